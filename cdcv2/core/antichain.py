@@ -1,0 +1,216 @@
+"""Antichains: sets of times none of which is beyond another. Read as a boundary, one is a *frontier*.
+
+A time is *beyond* a frontier if some element is less than or equal to it. The frontier ``{0}`` has every integer
+beyond it: nothing is finished; the empty frontier has nothing beyond it: everything is finished. Frontiers form
+a lattice of their own: the ``join`` of two has beyond it what is beyond both, the ``meet`` what is beyond either.
+
+:class:`Antichain` is an immutable value. :class:`MutableAntichain` counts times, and maintains the frontier of
+those with a positive count.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from cdcv2.core.order import Time, check_time, from_plain, is_total, join, less_equal, sort_key, to_plain
+
+
+class Antichain:
+    """The minimal elements of ``times``, as a value: equality and hash do not depend on any order.
+
+    >>> frontier = Antichain([5, 3, 4])
+    >>> frontier, frontier.less_equal(3), frontier.less_equal(2)
+    (Antichain([3]), True, False)
+
+    Raises MalformedError for a value that is no time, or times of different kinds.
+    Cost: linear in ``times`` for integers, else one comparison per pair of a time and an element kept.
+    Source: the frontiers of the CDCv2 post, where they are called antichains.
+    """
+
+    __slots__ = ("_elements",)
+
+    def __init__(self, times: Iterable[Time] = ()) -> None:
+        # Invariant: no element is beyond another; sorted by sort_key, so equal sets have equal tuples.
+        self._elements: tuple[Time, ...] = _minimal([check_time(time) for time in times])
+
+    @property
+    def elements(self) -> tuple[Time, ...]:
+        """The elements, in the order of their sort keys."""
+        return self._elements
+
+    def less_equal(self, time: Time) -> bool:
+        """Whether ``time`` is beyond this frontier. Cost: one comparison per element.
+
+        >>> from cdcv2.core.order import Product
+        >>> frontier = Antichain([Product(2, 0), Product(0, 2)])
+        >>> frontier.less_equal(Product(3, 0)), frontier.less_equal(Product(1, 1))
+        (True, False)
+        """
+        for element in self._elements:
+            if less_equal(element, time):
+                return True
+        return False
+
+    def dominates(self, other: Antichain) -> bool:
+        """Whether every element of this frontier is beyond ``other``: it is at least as far on.
+
+        >>> Antichain([5]).dominates(Antichain([3])), Antichain().dominates(Antichain([3]))
+        (True, True)
+
+        Cost: one comparison per pair of elements.
+        """
+        return all(other.less_equal(element) for element in self._elements)
+
+    def join(self, other: Antichain) -> Antichain:
+        """The frontier that has beyond it what is beyond both. Pairs without a common upper bound add nothing.
+
+        >>> Antichain([3]).join(Antichain([5]))
+        Antichain([5])
+
+        Cost: one join per pair of elements, and the antichain of the results.
+        """
+        joins = (join(mine, theirs) for mine in self._elements for theirs in other._elements)
+        return Antichain(time for time in joins if time is not None)
+
+    def meet(self, other: Antichain) -> Antichain:
+        """The frontier that has beyond it what is beyond either.
+
+        >>> Antichain([3]).meet(Antichain([5])), Antichain().meet(Antichain([5]))
+        (Antichain([3]), Antichain([5]))
+
+        Cost: as of the constructor, over the elements of both.
+        """
+        return Antichain(self._elements + other._elements)
+
+    def to_plain(self) -> list[int | list[int]]:
+        """The elements as JSON can hold them. Raises MalformedError where one has no plain form."""
+        return [to_plain(time) for time in self._elements]
+
+    @classmethod
+    def from_plain(cls, plain: Iterable[object]) -> Antichain:
+        """The antichain that :meth:`to_plain` made this of. Raises MalformedError for anything else."""
+        return cls(from_plain(item) for item in plain)
+
+    def check(self) -> None:
+        """Audit the invariant; for tests. Quadratic. Raises AssertionError."""
+        for number, one in enumerate(self._elements):
+            for other in self._elements[number + 1:]:
+                if less_equal(one, other) or less_equal(other, one):
+                    raise AssertionError(f"{one!r} and {other!r} are comparable")
+
+    def __iter__(self) -> Iterator[Time]:
+        return iter(self._elements)
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Antichain) and self._elements == other._elements
+
+    def __hash__(self) -> int:
+        return hash(("Antichain", self._elements))
+
+    def __repr__(self) -> str:
+        return f"Antichain([{', '.join(map(repr, self._elements))}])"
+
+
+def _minimal(times: list[Time]) -> tuple[Time, ...]:
+    if len(times) < 2:
+        return tuple(times)
+    if all(is_total(time) for time in times):
+        return (min(times, key=sort_key),)
+    kept: list[Time] = []
+    # Sorted by a key that extends the order, a time can only be beyond one that came before it.
+    for time in sorted(times, key=_mixed_key):
+        if not any(less_equal(element, time) for element in kept):
+            kept.append(time)
+    return tuple(kept)
+
+
+def _mixed_key(time: Time) -> tuple[str, object]:
+    # Times of different kinds must reach less_equal, which names them, and not fail in the sort.
+    return type(time).__name__, sort_key(time)
+
+
+class MutableAntichain:
+    """Times with counts, and the frontier of those whose count is positive, maintained as counts change.
+
+    >>> due = MutableAntichain()
+    >>> due.update([(5, 1), (3, 1)])
+    >>> due.frontier
+    Antichain([3])
+    >>> due.update([(3, -1)])
+    >>> due.frontier
+    Antichain([5])
+
+    Counts may be negative in between; such times are not in the frontier. Cost: for integers O(log n) per change,
+    amortised; else one comparison per element of the frontier for a time that appears, and a pass over the held
+    times when an element of the frontier disappears.
+    """
+
+    __slots__ = ("_counts", "_heap", "_frontier")
+
+    def __init__(self, changes: Iterable[tuple[Time, int]] = ()) -> None:
+        # Time -> its count; a count of zero is not held.
+        self._counts: dict[Time, int] = {}
+        # Integers only: every time with a positive count is in it, and perhaps some that have none any more.
+        self._heap: list[int] = []
+        # Always the frontier of the times with a positive count; None while it must be worked out again.
+        self._frontier: Antichain | None = Antichain()
+        self.update(changes)
+
+    def update(self, changes: Iterable[tuple[Time, int]]) -> None:
+        """Add each change to its time's count."""
+        for time, change in changes:
+            before = self._counts.get(time, 0)
+            after = before + change
+            if after:
+                self._counts[time] = after
+            else:
+                self._counts.pop(time, None)
+            if before <= 0 < after:
+                self._appeared(time)
+            elif after <= 0 < before:
+                self._disappeared(time)
+
+    def count(self, time: Time) -> int:
+        """The count of ``time``; 0 when it is not held."""
+        return self._counts.get(time, 0)
+
+    @property
+    def frontier(self) -> Antichain:
+        """The minimal times with a positive count."""
+        if self._frontier is None:
+            self._frontier = self._recomputed()
+        return self._frontier
+
+    def items(self) -> list[tuple[Time, int]]:
+        """The times held and their counts, sorted."""
+        return sorted(self._counts.items(), key=lambda item: sort_key(item[0]))
+
+    def check(self) -> None:
+        """Audit that the maintained frontier is the recomputed one; for tests. Raises AssertionError."""
+        fresh = Antichain(time for time, count in self._counts.items() if count > 0)
+        if self.frontier != fresh:
+            raise AssertionError(f"maintained {self.frontier}, recomputed {fresh}")
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def _appeared(self, time: Time) -> None:
+        if type(time) is int:
+            heapq.heappush(self._heap, time)
+        if self._frontier is not None and not self._frontier.less_equal(time):
+            self._frontier = self._frontier.meet(Antichain([time]))
+
+    def _disappeared(self, time: Time) -> None:
+        if self._frontier is not None and time in self._frontier.elements:
+            self._frontier = None
+
+    def _recomputed(self) -> Antichain:
+        while self._heap and self._counts.get(self._heap[0], 0) <= 0:
+            heapq.heappop(self._heap)
+        if self._heap:
+            return Antichain(self._heap[:1])
+        return Antichain(time for time, count in self._counts.items() if count > 0)

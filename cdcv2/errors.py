@@ -1,0 +1,170 @@
+"""Every error that this package raises, as one tree: a child for each decision that a caller can take.
+
+::
+
+    Cdcv2Error                  anything below
+    ├── MalformedError          a value that can never be right; mend the value (also a ValueError)
+    │   └── DecodeError         bytes that are no message of this log; mend or park them
+    ├── ContradictionError      the log states two facts about one thing; do not retry
+    ├── IncompleteError         the input ended before everything stated had arrived; fetch the rest
+    ├── RefusedError            going on would break a promise; the text says what to do instead
+    │   ├── LogFinishedError    the log's history is complete; nothing can be added to it
+    │   ├── ResumeError         a writer is fed another history than the one that its log holds
+    │   ├── ForeignStateError   the state or output belongs to another log
+    │   ├── UnsafeTopicError    a topic that loses, or has lost, statements
+    │   └── SourceStop          a source said something that capture cannot carry over the frontier
+    ├── MissingLogError         no such topic or directory
+    ├── UnavailableError        a broker, database or program does not answer; start it and retry
+    ├── OutputError             the output cannot be written
+    └── UsageError              wrong arguments or configuration (also a ValueError)
+
+Each one carries its evidence as attributes, and its text names the value, whose fault it is, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class Cdcv2Error(Exception):
+    """The root: catch it to catch everything that this package raises on purpose."""
+
+
+class MalformedError(Cdcv2Error, ValueError):
+    """A value that can never be right, whoever sent it. Retrying cannot help; mend the value."""
+
+
+class DecodeError(MalformedError):
+    """Bytes that are no message of this log.
+
+    Attributes:
+        reason: what is wrong with them.
+        position: where they stand (topic, partition and offset, or file and position), or None when unknown.
+        raw: the bytes, where they are at hand.
+    """
+
+    def __init__(self, reason: str, *, position: object = None, raw: bytes | None = None) -> None:
+        place = "" if position is None else f" at {position}"
+        super().__init__(f"not a message of this log{place}: {reason}")
+        self.reason, self.position, self.raw = reason, position, raw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _decode_error, (self.reason, self.position, self.raw)
+
+
+def _decode_error(reason: str, position: object, raw: bytes | None) -> DecodeError:
+    return DecodeError(reason, position=position, raw=raw)
+
+
+class ContradictionError(Cdcv2Error):
+    """The log states two facts about one thing, so no reader can be right. Retrying cannot help.
+
+    Attributes:
+        time: the time that is in dispute.
+        what: ``"diff"`` (one identity, two diffs), ``"count"`` (one time, two counts) or ``"surplus"``
+            (more distinct updates than were stated).
+        data: the data of the identity, for ``"diff"``; else None.
+        first, second: the two facts: diffs or counts; for ``"surplus"``, the count and the number received.
+        positions: where each of the two was read; None where the source gave no position.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        time: object,
+        first: object,
+        second: object,
+        *,
+        data: object = None,
+        positions: Sequence[object] = (None, None),
+    ) -> None:
+        if what == "diff":
+            text = f"the log gives {data!r} at time {time} the diff {first} and also {second}"
+        elif what == "count":
+            text = f"the log states {first} updates at time {time} and also {second}"
+        else:
+            text = f"the log states {first} updates at time {time} but holds {second}"
+        where = [str(position) for position in positions if position is not None]
+        seen = f" ({' and '.join(where)})" if where else ""
+        super().__init__(
+            f"{text}{seen}: the writer of the log is at fault; find which fact is right, "
+            "or read with on_error='quarantine' and resolve() it"
+        )
+        self.what, self.time, self.data = what, time, data
+        self.first, self.second, self.positions = first, second, tuple(positions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _contradiction, (self.what, self.time, self.first, self.second, self.data, self.positions)
+
+
+def _contradiction(
+    what: str, time: object, first: object, second: object, data: object, positions: Sequence[object]
+) -> ContradictionError:
+    return ContradictionError(what, time, first, second, data=data, positions=positions)
+
+
+class IncompleteError(Cdcv2Error):
+    """The input ended before everything that was stated had arrived.
+
+    Attributes:
+        missing: what is missing, as data (see ``protocol.Missing``).
+    """
+
+    def __init__(self, missing: object) -> None:
+        super().__init__(f"the log is incomplete: {missing}")
+        self.missing = missing
+
+
+class RefusedError(Cdcv2Error):
+    """Going on would break a promise; the text says which, and what to do instead."""
+
+
+class LogFinishedError(RefusedError):
+    """The log's history is complete (its empty frontier is stated): nothing can be added to it."""
+
+
+class ResumeError(RefusedError):
+    """A writer is fed another history than the one that its log already holds."""
+
+
+class ForeignStateError(RefusedError):
+    """The state directory, output or positions belong to another log, row type or set of tables."""
+
+
+class UnsafeTopicError(RefusedError):
+    """A topic that may lose statements (compaction, limited retention), or that has lost some."""
+
+
+class SourceStop(RefusedError):
+    """A source said something that capture cannot carry over the frontier; the logs are complete up to there.
+
+    Attributes:
+        reason: what the source said.
+        remedy: what to do.
+        frontier: the logs are complete through every time not beyond it; None when nothing was released.
+    """
+
+    def __init__(self, reason: str, remedy: str, frontier: object = None) -> None:
+        through = "" if frontier is None else f"; the logs are complete up to {frontier}"
+        super().__init__(f"{reason}{through}. {remedy}")
+        self.reason, self.remedy, self.frontier = reason, remedy, frontier
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SourceStop, (self.reason, self.remedy, self.frontier)
+
+
+class MissingLogError(Cdcv2Error):
+    """No such topic or log directory: the name is wrong, or nobody has made it yet."""
+
+
+class UnavailableError(Cdcv2Error):
+    """A broker, database or program does not answer, or is not there. Start it and try again."""
+
+
+class OutputError(Cdcv2Error):
+    """The output cannot be written: a full disk, missing rights, a file in the way."""
+
+
+class UsageError(Cdcv2Error, ValueError):
+    """Wrong arguments or configuration; the text names the argument and what it takes."""

@@ -1,0 +1,171 @@
+"""The two kinds of statements that a log is made of, and the batch that a reader gives out.
+
+- ``Updates``: triples ``(data, time, diff)``; each says that the multiplicity of ``data`` changes at ``time`` by
+  exactly ``diff``. The identity of an update is ``(data, time)``.
+- ``Progress``: how many distinct updates there are at each time beyond ``lower`` and not beyond ``upper``.
+
+Both are true of the finished history and can be made before it is finished; so they may be repeated, reordered
+and re-batched at will. Their constructors refuse what can never be right, whatever else the log says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, Union
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time, check_time, sort_key
+from cdcv2.errors import MalformedError
+
+#: ``(data, time, diff)``: the multiplicity of data changes at time by diff.
+Update: TypeAlias = tuple[Any, Time, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Some updates, in any order; the grouping of updates into messages means nothing.
+
+    >>> Updates([("a", 3, 1), ("b", 3, -2)]).updates
+    (('a', 3, 1), ('b', 3, -2))
+
+    Raises MalformedError for a zero diff, a diff that is not an int, a value that is no time, and data that
+    cannot be hashed. Cost: linear. Source: the CDCv2 post, "Updates".
+    """
+
+    updates: tuple[Update, ...]
+
+    def __init__(self, updates: Iterable[Update] = ()) -> None:
+        object.__setattr__(self, "updates", tuple(_checked(update) for update in updates))
+
+    @classmethod
+    def trusted(cls, updates: tuple[Update, ...]) -> Updates:
+        """The same without the checks, for code that has just made or decoded the triples itself."""
+        message = cls.__new__(cls)
+        object.__setattr__(message, "updates", updates)
+        return message
+
+    def __len__(self) -> int:
+        return len(self.updates)
+
+
+def _checked(update: object) -> Update:
+    try:
+        data, time, diff = update  # type: ignore[misc]
+    except (TypeError, ValueError):
+        raise MalformedError(f"{update!r} is no update: an update is (data, time, diff)") from None
+    if type(diff) is not int or diff == 0:
+        raise MalformedError(f"the update {update!r} has the diff {diff!r}: a diff is an int other than zero")
+    check_time(time)
+    try:
+        hash(data)
+    except TypeError:
+        raise MalformedError(f"the data {data!r} cannot be hashed: use tuples, not lists or dicts") from None
+    return (data, time, diff)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """At times beyond ``lower`` and not beyond ``upper`` there are exactly these numbers of distinct updates.
+
+    ``counts`` may be a mapping or pairs ``(time, count)``; a time in the interval that is absent has none. An
+    empty ``upper`` says that the history is complete. ``upper == lower`` is legal and says nothing.
+
+    >>> Progress([0], [3], {1: 2}).counts
+    ((1, 2),)
+
+    Raises MalformedError for an empty ``lower``, bounds that are not antichains, an ``upper`` that is not beyond
+    ``lower``, a count that is not a positive int, a repeated time, a time outside the interval.
+    Cost: a comparison per time and element of the bounds. Source: the CDCv2 post, "Progress".
+    """
+
+    lower: Antichain
+    upper: Antichain
+    counts: tuple[tuple[Time, int], ...]
+
+    def __init__(
+        self,
+        lower: Iterable[Time],
+        upper: Iterable[Time],
+        counts: Mapping[Any, int] | Iterable[tuple[Time, int]] = (),
+    ) -> None:
+        low, high = _bound("lower", lower), _bound("upper", upper)
+        if not low:
+            raise MalformedError("a statement with an empty lower bound covers no time: lower needs an element")
+        if not high.dominates(low):
+            raise MalformedError(f"the upper bound {high} of a statement is not beyond its lower bound {low}")
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+        object.__setattr__(self, "counts", _counts(low, high, counts))
+
+    def covers(self, time: Time) -> bool:
+        """Whether ``time`` is in the interval: beyond ``lower`` and not beyond ``upper``."""
+        return self.lower.less_equal(time) and not self.upper.less_equal(time)
+
+
+def _bound(name: str, times: Iterable[Time]) -> Antichain:
+    if isinstance(times, Antichain):
+        return times
+    try:
+        elements = list(times)
+    except TypeError:
+        raise MalformedError(f"the {name} bound {times!r} is not iterable: write [{times!r}]") from None
+    bound = Antichain(elements)
+    if len(bound) != len(elements):
+        raise MalformedError(f"the {name} bound {elements!r} is no antichain: some element is beyond another")
+    return bound
+
+
+def _counts(
+    lower: Antichain, upper: Antichain, counts: Mapping[Any, int] | Iterable[tuple[Time, int]]
+) -> tuple[tuple[Time, int], ...]:
+    pairs = list(counts.items()) if isinstance(counts, Mapping) else list(counts)
+    seen: set[Time] = set()
+    for pair in pairs:
+        try:
+            time, count = pair
+        except (TypeError, ValueError):
+            raise MalformedError(f"{pair!r} is no count: counts are pairs (time, count)") from None
+        check_time(time)
+        if type(count) is not int or count < 1:
+            raise MalformedError(f"the count {count!r} at time {time!r} is not a positive int: leave out what is zero")
+        if time in seen:
+            raise MalformedError(f"time {time!r} stands twice in the counts of one statement")
+        if not lower.less_equal(time) or upper.less_equal(time):
+            raise MalformedError(f"time {time!r} has a count but is not in the statement's interval [{lower}, {upper})")
+        seen.add(time)
+    return tuple(sorted(((time, count) for time, count in pairs), key=lambda pair: sort_key(pair[0])))
+
+
+#: What a log is made of.
+Message: TypeAlias = Union[Updates, Progress]
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """Bytes that are no message, as a source hands them on; the consumer raises, or parks them.
+
+    ``reason`` says what is wrong with them.
+    """
+
+    raw: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a reader gives out once: every update at times beyond ``lower`` and not beyond ``upper``.
+
+    ``updates`` is a list of triples by time, one per identity. A batch unpacks to ``updates, upper``:
+
+    >>> updates, frontier = Batch([("a", 0, 1)], Antichain([0]), Antichain([3]))
+    >>> updates, frontier
+    ([('a', 0, 1)], Antichain([3]))
+    """
+
+    updates: list[Update]
+    lower: Antichain
+    upper: Antichain
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.updates, self.upper))
