@@ -1,0 +1,65 @@
+# Everything a contributor does, by one word each. `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .work/venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help venv demo demo-small test test-fast check stress bench mutate jars clean python java
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The two prerequisites, checked before anything else is printed or fetched.
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or later is missing ('$(PYTHON)' is not one): install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+
+java:
+	@.ci/java
+
+venv: python $(STAMP) ## make .work/venv with the package and all its tools
+
+# The stamp is newer than setup.cfg for as long as the installed requirements are the written ones.
+$(STAMP): setup.cfg pyproject.toml | python
+	@echo "== setting up $(VENV) (once, and again when setup.cfg changes) =="
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'
+	@touch $@
+
+demo: java venv ## money moved in a real PostgreSQL arrives through Debezium, Kafka and two Spark jobs that are killed on the way
+	@$(PY) -m cdcv2 demo
+
+demo-small: venv ## the same road without servers: recorded events, through files
+	@$(PY) -m cdcv2 demo --small
+
+test: java venv ## all tests; fetches and starts what they need
+	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup -q
+
+test-fast: venv ## the tests that need no Java and no server
+	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup -q -m "not spark and not integration"
+
+check: venv ## lint, strict types, and the examples in docstrings
+	@$(PY) -m flake8
+	@$(PY) -m mypy
+	@$(PY) -m pytest -q -p no:cacheprovider --doctest-modules cdcv2 --ignore=cdcv2/spark --ignore=cdcv2/embedded --ignore=cdcv2/demo
+
+stress: java venv ## the long random runs; summaries go to docs/stress/
+	@HYPOTHESIS_PROFILE=stress $(PY) -m pytest tests/stress -q
+
+bench: java venv ## every benchmark; figures go to benchmarks/results/
+	@$(PY) -m benchmarks
+
+mutate: venv ## small wrong changes, one by one: which of them does no test notice?
+	@$(PY) -m mutmut run
+	@$(PY) -m mutmut results
+
+jars: java venv ## fetch the jars of jars.lock into the user's cache
+	@for set in spark kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done
+
+clean: ## remove what the targets made (the cache of jars stays)
+	rm -rf .work build dist mutants .mypy_cache .pytest_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,74 @@
+"""What every test may lean on: profiles for random histories, one group for tests with servers, one Spark for the whole run."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Nobody's machine is fast enough to be sure of a deadline, and no test may depend on one.
+settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("stress", settings.get_profile("ci"), max_examples=20_000, phases=tuple(Phase))
+# One wrong line is enough for a mutation to be caught: nobody reads the shrunk example.
+settings.register_profile("mutate", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a Spark or a server run one after another in one worker, so that they share what is slow to start."""
+    for item in items:
+        if item.get_closest_marker("spark") or item.get_closest_marker("integration"):
+            item.add_marker(pytest.mark.xdist_group("servers"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One local Spark for the whole run, started by the first test that asks for it."""
+    # Also read by the executors that fetch the jars: otherwise they ask for the machine's own address.
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("cdcv2 tests")
+        .config("spark.jars", spark_jars())
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        # A query that is stopped inside a foreachBatch function otherwise prints a stack overflow of a thousand lines.
+        .config("spark.driver.extraJavaOptions", "-Xss8m -Duser.timezone=UTC")
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch / "local"))
+        # Half the fixed cost of a micro-batch on a local disk; clusters keep their default.
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        )
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def spark_jars() -> str:
+    """The connector jars of the committed lock, as Spark wants them: paths with commas between."""
+    asked = subprocess.run(
+        [sys.executable, "-m", "cdcv2.embedded.jars", "spark"], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        pytest.fail(f"the jars of Spark's connectors could not be had:\n{asked.stderr}", pytrace=False)
+    return asked.stdout.strip().splitlines()[-1]
