@@ -1,1 +1,46 @@
-"""cdcv2: change-data capture and replay, with proof that all of it arrived."""
+"""Change-data capture and replay, with proof that all of it arrived.
+
+A *writer* turns a changing collection into a log of two kinds of statements: updates, and how many of them there
+are. A *reader* takes them duplicated, reordered and re-batched in any way, and gives out each finished frontier's
+batch exactly once, in order:
+
+>>> from cdcv2.wire.memory import MemoryLog
+>>> log = MemoryLog()
+>>> with Writer(log) as writer:
+...     writer.extend([("apple", 1, +2), ("pear", 1, +1)])
+...     writer.advance([2])
+...     writer.extend([("apple", 4, -1)])
+...     writer.advance([5])
+...     writer.finish()
+>>> mangled = list(mangle(log.messages, seed=1, copies=3))
+>>> len(mangled) > 2 * len(log.messages)
+True
+>>> reader = Iter(mangled)
+>>> history = [update for updates, frontier in reader for update in updates]
+>>> sorted(history), reader.closed
+([('apple', 1, 2), ('apple', 4, -1), ('pear', 1, 1)], True)
+
+This module is the front door; the boxes behind it are, from the bottom up: ``core`` (times), ``protocol``,
+``reclock``, ``wire`` (bytes and transports), ``sources``, ``materialize``, ``control``, ``viz``, ``spark``,
+``embedded``, ``testing`` and ``demo``.
+"""
+
+from cdcv2 import errors
+from cdcv2.core import Antichain, MutableAntichain, Product
+from cdcv2.protocol import Batch, Iter, Progress, Resolver, Updates, Writer, mangle
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Antichain",
+    "Batch",
+    "Iter",
+    "MutableAntichain",
+    "Product",
+    "Progress",
+    "Resolver",
+    "Updates",
+    "Writer",
+    "errors",
+    "mangle",
+]

@@ -154,7 +154,8 @@ class MutableAntichain:
     def __init__(self, changes: Iterable[tuple[Time, int]] = ()) -> None:
         # Time -> its count; a count of zero is not held.
         self._counts: dict[Time, int] = {}
-        # Integers only: every time with a positive count is in it, and perhaps some that have none any more.
+        # Integers only: every time with a positive count is in it, and perhaps some that have none any more, or
+        # that are in it twice: never more than about twice the times held.
         self._heap: list[int] = []
         # Always the frontier of the times with a positive count; None while it must be worked out again.
         self._frontier: Antichain | None = Antichain()
@@ -201,6 +202,9 @@ class MutableAntichain:
     def _appeared(self, time: Time) -> None:
         if type(time) is int:
             heapq.heappush(self._heap, time)
+            if len(self._heap) > 2 * len(self._counts) + 8:
+                self._heap = [held for held, count in self._counts.items() if type(held) is int and count > 0]
+                heapq.heapify(self._heap)
         if self._frontier is not None and not self._frontier.less_equal(time):
             self._frontier = self._frontier.meet(Antichain([time]))
 

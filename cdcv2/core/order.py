@@ -167,7 +167,10 @@ def check_time(time: object) -> Time:
             f"for several coordinates use Product({inside})"
         )
     if isinstance(time, PartialOrder):
-        hash(time)
+        try:
+            hash(time)
+        except TypeError:
+            raise MalformedError(f"{time!r} cannot be a time: it is not hashable") from None
         return time
     raise MalformedError(f"{time!r} is no time: a time is an int from 0 to 2**63 - 1, or a Product of such integers")
 

@@ -1,0 +1,38 @@
+"""CDCv2 itself: what is written, how it is read in any order, how it is written on. No I/O.
+
+``Stash`` (what is new) and ``Ledger`` (what is finished) are the only copy of the reader's rules; ``Resolver``
+and ``Iter`` compose them on one thread, ``cdcv2.spark`` on many machines.
+"""
+
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.ledger import Dispute, Ledger
+from cdcv2.protocol.log import Entry, Log, Position, Positions, Sink, Source
+from cdcv2.protocol.mangle import mangle
+from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates
+from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.stash import Stash
+from cdcv2.protocol.writer import Writer
+
+__all__ = [
+    "Batch",
+    "Dispute",
+    "Entry",
+    "Garbled",
+    "Iter",
+    "Ledger",
+    "Log",
+    "Message",
+    "Missing",
+    "Position",
+    "Positions",
+    "Progress",
+    "Resolver",
+    "Sink",
+    "Source",
+    "Stash",
+    "Update",
+    "Updates",
+    "Writer",
+    "mangle",
+]

@@ -22,7 +22,7 @@ class Position(NamedTuple):
     place: str
     part: int
     offset: int
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # a position is never searched as a tuple is
 
     def __str__(self) -> str:
         inside = f"#{self.index}" if self.index else ""

@@ -50,6 +50,9 @@ class Updates:
 
 
 def _checked(update: object) -> Update:
+    data: Any
+    time: Any
+    diff: Any
     try:
         data, time, diff = update  # type: ignore[misc]
     except (TypeError, ValueError):

@@ -1,0 +1,137 @@
+"""Duplicated, reordered, re-batched: the same facts, as the worst transport could deliver them.
+
+A reader cannot tell the difference; that is the promise, and this is how to try it. Mangled logs are for tests,
+benchmarks and demonstrations, and for moving a log: what comes out states exactly the facts that went in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import MAX_TIME, Time
+from cdcv2.errors import UsageError
+from cdcv2.protocol.messages import Message, Progress, Update, Updates
+
+
+def mangle(
+    messages: Iterable[Message], *, seed: int = 0, copies: int = 2, window: int | None = None, rebatch: bool = True
+) -> Iterator[Message]:
+    """The facts of ``messages``, each ``copies`` times, reordered within ``window`` messages, and re-batched.
+
+    ``window=None`` reorders without bounds, and reads all ``messages`` first; else a message moves by at most
+    ``window`` places and memory is bounded by it. ``rebatch`` splits and merges updates across messages, and
+    statements into sub-intervals and unions, anew for each copy. The same seed gives the same result.
+
+    >>> log = [Updates([("a", 1, 1), ("b", 2, 1)]), Progress([0], [3], {1: 1, 2: 1})]
+    >>> from cdcv2.protocol.iter import Iter
+    >>> [(sorted(updates), frontier) for updates, frontier in Iter(mangle(log, seed=7)) if frontier == Antichain([3])]
+    [([('b', 2, 1)], Antichain([3]))]
+
+    Raises UsageError for fewer than one copy or a window below one. Cost: linear times ``copies``, and a heap of
+    ``window`` messages.
+    """
+    if type(copies) is not int or copies < 1:
+        raise UsageError(f"copies is {copies!r}: it takes an int from 1 on")
+    if window is not None and (type(window) is not int or window < 1):
+        raise UsageError(f"window is {window!r}: it takes None, or an int from 1 on")
+    random = Random(seed)
+    if window is None:
+        everything = [piece for group in _grouped(messages, None) for piece in _copied(group, copies, rebatch, random)]
+        random.shuffle(everything)
+        return iter(everything)
+    return _within(messages, random, copies, window, rebatch)
+
+
+def _within(
+    messages: Iterable[Message], random: Random, copies: int, window: int, rebatch: bool
+) -> Iterator[Message]:
+    waiting: list[tuple[int, int, Message]] = []
+    number = 0
+    for group in _grouped(messages, window):
+        for piece in _copied(group, copies, rebatch, random):
+            heapq.heappush(waiting, (number + random.randrange(window), number, piece))
+            number += 1
+            while waiting and waiting[0][0] < number - window:
+                yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _grouped(messages: Iterable[Message], size: int | None) -> Iterator[list[Message]]:
+    """Neighbours that may be merged with each other."""
+    group: list[Message] = []
+    for message in messages:
+        group.append(message)
+        if size is not None and len(group) >= size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _copied(group: list[Message], copies: int, rebatch: bool, random: Random) -> list[Message]:
+    if not rebatch:
+        return [message for message in group for _ in range(copies)]
+    pieces: list[Message] = []
+    for _ in range(copies):
+        pieces += _rebatched_updates(group, random)
+        pieces += _rebatched_statements(group, random)
+    random.shuffle(pieces)
+    return pieces
+
+
+def _rebatched_updates(group: list[Message], random: Random) -> list[Message]:
+    updates = [update for message in group if isinstance(message, Updates) for update in message.updates]
+    random.shuffle(updates)
+    messages = sum(isinstance(message, Updates) for message in group)
+    size = max(1, -(-len(updates) // max(1, messages)))
+    pieces: list[Message] = []
+    while updates:
+        taken: list[Update] = []
+        for _ in range(min(len(updates), random.randint(1, 2 * size))):
+            taken.append(updates.pop())
+        pieces.append(Updates.trusted(tuple(taken)))
+    return pieces
+
+
+def _rebatched_statements(group: list[Message], random: Random) -> list[Message]:
+    merged: list[Progress] = []
+    for message in group:
+        if not isinstance(message, Progress):
+            continue
+        if merged and merged[-1].upper == message.lower and random.random() < 0.5:
+            before = merged.pop()
+            message = Progress(before.lower, message.upper, before.counts + message.counts)
+        merged.append(message)
+    return [piece for statement in merged for piece in _split(statement, random, depth=3)]
+
+
+def _split(statement: Progress, random: Random, depth: int) -> list[Message]:
+    """The statement as sub-intervals that together say the same."""
+    middle = _between(statement, random) if depth and random.random() < 0.6 else None
+    if middle is None or middle in (statement.lower, statement.upper):
+        return [statement]
+    first = Progress(statement.lower, middle, [pair for pair in statement.counts if not middle.less_equal(pair[0])])
+    second = Progress(middle, statement.upper, [pair for pair in statement.counts if middle.less_equal(pair[0])])
+    return _split(first, random, depth - 1) + _split(second, random, depth - 1)
+
+
+def _between(statement: Progress, random: Random) -> Antichain | None:
+    """A frontier between the bounds of ``statement``, or one of them."""
+    lower, upper = statement.lower, statement.upper
+    first = lower.elements[0]
+    if type(first) is int:
+        behind = max((time for time in _times(statement) if type(time) is int), default=first) + 4
+        last = upper.elements[0] if upper else min(MAX_TIME, behind)
+        return Antichain([random.randint(first, last)]) if type(last) is int else None
+    candidates = _times(statement) + list(upper)
+    if not candidates:
+        return None
+    return lower.join(Antichain([random.choice(candidates)])).meet(upper)
+
+
+def _times(statement: Progress) -> list[Time]:
+    return [time for time, _ in statement.counts]

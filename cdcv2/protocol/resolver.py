@@ -1,0 +1,239 @@
+"""A reader, one message at a time: :class:`Stash` decides what is new, :class:`Ledger` what is finished.
+
+The facts of a log may come duplicated, reordered and re-batched in any way; each finished frontier's batch comes
+out exactly once, in order. This is the push form; :class:`cdcv2.Iter` pulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Union
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time, sort_key
+from cdcv2.errors import DecodeError, MalformedError, UsageError
+from cdcv2.protocol.ledger import Dispute, Ledger
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates
+from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.stash import Arrivals, Stash
+
+#: The version of the exported state.
+VERSION = 1
+
+
+class Resolver:
+    """The reader's two halves on one thread.
+
+    >>> reader = Resolver()
+    >>> reader.absorb(Progress([0], [5], {3: 1}))
+    Batch(updates=[], lower=Antichain([0]), upper=Antichain([3]))
+    >>> reader.absorb(Updates([("a", 3, 1)])).updates
+    [('a', 3, 1)]
+
+    ``start`` is the frontier to read from (default: the integer 0; product times need their own).
+    ``on_error``: ``"raise"``, or ``"quarantine"``, which holds the frontier at a time whose facts contradict each
+    other, keeps both as evidence in :attr:`quarantine`, and reads on; :meth:`resolve` says which is right.
+    ``keep_all=True`` releases nothing, and so forgets nothing: every contradiction of the whole log is found, at
+    a memory of the whole log (that is what ``verify --full`` pays).
+
+    Raises MalformedError for an empty start or another ``on_error``. Cost: an update O(1) expected, a statement
+    O(counts · log open), a frontier move what it releases. Memory: updates of open times, waiting statements.
+    Source: the CDCv2 post, ``Iter``; the rules are written down in docs/protocol.md.
+    """
+
+    def __init__(
+        self, start: Iterable[Time] | None = None, *, on_error: str = "raise", keep_all: bool = False
+    ) -> None:
+        frontier = Antichain([0] if start is None else start)
+        if not frontier:
+            raise MalformedError("a reader needs a start with at least one time: from the empty frontier nothing is left")
+        self._begin(Ledger(frontier, on_error=on_error), None)
+        self._quarantine = on_error == "quarantine"
+        self._keep_all = keep_all
+
+    def _begin(self, ledger: Ledger, stash: Stash | None) -> None:
+        total = all(type(time) is int for time in ledger.known) and bool(ledger.known)
+        self._ledger = ledger
+        self._stash = stash or Stash(total=total)
+        #: What came and gave nothing, or was parked: nothing is dropped without a trace.
+        self.counters = {"updates": 0, "repeats": 0, "late": 0, "statements": 0, "parked": 0}
+        #: Undecodable bytes that were parked: ``Entry`` or ``Garbled``, in the order of arrival.
+        self.parked: list[Entry | Garbled] = []
+        #: What was resolved, and how: ``(time, data, diff)`` or ``(time, count)``.
+        self.resolutions: list[tuple[Any, ...]] = []
+
+    # -- absorbing ----------------------------------------------------------------------------------------------
+
+    def absorb(self, message: Union[Message, Entry, Garbled]) -> Batch | None:
+        """Take in one message; return the batch that it completes, if it completes one.
+
+        Atomic: when it raises, nothing has changed. Raises ContradictionError, DecodeError for bytes that are no
+        message (unless they are parked), MalformedError for times of another kind.
+        """
+        position = None
+        if isinstance(message, Entry):
+            position, message = message.position, message.message
+        if isinstance(message, Updates):
+            self._absorb_updates(message, position)
+        elif isinstance(message, Progress):
+            self._ledger.state([(message, position)])
+            self.counters["statements"] += 1
+        elif isinstance(message, Garbled):
+            self._park(message, position)
+        else:
+            raise MalformedError(f"{message!r} is no message: a log is made of Updates and Progress")
+        return self._settle()
+
+    def _absorb_updates(self, message: Updates, position: Any) -> None:
+        arrivals = self._stash.plan(message.updates, self._ledger.reported, position)
+        if arrivals.disputes and not self._quarantine:
+            raise min(arrivals.disputes, key=lambda dispute: sort_key(dispute.time)).error()
+        self._ledger.arrived(arrivals.counts())
+        self._admit(arrivals)
+        self.counters["updates"] += len(message.updates)
+
+    def _admit(self, arrivals: Arrivals) -> None:
+        self._stash.admit(arrivals)
+        for dispute in arrivals.disputes:
+            self._ledger.hold(dispute, _reason(dispute.data))
+        self.counters["repeats"] += arrivals.repeats
+        self.counters["late"] += arrivals.late
+
+    def _park(self, garbled: Garbled, position: Any) -> None:
+        if not self._quarantine:
+            raise DecodeError(garbled.reason, position=position, raw=garbled.raw)
+        self.parked.append(garbled if position is None else Entry(position, garbled))
+        self.counters["parked"] += 1
+
+    def _settle(self) -> Batch | None:
+        if self._keep_all:
+            return None
+        lower = self._ledger.reported
+        upper = self._ledger.settle()
+        if upper == lower:
+            return None
+        return Batch(self._stash.release(upper), lower, upper)
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is complete, and has been given out (unless all is kept)."""
+        return self._ledger.complete if self._keep_all else self._ledger.reported
+
+    @property
+    def known(self) -> Antichain:
+        """Every time from the start on that is not beyond it is stated, if perhaps not yet received."""
+        return self._ledger.known
+
+    @property
+    def closed(self) -> bool:
+        """Whether the empty frontier was reached: the history is complete, and all of it has arrived."""
+        return not self.frontier
+
+    @property
+    def quarantine(self) -> dict[Time, list[Dispute]]:
+        """The contested times, each with its disputes: both facts, and where they were read."""
+        return {
+            time: list(reasons.values())
+            for time, reasons in sorted(self._ledger.contested.items(), key=lambda item: sort_key(item[0]))
+        }
+
+    def missing(self) -> Missing:
+        """What lacks below the join of the stated uppers; falsy iff nothing does."""
+        return self._ledger.missing()
+
+    def open_times(self) -> dict[Time, tuple[int | None, int]]:
+        """Open time -> (stated count or None, updates held): what the reader waits with."""
+        return self._ledger.open_times()
+
+    def waiting_statements(self) -> int:
+        """How many statements cannot be reached yet."""
+        return self._ledger.waiting_statements()
+
+    def held_updates(self) -> int:
+        """How many updates are held at open times."""
+        return len(self._stash)
+
+    def orphans(self) -> list[Update]:
+        """The updates at times beyond ``known``: durable, and counted by no statement that can be reached yet."""
+        return self._stash.beyond(self._ledger.known)
+
+    # -- resolving ----------------------------------------------------------------------------------------------
+
+    def resolve(
+        self, time: Time, *, count: int | None = None, data: Any = None, diff: int | None = None
+    ) -> Batch | None:
+        """Settle a dispute at ``time``: fix the count, or the diff of ``data`` (0: it never happened).
+
+        Returns the batch that this completes, if any. The decision is kept in :attr:`resolutions`, and holds
+        against whatever the log says later. Raises UsageError unless reading with ``on_error="quarantine"``,
+        for a time that was given out already, and unless exactly one of ``count`` and ``diff`` is given.
+        """
+        if not self._quarantine:
+            raise UsageError("resolve() needs a reader with on_error='quarantine'")
+        if (count is None) == (diff is None):
+            raise UsageError("resolve() takes either count=, or data= and diff=")
+        if not self._ledger.keeps(time):
+            raise UsageError(f"time {time} has been given out: nothing at it can be resolved any more")
+        if count is not None:
+            self._ledger.rule(time, count)
+            self.resolutions.append((time, count))
+        elif type(diff) is not int:
+            raise MalformedError(f"the diff {diff!r} is not an int")
+        else:
+            change = self._stash.rule(time, data, diff)
+            if change > 0:
+                self._ledger.arrived({time: change})
+            elif change < 0:
+                self._ledger.withdrew(time)
+            self._ledger.lift(time, _reason(data))
+            self.resolutions.append((time, data, diff))
+        return self._settle()
+
+    # -- export -------------------------------------------------------------------------------------------------
+
+    def export_state(self, data_to_plain: Callable[[Any], Any] = lambda data: data) -> dict[str, Any]:
+        """The state as a plain, versioned value; ``data_to_plain`` makes each datum plain (default: as it is).
+
+        Positions and the evidence of disputes over diffs stay as the objects that they are. Cost: linear.
+        """
+        diffs = [
+            [data_to_plain(dispute.data), dispute]
+            for reasons in self._ledger.contested.values() for dispute in reasons.values() if dispute.what == "diff"
+        ]
+        return {
+            "version": VERSION,
+            "ledger": self._ledger.export(),
+            "stash": self._stash.export(data_to_plain),
+            "counters": dict(self.counters),
+            "diffs": [[data, dispute._replace(data=None)] for data, dispute in diffs],
+            "parked": list(self.parked),
+            "resolutions": list(self.resolutions),
+            "keep_all": self._keep_all,
+        }
+
+    @classmethod
+    def restore(
+        cls, plain: Mapping[str, Any], data_from_plain: Callable[[Any], Any] = lambda data: data
+    ) -> Resolver:
+        """The reader that :meth:`export_state` made this of. Raises MalformedError for another version."""
+        if plain.get("version") != VERSION:
+            raise MalformedError(f"a reader's state of version {plain.get('version')!r}: this release reads {VERSION}")
+        ledger = Ledger.restore(plain["ledger"])
+        reader = cls.__new__(cls)
+        reader._begin(ledger, Stash.restore(plain["stash"], data_from_plain, total=plain["ledger"]["total"]))
+        reader._quarantine = plain["ledger"]["quarantine"]
+        reader._keep_all = plain["keep_all"]
+        reader.counters.update(plain["counters"])
+        for data, dispute in plain["diffs"]:
+            original = Dispute(*dispute)._replace(data=data_from_plain(data))
+            ledger.hold(original, _reason(original.data))
+        reader.parked = list(plain["parked"])
+        reader.resolutions = list(plain["resolutions"])
+        return reader
+
+
+def _reason(data: Any) -> str:
+    return f"diff of {data!r}"

@@ -1,0 +1,208 @@
+"""A changing collection becomes a log: updates in any order and an advancing frontier become statements.
+
+The writer consolidates: each identity ``(data, time)`` is written once, with its final diff, and never a zero.
+It makes the updates of an interval durable, and *then* the statement that counts them. So a crash at any moment
+leaves a log that is right, if perhaps not finished, and whoever writes on states the same facts:
+
+- It resumes at ``known`` of the log, as a reader computes it.
+- Updates beyond that, which no statement counts yet (*orphans* of a crash), are facts already. It refuses to
+  state an interval unless what it is fed there contains them.
+
+Two writers that are fed the same history may write one log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Union
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.core.order import Time, check_time
+from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
+from cdcv2.protocol.log import Log, Positions
+from cdcv2.protocol.messages import Progress, Update, Updates
+from cdcv2.protocol.open_times import OpenTimes
+from cdcv2.protocol.resolver import Resolver
+
+UPDATES_SENT = steps.declare("writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them")
+UPDATES_DURABLE = steps.declare("writer.updates-durable", "updates are durable; no statement counts them")
+STATEMENT_SENT = steps.declare("writer.statement-sent", "the statement is sent, perhaps not durable")
+STATEMENT_DURABLE = steps.declare("writer.statement-durable", "updates and statement are durable")
+
+
+class Writer:
+    """Writes one log.
+
+    ``log`` is read to its end first (from ``state`` on, if an :meth:`export_state` is given, else from the
+    start), then written. ``start`` is the frontier at which the history begins, as for a reader.
+    ``updates_per_message`` bounds the size of a message.
+
+    >>> from cdcv2.wire.memory import MemoryLog
+    >>> with Writer(MemoryLog()) as writer:
+    ...     writer.update("a", 3, 1)
+    ...     writer.advance([5])
+    ...     writer.known
+    Antichain([5])
+
+    Leaving the block, with or without an exception, states nothing: that the history is complete is a fact about
+    the history, which only :meth:`finish` states. Raises LogFinishedError for a log that is finished, and what
+    reading the log raises. Cost: O(1) expected per update; ``advance`` costs what it writes. Memory: the updates
+    that are not stated yet. Source: the CDCv2 post, "A Sketch".
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        start: Iterable[Time] | None = None,
+        updates_per_message: int = 1000,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        if type(updates_per_message) is not int or updates_per_message < 1:
+            raise UsageError(f"updates_per_message is {updates_per_message!r}: it takes an int from 1 on")
+        self._log = log
+        self._chunk = updates_per_message
+        reader, self._positions = _read(log, start, state)
+        if not reader.known:
+            raise LogFinishedError(f"the history of log {log.name} is complete: nothing can be added to it")
+        #: All times not beyond it are stated, by whomever.
+        self.known = reader.known
+        self._reader_state = reader.export_state()
+        total = all(type(time) is int for time in reader.known)
+        # Time -> data -> diff: durable, and not counted by any statement that can be reached yet.
+        self._orphans: OpenTimes[dict[Any, int]] = OpenTimes(total=total)
+        for data, time, diff in reader.orphans():
+            if time not in self._orphans:
+                self._orphans[time] = {}
+            self._orphans[time][data] = diff
+        # Time -> the sums of the diffs fed at it, at times beyond known.
+        self._pending: OpenTimes[ChangeBatch[Any]] = OpenTimes(total=total)
+        # What is fed must be beyond it: the last frontier advanced to, which known may be ahead of.
+        self._fed = Antichain([0] if start is None else start)
+        self._staged: Progress | None = None
+        #: Updates fed at times that the log had stated already: they were written before.
+        self.already_written = 0
+
+    def update(self, data: Any, time: Time, diff: int) -> None:
+        """Say that the multiplicity of ``data`` changes at ``time`` by ``diff``; changes to one identity add up.
+
+        Raises MalformedError for a value that is no time, or a time not beyond the frontier advanced to, or a
+        diff that is not an int. Data at a time that the log has stated already is taken as written before.
+        """
+        pending = self._pending.get(time) if type(time) is not bool else None
+        if pending is None:
+            check_time(time)
+            if not self._fed.less_equal(time):
+                raise MalformedError(f"the update {data!r} is at time {time}, before the frontier {self._fed} given before")
+            if not self.known.less_equal(time):
+                self.already_written += 1
+                return
+            pending = self._pending[time] = ChangeBatch()
+        if type(diff) is not int:
+            raise MalformedError(f"the diff {diff!r} of {data!r} at time {time} is not an int")
+        pending.update(data, diff)
+
+    def extend(self, updates: Iterable[Update]) -> None:
+        """:meth:`update` for each triple."""
+        for data, time, diff in updates:
+            self.update(data, time, diff)
+
+    def advance(self, frontier: Union[Iterable[Time], Antichain]) -> None:
+        """Say that no more will be fed at times not beyond ``frontier``: write them, then state them.
+
+        When it returns, both are durable. When it raises (UnavailableError, OutputError), calling it again with
+        the same frontier is right. Raises ResumeError when an orphan in the log is not among what was fed, and
+        UsageError when ``frontier`` is not beyond the one before.
+        """
+        self.stage(frontier)
+        self.commit()
+
+    def stage(self, frontier: Union[Iterable[Time], Antichain]) -> None:
+        """The first half of :meth:`advance`: the updates are durable when it returns, and nothing is stated."""
+        bound = frontier if isinstance(frontier, Antichain) else Antichain(frontier)
+        if not bound.dominates(self._fed):
+            raise UsageError(f"the frontier {bound} is not beyond {self._fed}, which was advanced to before")
+        upper = self.known.join(bound)
+        counts: dict[Time, int] = {}
+        batch: list[Update] = []
+        self._check_orphans(upper)
+        for time in self._pending.not_beyond(upper):
+            sums = self._pending[time]
+            if len(sums):
+                counts[time] = len(sums)
+            durable = self._orphans.get(time) or {}
+            batch += [(data, time, diff) for data, diff in sums if data not in durable]
+        for first in range(0, len(batch), self._chunk):
+            self._log.send(Updates.trusted(tuple(batch[first:first + self._chunk])))
+        if batch:
+            steps.reach(UPDATES_SENT)
+            self._log.flush()
+            steps.reach(UPDATES_DURABLE)
+        self._staged = Progress(self.known, upper, counts)
+        self._fed = bound
+
+    def commit(self) -> None:
+        """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns."""
+        if self._staged is None:
+            raise UsageError("commit() needs a stage() before it")
+        if self._staged.lower != self._staged.upper:
+            self._log.send(self._staged)
+            steps.reach(STATEMENT_SENT)
+            self._log.flush()
+            steps.reach(STATEMENT_DURABLE)
+        self.known = self._staged.upper
+        self._staged = None
+        for kept in (self._pending, self._orphans):
+            for time in kept.not_beyond(self.known):
+                kept.pop(time)
+
+    def finish(self) -> None:
+        """State that the history is complete: write what was fed, and the empty upper. The log takes no more."""
+        self.advance(Antichain())
+
+    def close(self) -> None:
+        """Release the log. States nothing."""
+        self._log.close()
+
+    def export_state(self) -> dict[str, Any]:
+        """What spares the next writer reading the log from the start: a reader's state, and its positions."""
+        return {"reader": self._reader_state, "positions": dict(self._positions)}
+
+    def _check_orphans(self, upper: Antichain) -> None:
+        for time in self._orphans.not_beyond(upper):
+            fed = self._pending.get(time)
+            for data, diff in self._orphans[time].items():
+                now = fed.get(data) if fed is not None else 0
+                if now != diff:
+                    raise ResumeError(
+                        f"log {self._log.name} holds {data!r} at time {time} with the diff {diff}, and the writer was "
+                        f"fed {now or 'none'}: it is fed another history than the log's. Feed it the same one, or "
+                        "begin a new log"
+                    )
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _read(
+    log: Log, start: Iterable[Time] | None, state: Mapping[str, Any] | None
+) -> tuple[Resolver, Positions]:
+    """A reader of all that the log holds now, and the positions behind that."""
+    if state is None:
+        reader, positions = Resolver(start), Positions()
+    else:
+        reader, positions = Resolver.restore(state["reader"]), dict(state["positions"])
+    for entry in log.read(positions or None):
+        if entry is not None:
+            reader.absorb(entry)
+            part, offset = entry.position.part, entry.position.offset
+            positions[part] = max(positions.get(part, 0), offset + 1)
+    return reader, positions
