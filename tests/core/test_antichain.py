@@ -1,0 +1,203 @@
+"""A frontier is the set of times beyond it: every operation is checked against that set, over a grid."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcv2.core.antichain import Antichain, MutableAntichain
+from cdcv2.core.order import Product, less_equal
+from cdcv2.errors import MalformedError
+from tests.doubles import Lane
+
+GRIDS: dict[str, list[Any]] = {
+    "int": list(range(6)),
+    "two": [Product(*pair) for pair in product(range(4), repeat=2)],
+    "three": [Product(*triple) for triple in product(range(3), repeat=3)],
+    "lane": [Lane("", 0), *(Lane(lane, at) for lane in "ab" for at in range(3))],
+}
+each_kind = pytest.mark.parametrize("kind", GRIDS)
+
+
+def some(kind: str) -> Any:
+    """A few times of a kind, in any order, repeated or not."""
+    return st.lists(st.sampled_from(GRIDS[kind]), max_size=5)
+
+
+def beyond(kind: str, elements: Any) -> set[Any]:
+    """By definition: the times of the grid that some element is less than or equal to."""
+    return {time for time in GRIDS[kind] if any(less_equal(element, time) for element in elements)}
+
+
+@each_kind
+@given(st.data())
+def test_an_antichain_keeps_what_is_beyond_and_no_comparable_elements(kind: str, data: st.DataObject) -> None:
+    """The minimal elements say the same as all of them."""
+    drawn = data.draw(some(kind))
+    frontier = Antichain(drawn)
+
+    frontier.check()
+    assert beyond(kind, drawn) == {time for time in GRIDS[kind] if frontier.less_equal(time)}
+    assert set(frontier.elements) <= set(drawn)
+    assert bool(drawn) == bool(frontier)
+    assert list(frontier) == list(frontier.elements)
+    assert len(frontier) == len(frontier.elements)
+
+
+@each_kind
+@given(st.data())
+def test_an_antichain_is_a_value(kind: str, data: st.DataObject) -> None:
+    """Equality and hash depend on what is beyond, not on the order or repetition of what was given."""
+    one, other = data.draw(some(kind)), data.draw(some(kind))
+    first, second = Antichain(one), Antichain(other)
+
+    assert (beyond(kind, one) == beyond(kind, other)) == (first == second)
+    assert Antichain(reversed(one + one)) == first
+    assert hash(Antichain(reversed(one + one))) == hash(first)
+    assert Antichain(reversed(one)).elements == first.elements
+
+
+@each_kind
+@given(st.data())
+def test_join_meet_and_dominates_are_those_of_the_sets(kind: str, data: st.DataObject) -> None:
+    """join: beyond both; meet: beyond either; dominates: nothing beyond it that is not beyond the other."""
+    one, other = Antichain(data.draw(some(kind))), Antichain(data.draw(some(kind)))
+    first, second = beyond(kind, one), beyond(kind, other)
+
+    assert first & second == beyond(kind, one.join(other))
+    assert first | second == beyond(kind, one.meet(other))
+    assert (first <= second) == one.dominates(other)
+    one.join(other).check()
+    one.meet(other).check()
+    assert one.join(other) == other.join(one)
+    assert one.meet(other) == other.meet(one)
+
+
+@pytest.mark.parametrize("kind", ["int", "two", "three"])
+@given(st.data())
+def test_plain_and_back(kind: str, data: st.DataObject) -> None:
+    """A frontier in a state file is the frontier that was written."""
+    frontier = Antichain(data.draw(some(kind)))
+
+    assert frontier == Antichain.from_plain(frontier.to_plain())
+    assert all(isinstance(item, (int, list)) for item in frontier.to_plain())
+
+
+def test_the_empty_frontier_is_the_end() -> None:
+    """Nothing is beyond it, it dominates all, and it is false."""
+    empty = Antichain()
+
+    assert not empty
+    assert not empty.less_equal(0)
+    assert empty.dominates(Antichain([9]))
+    assert empty.dominates(empty)
+    assert not Antichain([9]).dominates(empty)
+    assert empty == empty.join(Antichain([9]))
+    assert Antichain([9]) == empty.meet(Antichain([9]))
+
+
+def test_joins_that_do_not_exist_add_nothing() -> None:
+    """Across lanes nothing is beyond both, so the joint frontier has nothing there."""
+    assert Antichain() == Antichain([Lane("a", 1)]).join(Antichain([Lane("b", 1)]))
+    assert Antichain([Lane("a", 2)]) == Antichain([Lane("a", 2), Lane("b", 0)]).join(Antichain([Lane("a", 1)]))
+
+
+def test_elements_are_sorted_and_shown() -> None:
+    """What a person sees does not change from run to run."""
+    frontier = Antichain([Product(2, 0), Product(0, 2), Product(1, 1)])
+
+    assert (Product(0, 2), Product(1, 1), Product(2, 0)) == frontier.elements
+    assert "Antichain([Product(0, 2), Product(1, 1), Product(2, 0)])" == repr(frontier)
+    assert [[0, 2], [1, 1], [2, 0]] == frontier.to_plain()
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [(1, 2)], [-1], [1.0], [True], [2**63], [None],
+        [1, Product(1)], [Product(1), Product(1, 2)], [Lane("a", 1), 1],
+    ],
+)
+def test_an_antichain_refuses_what_is_no_time(times: list[Any]) -> None:
+    """A plain tuple above all: it would compare lexicographically; and times of two kinds."""
+    with pytest.raises(MalformedError):
+        Antichain(times)
+
+
+def test_an_antichain_is_not_equal_to_other_things() -> None:
+    """Not even to its own elements."""
+    assert Antichain([1]) != [1]
+    assert Antichain([1]) != (1,)
+    assert Antichain() != ()
+
+
+def test_an_antichain_cannot_be_changed() -> None:
+    """It is passed around and kept; nobody may change it under another's hands."""
+    with pytest.raises(AttributeError):
+        Antichain([1]).elements = (2,)  # type: ignore[misc]
+
+
+def test_check_finds_comparable_elements() -> None:
+    """The audit that the other tests end with can fail."""
+    broken = Antichain([Product(0, 1), Product(1, 0)])
+    object.__setattr__(broken, "_elements", (Product(0, 0), Product(1, 1)))
+
+    with pytest.raises(AssertionError):
+        broken.check()
+
+
+@each_kind
+@given(st.data())
+def test_the_maintained_frontier_is_the_recomputed_one(kind: str, data: st.DataObject) -> None:
+    """After every change, whether the frontier was asked for in between or not; and counts are plain sums."""
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(GRIDS[kind]), st.integers(-2, 2)), max_size=25))
+    asked = data.draw(st.lists(st.booleans(), min_size=len(changes), max_size=len(changes)))
+    bag, sums = MutableAntichain(), dict.fromkeys(GRIDS[kind], 0)
+    for (time, change), ask in zip(changes, asked):
+        bag.update([(time, change)])
+        sums[time] += change
+        if ask:
+            assert Antichain(time for time, count in sums.items() if count > 0) == bag.frontier
+
+    bag.check()
+    assert sums == {time: bag.count(time) for time in sums}
+    assert {time: count for time, count in sums.items() if count} == dict(bag.items())
+    assert len(bag) == len(bag.items())
+    assert MutableAntichain(changes).frontier == bag.frontier
+
+
+def test_negative_counts_are_held_but_bound_nothing() -> None:
+    """Updates may come before their statement; they are due in the negative until then."""
+    bag = MutableAntichain([(3, -1), (5, 1)])
+
+    assert Antichain([5]) == bag.frontier
+    assert [(3, -1), (5, 1)] == bag.items()
+    bag.update([(3, 1)])
+    assert Antichain([5]) == bag.frontier
+    assert [(5, 1)] == bag.items()
+    bag.update([(3, 1)])
+    assert Antichain([3]) == bag.frontier
+
+
+def test_a_time_that_comes_and_goes_leaves_nothing_behind() -> None:
+    """Memory is bounded by what is held, also under a time that stays."""
+    bag = MutableAntichain([(0, 1)])
+    for _ in range(1000):
+        bag.update([(5, 1), (5, -1)])
+
+    assert 1 == len(bag)
+    assert [(0, 1)] == bag.items()
+    assert len(bag._heap) < 20
+
+
+def test_the_mutable_check_finds_a_stale_frontier() -> None:
+    """The audit that the property ends with can fail."""
+    bag = MutableAntichain([(3, 1)])
+    bag._counts[2] = 1
+
+    with pytest.raises(AssertionError):
+        bag.check()

@@ -1,0 +1,110 @@
+"""Stand-ins: a log that remembers what was asked of it and can crash, and a time of which two may have no join.
+
+Nothing here is clever: a double that needs tests of its own is no double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cdcv2.protocol.log import Entry, Position, Positions
+from cdcv2.protocol.messages import Message
+
+CRASH = "crash"
+
+
+class Crash(Exception):
+    """What a `RecordingLog` raises where a crash was placed."""
+
+
+class RecordingLog:
+    """A log in memory that is durable only at `flush`, and lists every call in `.calls`.
+
+    `crash_at` names the calls ("send 3", "flush 1", counted from 1) at which it raises instead of working;
+    `keep` says how many of the buffered messages a crashing flush makes durable all the same, as a broker may.
+    """
+
+    def __init__(self, messages: Iterable[Message] = (), *, crash_at: Iterable[str] = (), keep: int = 0) -> None:
+        self.name = "recording"
+        self.durable: list[Message] = list(messages)
+        self.buffered: list[Message] = []
+        self.calls: list[Any] = []
+        self.reads: list[Positions | None] = []
+        self._crash_at = set(crash_at)
+        self._keep = keep
+        self._count = {"send": 0, "flush": 0}
+
+    def send(self, message: Message) -> None:
+        """Buffer a message."""
+        self._step("send")
+        self.calls.append(message)
+        self.buffered.append(message)
+
+    def flush(self) -> None:
+        """Make what is buffered durable."""
+        try:
+            self._step("flush")
+        except Crash:
+            self.durable += self.buffered[:self._keep]
+            self.buffered.clear()
+            raise
+        self.calls.append("flush")
+        self.durable += self.buffered
+        self.buffered.clear()
+
+    def close(self) -> None:
+        """Note it."""
+        self.calls.append("close")
+
+    def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
+        """What was durable at the call, from `after` on."""
+        self.reads.append(after)
+        first = (after or {}).get(0, 0)
+        for offset, message in enumerate(self.durable[first:], start=first):
+            yield Entry(Position(self.name, 0, offset), message)
+
+    def ends(self) -> Positions:
+        """Behind the last durable message."""
+        return {0: len(self.durable)}
+
+    def again(self) -> RecordingLog:
+        """The log as the next process finds it: what was durable, nothing else."""
+        return RecordingLog(self.durable)
+
+    def _step(self, call: str) -> None:
+        self._count[call] += 1
+        if f"{call} {self._count[call]}" in self._crash_at:
+            raise Crash(f"{call} {self._count[call]}")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A time in one of several lanes that never meet above: no join across lanes, and one time below them all.
+
+    The smallest model of a source with partitions; `Lane("", 0)` is below everything.
+    """
+
+    lane: str
+    at: int
+
+    def less_equal(self, other: Lane) -> bool:
+        """Within a lane by `at`; the bottom is below all."""
+        return self == Lane("", 0) or (self.lane == other.lane and self.at <= other.at)
+
+    def join(self, other: Lane) -> Lane | None:
+        """The later of two in one lane; None across lanes."""
+        if self.less_equal(other):
+            return other
+        return self if other.less_equal(self) else None
+
+    def meet(self, other: Lane) -> Lane:
+        """The earlier of two in one lane; the bottom across lanes."""
+        if self.less_equal(other):
+            return self
+        return other if other.less_equal(self) else Lane("", 0)
+
+    def sort_key(self) -> tuple[str, int]:
+        """The lane's name first; the bottom's is empty."""
+        return self.lane, self.at
