@@ -1,0 +1,374 @@
+"""Which transactions are whole, in commit order: decided on counts alone.
+
+The transaction topic gives, for each transaction, an END with its commit LSN and the number of rows of each table.
+A transaction is *complete* when its END is in and each captured table has that many distinct rows; it is *released*
+when it and every earlier END are complete. ``through`` (H) is the END up to which all is released. It tells repeats
+from facts:
+
+- an END with LSN <= H is a repeat;
+- a row whose ``sequence[0]`` (the END of the transaction before its own) is < H is a repeat. A null ``sequence[0]``
+  reads as the LSN of the snapshot, or 0 without one.
+
+What cannot be carried over the frontier (TRUNCATE, a row of another type, a second snapshot, more rows than were
+counted) stops the capture: everything before it is released first, and the logs are complete up to there.
+
+Rows never come here, so one process that holds them all and a Spark driver whose executors hold them decide alike.
+Counts are *set*, not added: a caller may count again what it reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
+from cdcv2.sources.release import Commit, Release, Waiting
+from cdcv2.sources.snapshot import ANEW, Place, Snapshot
+
+VERSION = 1
+
+
+class Commits:
+    """Decides what is complete. Feed it facts in any order; ask ``ready`` and ``stopped``; ``settle`` what is durable.
+
+    ``known`` is the meet of the frontiers up to which the logs are stated: with the state lost, all before it is
+    taken as released, and what the topics say about it as repeats.
+
+    >>> commits = Commits(["public.t"], snapshot="none")
+    >>> commits.end(7, 100, {"public.t": 2})
+    True
+    >>> commits.rows_seen(7, "public.t", 1)
+    >>> commits.waits().text
+    'transaction 7 (END 100) lacks 1 of 2 rows of public.t'
+    >>> commits.rows_seen(7, "public.t", 2)
+    >>> release = commits.ready()
+    >>> release.transactions, release.frontier
+    ((Commit(tx=7, lsn=100),), Antichain([101]))
+    >>> commits.settle(release)
+    >>> commits.is_repeat(None, 7), commits.is_repeat(100, 8)
+    (True, False)
+
+    Cost: a fact O(log open), ``ready`` what it gives out. Memory: a few numbers per open transaction and table.
+    """
+
+    def __init__(
+        self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0
+    ) -> None:
+        if snapshot not in ("initial", "none"):
+            raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
+        self.tables = tuple(sorted(tables))
+        self._captured = frozenset(self.tables)
+        self._mode = snapshot
+        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", notified=notifications)
+        # All through here is released. None: not even the snapshot.
+        self._through: int | None = 0 if self._snapshot.released else None
+        # Unreleased ENDs by LSN: (tx, rows of each captured table). Each LSN is above `_through`.
+        self._ends: SortedDict[int, tuple[int, dict[str, int]]] = SortedDict()
+        self._end_of: dict[int, int] = {}
+        self._highest = 0
+        self._rows: dict[int, dict[str, tuple[int, int]]] = {}
+        self._halts: dict[int, tuple[str, str]] = {}
+        # A stop that belongs to no open transaction; nothing above `_cap` is released any more.
+        self._stop: tuple[str, str] | None = None
+        self._cap: int | None = None
+        # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
+        self._finished: set[int] = set()
+        if known > 0:
+            self._resume_at(known - 1)
+
+    def _resume_at(self, through: int) -> None:
+        self._through = self._highest = through
+        if not self._snapshot.released:
+            self._snapshot.released = True
+            # Only an empty snapshot is released through 0.
+            self._snapshot.lsn = 0 if through == 0 else None
+
+    # -- what has been released
+
+    @property
+    def through(self) -> int | None:
+        """H: the END up to which all is released; None while not even the snapshot is."""
+        return self._through
+
+    @property
+    def frontier(self) -> Antichain | None:
+        """Up to where the logs are complete; None when nothing is released."""
+        return None if self._through is None else Antichain([self._through + 1])
+
+    @property
+    def base(self) -> int | None:
+        """What a null ``sequence[0]`` reads as: the LSN of the snapshot, 0 without one; None while unknown."""
+        return self._snapshot.lsn
+
+    @property
+    def snapshot_released(self) -> bool:
+        """Whether snapshot rows need not be counted any more (those that still come are repeats, or a stop)."""
+        return self._snapshot.released
+
+    def is_repeat(self, seq: int | None, tx: int) -> bool:
+        """Whether a row of ``tx`` with this ``sequence[0]`` belongs to a transaction that is released.
+
+        While the LSN of the snapshot is not known again (memory lost), a row with a null ``sequence[0]`` is judged
+        when the END of its transaction is seen: ask again after each END that :meth:`end` called a repeat.
+        """
+        if self._through is None:
+            return False
+        if seq is None:
+            seq = self._snapshot.lsn
+            if seq is None:
+                return tx in self._finished
+        return seq < self._through
+
+    # -- facts
+
+    def end(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
+        """END of a transaction: its commit LSN, and how many rows each table has in it (tables not captured, too).
+
+        Returns False for a repeat. The same END may come again with the same counts.
+        """
+        base = self._snapshot.lsn
+        if self._mode == "initial" and base is not None and lsn <= base:
+            self._halt_all(f"transaction {tx} was committed at {lsn}, not after the snapshot at {base}", ANEW, -1)
+            return False
+        if self._through is not None and lsn <= self._through:
+            if base is None:
+                self._finished.add(tx)
+                self._rows.pop(tx, None)
+            return False
+        mine = {table: number for table, number in counts.items() if number and table in self._captured}
+        if lsn in self._ends:
+            self._same_end(tx, lsn, mine)
+            return False
+        if lsn < self._highest or tx in self._end_of:
+            said = f"after END {self._highest}" if lsn < self._highest else f"after its END {self._end_of[tx]}"
+            self._halt_all(f"END {lsn} of transaction {tx} came for the first time {said}", _NEW_SOURCE, lsn - 1)
+            return False
+        self._ends[lsn], self._end_of[tx], self._highest = (tx, mine), lsn, lsn
+        return True
+
+    def _same_end(self, tx: int, lsn: int, counts: dict[str, int]) -> None:
+        if self._ends[lsn] != (tx, counts):
+            first, said = self._ends[lsn]
+            reason = f"END {lsn} says both that transaction {first} has {said} rows, and that {tx} has {counts}"
+            self._halt_all(reason, _NEW_SOURCE, lsn - 1)
+
+    def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
+        """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
+
+        ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1.
+        """
+        if distinct < 1 or (highest is not None and highest < distinct):
+            raise MalformedError(f"{distinct} distinct rows cannot have order numbers from 1 to {highest}")
+        if tx not in self._finished:
+            self._rows.setdefault(tx, {})[table] = (distinct, distinct if highest is None else highest)
+
+    def halt(self, tx: int, reason: str, remedy: str) -> None:
+        """The transaction says something that cannot be captured: release all before it, then stop."""
+        self._halts.setdefault(tx, (reason, remedy))
+
+    def stop(self, reason: str, remedy: str) -> None:
+        """Stop now: release nothing more than what is complete already."""
+        self._halt_all(reason, remedy, None)
+
+    def _halt_all(self, reason: str, remedy: str, cap: int | None) -> None:
+        if self._stop is None:
+            self._stop = (reason, remedy)
+        if cap is not None:
+            self._cap = cap if self._cap is None else min(self._cap, cap)
+
+    # -- facts of the snapshot
+
+    def snapshot_rows(self, table: str, lsn: int, distinct: int) -> None:
+        """There are ``distinct`` unreleased snapshot rows of the table (by topic, partition, offset), with this LSN."""
+        if self._mode == "none":
+            self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", _NO_SNAPSHOT, None)
+        elif self._snapshot.released:
+            self._late_snapshot_row(table, lsn)
+        else:
+            self._snapshot.rows_seen(table, lsn, distinct)
+            self._check_snapshot()
+            if self._ends and self._ends.peekitem(0)[0] <= lsn:
+                early, (tx, _) = self._ends.peekitem(0)
+                self._halt_all(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", ANEW, -1)
+
+    def _late_snapshot_row(self, table: str, lsn: int) -> None:
+        through = self._through or 0
+        if lsn > through:
+            reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
+            self._halt_all(reason, ANEW, lsn)
+        elif self._snapshot.lsn is None:
+            self._snapshot.lsn = lsn
+            self._finished.clear()
+
+    def snapshot_marked(self, marker: str, position: object) -> None:
+        """An unreleased snapshot row has this ``source.snapshot``; only ``first`` and ``last`` matter."""
+        if not self._snapshot.released:
+            self._snapshot.marked(marker, position)
+            self._check_snapshot()
+
+    def notification(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
+        """A notification about the initial snapshot, in the order of its topic, with its offset there."""
+        self._snapshot.notified(kind, table, rows, offset)
+        self._check_snapshot()
+
+    @property
+    def wants_ends(self) -> bool:
+        """Whether the end positions of the tables' partitions should be read now, for :meth:`ends_read`."""
+        return self._snapshot.wants_ends
+
+    def ends_read(self, ends: Mapping[Place, int]) -> None:
+        """The next offsets of the tables' partitions, read after ``wants_ends`` became true. Then say ``consumed``."""
+        self._snapshot.ends_read(ends)
+
+    def consumed(self, positions: Mapping[Place, int]) -> None:
+        """How far the partitions have been read: their next offsets. Needed while the snapshot is not released."""
+        for place, following in positions.items():
+            self._snapshot.consumed(place, following)
+
+    def passed(self, place: Place) -> None:
+        """The partition has shown a streamed row, so it has no more rows of the snapshot."""
+        if not self._snapshot.released:
+            self._snapshot.passed(place)
+
+    def _check_snapshot(self) -> None:
+        if self._snapshot.contradiction is not None:
+            self._halt_all(self._snapshot.contradiction, ANEW, None if self._snapshot.released else -1)
+
+    # -- decisions
+
+    def ready(self) -> Release | None:
+        """What may be released now, or None. Changes nothing but finding contradictions: ask as often as you like."""
+        snapshot = None
+        through = self._through
+        if not self._snapshot.released:
+            snapshot = through = self._snapshot.lsn or 0
+            if (self._cap is not None and self._cap < snapshot) or not self._snapshot.whole():
+                self._check_snapshot()
+                return None
+        transactions = []
+        for lsn, (tx, counts) in self._ends.items():
+            if self._held_back(tx, lsn, counts):
+                break
+            transactions.append(Commit(tx, lsn))
+            through = lsn
+        if through is None or (snapshot is None and not transactions):
+            return None
+        assumed = snapshot is not None and self._snapshot.assumed
+        return Release(snapshot, tuple(transactions), through, assumed)
+
+    def _held_back(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
+        beyond_stop = self._cap is not None and lsn > self._cap
+        return beyond_stop or tx in self._halts or self._surplus(tx, lsn, counts) or bool(self._missing(tx, counts))
+
+    def _surplus(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
+        """Whether there are more rows than its END counts, which can never be right: stop before it."""
+        for table, (distinct, highest) in self._rows.get(tx, {}).items():
+            if highest > counts.get(table, 0):
+                reason = (
+                    f"transaction {tx} has {distinct} rows of {table}, numbered up to {highest}, "
+                    f"but its END {lsn} counts {counts.get(table, 0)}"
+                )
+                self._halt_all(reason, _NEW_SOURCE, lsn - 1)
+                return True
+        return False
+
+    def _missing(self, tx: int, counts: Mapping[str, int]) -> dict[str, int]:
+        rows = self._rows.get(tx, {})
+        lacks = {table: number - rows.get(table, (0, 0))[0] for table, number in counts.items()}
+        return {table: number for table, number in lacks.items() if number > 0}
+
+    def settle(self, release: Release) -> None:
+        """What :meth:`ready` gave is durable in every log, and stated: forget it."""
+        if release.snapshot is not None:
+            self._snapshot.release()
+        for tx, lsn in release.transactions:
+            del self._ends[lsn], self._end_of[tx]
+            self._rows.pop(tx, None)
+            if self._snapshot.lsn is None:
+                self._finished.add(tx)
+        self._through = release.through
+        self._highest = max(self._highest, release.through)
+
+    def stopped(self) -> SourceStop | None:
+        """The stop that has been reached: raise it, once :meth:`ready` gives nothing more. None: go on."""
+        if self._stop is not None:
+            return SourceStop(*self._stop, self.frontier)
+        if self._ends and self._snapshot.released:
+            lsn, (tx, _) = self._ends.peekitem(0)
+            if tx in self._halts:
+                return SourceStop(*self._halts[tx], self.frontier)
+        return None
+
+    def waits(self) -> Waiting:
+        """Why nothing more can be released now."""
+        if self._stop is not None:
+            return Waiting("stop", self._stop[0])
+        if not self._snapshot.released:
+            return Waiting("snapshot", self._snapshot.waits(), missing=self._snapshot.missing())
+        for lsn, (tx, counts) in self._ends.items():
+            missing = self._missing(tx, counts)
+            if tx in self._halts:
+                return Waiting("stop", f"transaction {tx} (END {lsn}): {self._halts[tx][0]}", tx, lsn)
+            if missing:
+                lacks = ", ".join(f"{lack} of {counts[table]} rows of {table}" for table, lack in missing.items())
+                return Waiting("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
+        began = len(self._rows)
+        return Waiting("end", f"{began} transactions have rows and no END yet" if began else "nothing is open")
+
+    def open_transactions(self) -> int:
+        """How many transactions have been seen in part, or wholly but behind one that is not whole."""
+        return len(self._rows.keys() | self._end_of.keys())
+
+    # -- memory
+
+    def export(self) -> dict[str, Any]:
+        """What must survive, as plain JSON. Facts of open transactions do not: they are read again by position."""
+        return {
+            "version": VERSION,
+            "tables": list(self.tables),
+            "mode": self._mode,
+            "through": self._through,
+            "snapshot": self._snapshot.export(),
+        }
+
+    @classmethod
+    def restore(
+        cls, plain: Mapping[str, Any], tables: Iterable[str], *, snapshot: str = "initial",
+        notifications: bool = False, known: int = 0,
+    ) -> Commits:
+        """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
+
+        The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
+        memory is of another capture, or ahead of the logs: its positions would skip what they lack.
+        """
+        commits = cls(tables, snapshot=snapshot, notifications=notifications)
+        if plain.get("version") != VERSION:
+            raise ForeignStateError(f"the memory has version {plain.get('version')!r}, not {VERSION}: {_FORGET}")
+        if tuple(plain["tables"]) != commits.tables or plain["mode"] != snapshot:
+            raise ForeignStateError(
+                f"the memory is of the tables {plain['tables']} with snapshot {plain['mode']}, "
+                f"this capture has {list(commits.tables)} with snapshot {snapshot}: {_FORGET}"
+            )
+        through = plain["through"]
+        if through is not None and (snapshot == "initial" or through > 0) and through >= known:
+            raise ForeignStateError(
+                f"the memory says that all through {through} is in the logs, but one only has what is before {known}, "
+                f"so it is not the memory of these logs: {_FORGET}"
+            )
+        commits._snapshot.remember(plain["snapshot"])
+        commits._through = through
+        commits._highest = through or 0
+        if known > 0 and known - 1 != through:
+            commits._resume_at(known - 1)
+        return commits
+
+
+_FORGET = "remove the memory, and the capture begins at the start of its topics and repeats the facts that are there"
+_NEW_SOURCE = (
+    "The topics do not hold one history: was the slot, the database or a topic made anew under the old names? "
+    "Capture it as a new source: other topics, other logs"
+)
+_NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"

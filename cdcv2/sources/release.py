@@ -1,0 +1,51 @@
+"""What ``Commits`` answers: what may be released, or why nothing may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cdcv2.core.antichain import Antichain
+
+
+class Commit(NamedTuple):
+    """A transaction and its commit time: the LSN of its END."""
+
+    tx: int
+    lsn: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """What may be released now, wholly and in this order.
+
+    ``snapshot`` is the time of the snapshot's rows if they are part of it, else None; ``assumed`` says that nobody
+    stated that these are all of them. Every table's log gets one statement ``[its known, through + 1)``, whether it
+    has rows in it or not.
+    """
+
+    snapshot: int | None
+    transactions: tuple[Commit, ...]
+    through: int
+    assumed: bool = False
+
+    @property
+    def frontier(self) -> Antichain:
+        """Up to where the logs are complete once it is written."""
+        return Antichain([self.through + 1])
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Why nothing more can be released: ``text`` for people, the rest for programs.
+
+    ``what`` is "snapshot", "rows" (of transaction ``tx``, whose END is ``lsn``), "end" (the next END is not in) or
+    "stop" (nothing more will be released).
+    """
+
+    what: str
+    text: str
+    tx: int | None = None
+    lsn: int | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,176 @@
+"""When is the initial snapshot whole?
+
+A snapshot is a set of rows with one LSN, scattered over the topics of the tables; nothing in a row says how many
+there are. Two witnesses can:
+
+- Debezium's notification topic: the run ``STARTED ... COMPLETED`` states for each table how many rows it scanned.
+  The snapshot is whole when each table has exactly that many.
+- Without it: the row marked ``last`` has been read, and then each partition of the tables up to where it ended at
+  some moment after that, or up to its first streamed row (what a partition holds is in the order in which it was
+  sent). Such a snapshot is *assumed* whole, and whoever releases it says so.
+
+A second snapshot has an inexact seam with the stream (rows may be in both), so it is a clean stop, never merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+#: A partition of a topic.
+Place: TypeAlias = tuple[str, int]
+
+ANEW = (
+    "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
+    "slot and its topics, remove the output and the memory of this capture, and begin anew"
+)
+
+
+class Snapshot:
+    """What is known of the initial snapshot; fed by ``Commits``, judges counts and never sees a row.
+
+    ``contradiction`` is the reason for which it can never be whole, or None.
+    """
+
+    def __init__(self, tables: Iterable[str], *, wanted: bool, notified: bool) -> None:
+        self._tables = tuple(tables)
+        self._notified = notified
+        #: its rows have been released (or none are wanted): from now on an old one is a repeat, a new one a stop
+        self.released = not wanted
+        #: the LSN of its rows: what a row without a previous commit counts from; None while unknown
+        self.lsn: int | None = None if wanted else 0
+        self.contradiction: str | None = None
+        #: a run was seen to its end, by its notifications
+        self.completed = False
+        self._rows: dict[str, int] = {}
+        self._scanned: dict[str, int | None] = {}
+        self._next_notification = 0
+        self._marks: dict[str, object] = {}
+        self._unread: dict[Place, int] | None = None
+        self._passed: set[Place] = set()
+
+    # -- facts
+
+    def rows_seen(self, table: str, lsn: int, distinct: int) -> None:
+        """There are ``distinct`` unreleased snapshot rows of the table now; setting it again is harmless."""
+        if self.lsn is None:
+            self.lsn = lsn
+        elif self.lsn != lsn:
+            self._contradict(f"the topics hold rows of two snapshots, with the LSNs {self.lsn} and {lsn}")
+            return
+        self._rows[table] = distinct
+
+    def marked(self, marker: str, position: object) -> None:
+        """A row carries the marker ``first`` or ``last``; two different rows with one marker are two snapshots."""
+        if marker not in ("first", "last"):
+            return
+        seen = self._marks.setdefault(marker, position)
+        if seen != position:
+            self._contradict(f"the topics hold two snapshots: both {seen} and {position} are marked {marker!r}")
+
+    def notified(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
+        """A notification of the connector, in the order of its topic; one that was fed before is ignored."""
+        if offset < self._next_notification:
+            return
+        self._next_notification = offset + 1
+        if kind == "STARTED":
+            if self.completed:
+                self._contradict("the connector has begun a second snapshot (notification STARTED after COMPLETED)")
+            self._scanned = {}
+        elif kind == "TABLE_SCAN_COMPLETED" and table is not None:
+            self._scanned[table] = rows
+        elif kind in ("COMPLETED", "SKIPPED"):
+            # SKIPPED first of all: the connector took no snapshot; after a completed one it says so at each start.
+            self.completed = True
+
+    def ends_read(self, ends: Mapping[Place, int]) -> None:
+        """Where the partitions of the tables ended at some moment after ``last`` was read."""
+        if self._unread is None:
+            self._unread = {place: end for place, end in ends.items() if end > 0 and place not in self._passed}
+
+    def consumed(self, place: Place, following: int) -> None:
+        """The partition has been read up to the offset ``following``, exclusive."""
+        if self._unread and self._unread.get(place, following + 1) <= following:
+            del self._unread[place]
+
+    def passed(self, place: Place) -> None:
+        """The partition showed a streamed row: every snapshot row in it has been read."""
+        self._passed.add(place)
+        if self._unread:
+            self._unread.pop(place, None)
+
+    # -- decisions
+
+    @property
+    def wants_ends(self) -> bool:
+        """Whether somebody should read the end positions now, and call ``ends_read``."""
+        return not (self.released or self._notified or self._unread is not None) and "last" in self._marks
+
+    @property
+    def assumed(self) -> bool:
+        """Whether its completeness is assumed, for want of notifications, and not known."""
+        return not self._notified
+
+    def whole(self) -> bool:
+        """Whether every row of it is there; finds contradictions on the way."""
+        if self.contradiction is not None:
+            return False
+        if not self._notified:
+            return self._unread == {}
+        if not self.completed:
+            return False
+        return all(self._table_is_whole(table) for table in self._tables)
+
+    def _table_is_whole(self, table: str) -> bool:
+        said, held = self._scanned.get(table, 0), self._rows.get(table, 0)
+        if said is None:
+            self._contradict(f"the notifications do not say how many rows of {table} the snapshot scanned")
+            return False
+        if held > said:
+            self._contradict(f"there are {held} snapshot rows of {table}, but its notification says {said}")
+        return held == said
+
+    def missing(self) -> dict[str, int]:
+        """How many rows each table lacks, as far as the notifications tell."""
+        lacks = {table: (self._scanned.get(table) or 0) - self._rows.get(table, 0) for table in self._tables}
+        return {table: number for table, number in lacks.items() if number > 0}
+
+    def waits(self) -> str:
+        """What it waits for, as a sentence."""
+        if self.contradiction is not None:
+            return self.contradiction
+        if self._notified:
+            if not self.completed:
+                return "the initial snapshot has not been completed (no notification COMPLETED yet)"
+            lacks = ", ".join(f"{number} rows of {table}" for table, number in self.missing().items())
+            return f"the initial snapshot lacks {lacks or 'nothing'}"
+        if self._unread is None:
+            return (
+                "the row that is marked as the last of the initial snapshot has not been seen (there is none if the "
+                "tables were empty: name the connector's notification topic, or take --snapshot none)"
+            )
+        places = ", ".join(f"{topic}[{partition}] to {end}" for (topic, partition), end in self._unread.items())
+        return f"the initial snapshot may have more rows in what is still to be read: {places}"
+
+    def release(self) -> int:
+        """Its rows are durable and stated; returns its LSN (0 for an empty one)."""
+        self.released = True
+        self.lsn = self.lsn or 0
+        self._rows, self._unread = {}, None
+        return self.lsn
+
+    def _contradict(self, reason: str) -> None:
+        if self.contradiction is None:
+            self.contradiction = reason
+
+    # -- memory
+
+    def export(self) -> dict[str, Any]:
+        """What must be remembered: not the rows nor the notifications of an unreleased one, which are read again."""
+        if not self.released:
+            return {"released": False, "lsn": None, "completed": False}
+        return {"released": True, "lsn": self.lsn, "completed": self.completed}
+
+    def remember(self, plain: Mapping[str, Any]) -> None:
+        """Take over what :meth:`export` gave."""
+        self.released, self.lsn, self.completed = plain["released"], plain["lsn"], plain["completed"]
