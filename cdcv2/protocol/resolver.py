@@ -47,7 +47,7 @@ class Resolver:
     ) -> None:
         frontier = Antichain([0] if start is None else start)
         if not frontier:
-            raise MalformedError("a reader needs a start with at least one time: from the empty frontier nothing is left")
+            raise MalformedError("start is empty: a reader needs at least one time to begin at")
         self._begin(Ledger(frontier, on_error=on_error), None)
         self._quarantine = on_error == "quarantine"
         self._keep_all = keep_all

@@ -96,7 +96,7 @@ class Writer:
         if pending is None:
             check_time(time)
             if not self._fed.less_equal(time):
-                raise MalformedError(f"the update {data!r} is at time {time}, before the frontier {self._fed} given before")
+                raise MalformedError(f"the update {data!r} is at time {time}, but {self._fed} was advanced to before")
             if not self.known.less_equal(time):
                 self.already_written += 1
                 return
