@@ -1,0 +1,276 @@
+"""What the records of Debezium's PostgreSQL connector mean.
+
+::
+
+    c, r   after  +1                        u      before -1, after +1
+    d      before -1                        t      a stop: it names no row
+    m, tombstones, heartbeats               nothing
+    transaction topic                       BEGIN nothing; END the commit time and the row counts
+
+The transaction of a row is ``source.txId`` (``transaction.id`` carries the LSN of the record itself, so it differs
+from record to record); its identity is that and ``total_order``. Its commit time is the LSN of END, which no row
+knows. ``classify`` looks at one record at a time and remembers nothing; it may run anywhere.
+
+Both images must be whole: the tables need REPLICA IDENTITY FULL. An update without it has no ``before``. A delete
+without it has one in which the columns outside the key are null or a default that the connector made up, and nothing
+says so; such a delete is told only by looks (nothing outside the key has a value of its own), so tables whose
+identity is known to be FULL should be named in the recipe.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdcv2.errors import DecodeError, UsageError
+from cdcv2.sources.facts import (
+    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit,
+)
+from cdcv2.sources.images import ImageReader, UnfitImage, identity_remedy
+from cdcv2.wire.rows import RowType
+
+__all__ = [
+    "Begin", "End", "Fact", "Nothing", "Notification", "Recipe", "Record", "RowFact", "SnapshotRow", "Truncate",
+    "Unfit", "classify",
+]
+
+_UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is captured, and how its records are to be read.
+
+    ``prefix`` is the connector's ``topic.prefix``; ``tables`` maps ``schema.table`` to the row type. ``snapshot`` is
+    "initial" (nothing is released before the connector's initial snapshot) or "none" (there is none).
+    ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
+    tables of which it is known, from the database, that they have REPLICA IDENTITY FULL.
+
+    Raises UsageError for no tables, and for a table that is not written ``schema.table``.
+    """
+
+    prefix: str
+    tables: Mapping[str, RowType]
+    snapshot: str = "initial"
+    notification_topic: str | None = None
+    transaction_topic: str = ""
+    full_identity: frozenset[str] = frozenset()
+    _topics: dict[str, str] = field(init=False, repr=False, compare=False)
+    _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.tables:
+            raise UsageError("a capture needs at least one table")
+        for table in self.tables:
+            if len(table.split(".")) < 2:
+                raise UsageError(f"the table {table!r} lacks its schema: write public.{table}")
+        unknown = self.full_identity - self.tables.keys()
+        if unknown:
+            raise UsageError(f"full_identity names {', '.join(sorted(unknown))}, which is not captured")
+        if self.snapshot not in ("initial", "none"):
+            raise UsageError(f"snapshot is 'initial' or 'none', not {self.snapshot!r}")
+        object.__setattr__(self, "transaction_topic", self.transaction_topic or f"{self.prefix}.transaction")
+        if len({self.topic(table) for table in self.tables}) < len(self.tables):
+            raise UsageError("two of the tables have one topic; let the connector route one of them to another")
+        object.__setattr__(self, "_topics", {self.topic(table): table for table in self.tables})
+        object.__setattr__(self, "_readers", {table: ImageReader(kind) for table, kind in self.tables.items()})
+
+    def topic(self, table: str) -> str:
+        """The topic of a table: what a topic's name cannot hold is an underscore in it, as the connector does it."""
+        return _UNFIT_FOR_TOPIC.sub("_", f"{self.prefix}.{table}")
+
+    def table(self, topic: str) -> str | None:
+        """The captured table whose topic this is, or None."""
+        return self._topics.get(topic)
+
+    def topics(self) -> list[str]:
+        """Every topic that the capture reads; the tables' own may not exist yet."""
+        own = [self.transaction_topic] + ([self.notification_topic] if self.notification_topic else [])
+        return own + sorted(self._topics)
+
+
+def classify(record: Record, recipe: Recipe) -> Fact:
+    """What the record says. Pure.
+
+    Raises DecodeError, with the position, for bytes that are no JSON and for JSON that is no envelope of this
+    connector. A row that is one but cannot be captured comes as :class:`Truncate` or :class:`Unfit`, as it stops
+    the capture only when its transaction is due.
+
+    Cost: parsing the JSON, and a look at each column.
+    """
+    topic, value = record.topic, record.value
+    table = recipe.table(topic)
+    if table is None and topic != recipe.transaction_topic and topic != recipe.notification_topic:
+        return Nothing("topic of no captured table")
+    if value is None:
+        return Nothing("tombstone")
+    body = _parse(value, record)
+    if table is not None:
+        return _row(body, table, record, recipe)
+    return _transaction(body, record) if topic == recipe.transaction_topic else _notification(body, record, recipe)
+
+
+def _parse(value: bytes, record: Record) -> dict[str, Any]:
+    """The payload of a JSON record, with or without its schema."""
+    try:
+        body = json.loads(value)
+    except ValueError as error:
+        raise DecodeError(f"no JSON ({error}): capture reads the JSON converter's records",
+                          position=record.position, raw=value) from None
+    if isinstance(body, dict) and body.keys() == {"schema", "payload"}:
+        body = body["payload"]
+    if not isinstance(body, dict):
+        raise _foreign(f"the JSON is a {type(body).__name__}, not an object", record)
+    return body
+
+
+def _foreign(reason: str, record: Record) -> DecodeError:
+    return DecodeError(f"no record of the connector: {reason}", position=record.position, raw=record.value)
+
+
+# -- tables
+
+
+def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> Fact:
+    op, source = body.get("op"), body.get("source")
+    if not isinstance(op, str) or not isinstance(source, dict):
+        raise _foreign("an envelope has op and source", record)
+    if op == "m":
+        return Nothing("message")
+    of = f"{source.get('schema')}.{source.get('table')}"
+    if of != table or source.get("name") != recipe.prefix:
+        raise _foreign(f"it is of table {of} of {source.get('name')}, in the topic of {table}", record)
+    if op == "r":
+        return _snapshot_row(body, source, table, record, recipe)
+    if op not in ("c", "u", "d", "t"):
+        raise _foreign(f"op is {op!r}", record)
+    seq, tx = _sequence(source, record), _integer(source, "txId", record)
+    place = body.get("transaction")
+    if not isinstance(place, dict):
+        return Unfit(table, None, None, seq, record.position, f"a row of {table} names no transaction", _NO_TRANSACTION)
+    order, table_order = _integer(place, "total_order", record), _integer(place, "data_collection_order", record)
+    if order < 1 or table_order < 1:
+        raise _foreign(f"order numbers count from 1, not {order} and {table_order}", record)
+    if op == "t":
+        return Truncate(table, tx, order, table_order, seq, record.position,
+                        f"{table} was truncated in transaction {tx}", _TRUNCATED)
+    try:
+        changes = _changes(op, body, table, record, recipe)
+    except UnfitImage as unfit:
+        return Unfit(table, tx, None, seq, record.position, f"{unfit.reason}, in transaction {tx}", unfit.remedy)
+    return RowFact(table, tx, order, table_order, seq, op, changes, record.position)
+
+
+def _changes(
+    op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe
+) -> tuple[tuple[Any, int], ...]:
+    reader = recipe._readers[table]
+    changes: list[tuple[Any, int]] = []
+    if op in ("u", "d"):
+        before = body.get("before")
+        if before is None:
+            raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not given", identity_remedy(table))
+        key_only = op == "d" and table not in recipe.full_identity and reader.looks_key_only(before, _key(record))
+        row = reader.read(before, table, old=True)
+        if key_only:
+            raise UnfitImage(f"a row of {table} was deleted and the only values given are its key's",
+                             f"{identity_remedy(table)} {_CHECKED}")
+        changes.append((row, -1))
+    if op in ("c", "u"):
+        changes.append((reader.read(body.get("after"), table), 1))
+    return tuple(changes)
+
+
+def _snapshot_row(
+    body: Mapping[str, Any], source: Mapping[str, Any], table: str, record: Record, recipe: Recipe
+) -> Fact:
+    lsn = _integer(source, "lsn", record)
+    marker = str(source.get("snapshot"))
+    if marker == "incremental":
+        return Unfit(table, None, lsn, None, record.position, f"an incremental snapshot of {table} was taken", _SIGNALLED)
+    try:
+        row = recipe._readers[table].read(body.get("after"), table)
+    except UnfitImage as unfit:
+        return Unfit(table, None, lsn, None, record.position, f"{unfit.reason}, in the snapshot", unfit.remedy)
+    return SnapshotRow(table, lsn, marker, row, record.position)
+
+
+def _key(record: Record) -> frozenset[str]:
+    """The names of the columns in the record's key; none if it has no key."""
+    if record.key is None:
+        return frozenset()
+    key = _parse(record.key, record)
+    return frozenset(key)
+
+
+def _sequence(source: Mapping[str, Any], record: Record) -> int | None:
+    """The END of the transaction before: the first of the two LSNs in ``source.sequence``, which is JSON in a string."""
+    text = source.get("sequence")
+    try:
+        first, _ = json.loads(text)  # type: ignore[arg-type]
+        return None if first is None else int(first)
+    except (TypeError, ValueError):
+        raise _foreign(f"source.sequence is {text!r}, not a list of two LSNs", record) from None
+
+
+def _integer(mapping: Mapping[str, Any], name: str, record: Record) -> int:
+    value = mapping.get(name)
+    if type(value) is not int:
+        raise _foreign(f"{name} is {value!r}, not an integer", record)
+    return value
+
+
+# -- transactions and notifications
+
+
+def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
+    status, name = body.get("status"), str(body.get("id"))
+    try:
+        tx, lsn = map(int, name.split(":"))
+    except ValueError:
+        raise _foreign(f"the transaction's id is {name!r}, not txId:LSN", record) from None
+    if status == "BEGIN":
+        return Begin(tx, lsn)
+    if status != "END":
+        raise _foreign(f"the transaction's status is {status!r}", record)
+    counts: dict[str, int] = {}
+    collections: Iterable[Any] = body.get("data_collections") or ()
+    for collection in collections:
+        if not isinstance(collection, dict):
+            raise _foreign(f"{collection!r} is no count of a data collection", record)
+        table = str(collection.get("data_collection"))
+        counts[table] = counts.get(table, 0) + _integer(collection, "event_count", record)
+    return End(tx, lsn, counts)
+
+
+def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fact:
+    kind, more = body.get("type"), body.get("additional_data") or {}
+    if not isinstance(kind, str) or not isinstance(more, dict):
+        raise _foreign("a notification has type and additional_data", record)
+    if more.get("connector_name", recipe.prefix) != recipe.prefix:
+        return Nothing("notification of another connector")
+    if body.get("aggregate_type") != "Initial Snapshot":
+        return Nothing("notification about something else")
+    rows = more.get("total_rows_scanned")
+    try:
+        number = None if rows is None else int(rows)
+    except (TypeError, ValueError):
+        raise _foreign(f"total_rows_scanned is {rows!r}", record) from None
+    return Notification(kind, more.get("scanned_collection"), number, record.offset)
+
+
+_DONE = {"u": "updated", "d": "deleted"}
+_TRUNCATED = (
+    "A TRUNCATE takes away rows without naming them. Delete rows instead (DELETE FROM), or begin anew with a new "
+    "snapshot: new topics, new slot, new logs"
+)
+_NO_TRANSACTION = "Set provide.transaction.metadata=true in the connector, and begin anew with new topics"
+_SIGNALLED = "Only the initial snapshot can be captured: to take another, begin anew with new topics, slot and logs"
+_CHECKED = (
+    "If it has that already (SELECT relreplident FROM pg_class says f) and the row was really empty, name the table in "
+    "the capture's list of tables with full identity"
+)
+

@@ -1,0 +1,119 @@
+"""What a record of a source says, once its format is forgotten: the facts that capture lives on.
+
+Facts are plain values (named tuples): they can be sent between processes, compared and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias, Union
+
+from cdcv2.protocol.log import Position
+
+
+class Record(NamedTuple):
+    """One Kafka record, as stored: ``key`` and ``value`` are bytes, or None."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def position(self) -> Position:
+        """Where it stands."""
+        return Position(self.topic, self.partition, self.offset)
+
+
+class RowFact(NamedTuple):
+    """A row changed in a transaction.
+
+    ``tx`` and ``order`` (of all its rows, from 1) identify it; ``table_order`` is its number among those of its
+    table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it. ``changes`` are
+    pairs ``(row, diff)``.
+    """
+
+    table: str
+    tx: int
+    order: int
+    table_order: int
+    seq: int | None
+    op: str
+    changes: tuple[tuple[Any, int], ...]
+    position: Position
+
+
+class SnapshotRow(NamedTuple):
+    """A row of the initial snapshot, whose rows all carry one ``lsn``; identified by its position alone."""
+
+    table: str
+    lsn: int
+    marker: str
+    row: Any
+    position: Position
+
+
+class Begin(NamedTuple):
+    """A transaction begins. After a crash of the connector it may be missing, so nothing relies on it."""
+
+    tx: int
+    lsn: int
+
+
+class End(NamedTuple):
+    """A transaction is committed at ``lsn``; ``counts`` has the number of rows of each of its tables."""
+
+    tx: int
+    lsn: int
+    counts: dict[str, int]
+
+
+class Truncate(NamedTuple):
+    """The table was truncated in this transaction: a change of all its rows, none of which is named."""
+
+    table: str
+    tx: int
+    order: int
+    table_order: int
+    seq: int | None
+    position: Position
+    reason: str
+    remedy: str
+
+
+class Unfit(NamedTuple):
+    """A row that cannot become an update: its columns are not those of the row type, or an image is missing.
+
+    It belongs to transaction ``tx``, or to the snapshot at ``lsn`` (then ``tx`` is None).
+    """
+
+    table: str
+    tx: int | None
+    lsn: int | None
+    seq: int | None
+    position: Position
+    reason: str
+    remedy: str
+
+
+class Notification(NamedTuple):
+    """The connector tells how its initial snapshot goes.
+
+    ``kind`` is STARTED, IN_PROGRESS, TABLE_SCAN_COMPLETED (then with ``table`` and the ``rows`` scanned, None if it
+    does not say), COMPLETED, ABORTED or SKIPPED.
+    """
+
+    kind: str
+    table: str | None
+    rows: int | None
+    offset: int
+
+
+class Nothing(NamedTuple):
+    """A record without consequence for any captured table; ``why`` names its kind."""
+
+    why: str
+
+
+#: What one record says.
+Fact: TypeAlias = Union[RowFact, SnapshotRow, Begin, End, Truncate, Unfit, Notification, Nothing]

@@ -1,0 +1,168 @@
+"""A row image, as Debezium writes it in JSON, becomes a row.
+
+JSON has fewer types than a table. What the connector writes for them, and what becomes of it:
+
+====================================  =====================================  =======================
+PostgreSQL                            in the record                          Avro type of the column
+====================================  =====================================  =======================
+smallint, integer; bigint             a number                               int; long
+real; double precision                a number, or NaN, Infinity, -Infinity  float; double
+                                      in a string
+boolean, bit(1)                       a boolean                              boolean
+numeric, money                        text: decimal.handling.mode=string     string
+numeric, mode precise                 its unscaled bytes in base64           bytes, a decimal
+text, varchar, uuid, json, jsonb,     text                                   string
+xml, enum, inet, ranges, ...
+char(n)                               text, padded                           string
+bytea, bit(n)                         base64                                 bytes
+date                                  days since 1970-01-01                  int
+time, timestamp                       micros (up to 3 digits: millis)        long (time millis: int)
+timestamptz, timetz                   ISO text                               string
+interval                              micros, months as 30.4375 days         long
+arrays                                an array                               array
+====================================  =====================================  =======================
+
+PostgreSQL's infinite dates and timestamps come as extreme numbers, and not the same ones in a snapshot and in the
+stream (a date's are -622191234 and 2146033979). They are taken as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from cdcv2.errors import MalformedError
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.schema import Shape, parse
+
+#: What the connector writes for a large value that the change did not touch, where identity is not FULL.
+UNAVAILABLE = "__debezium_unavailable_value"
+_UNAVAILABLE_BYTES = base64.b64encode(UNAVAILABLE.encode()).decode()
+_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+#: What the connector makes up for NOT NULL columns that it was not given, besides zero, false and the empty string.
+_MADE_UP = frozenset({"0", "{}", "1970-01-01T00:00:00Z", "00:00:00Z", "00000000-0000-0000-0000-000000000000"})
+
+_Convert: TypeAlias = Callable[[Any], Any]
+
+
+class UnfitImage(Exception):
+    """A row image that is no row of the row type; ``classify`` makes a fact of it. Never leaves this box."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
+
+
+def identity_remedy(table: str) -> str:
+    """What to do about images that are not whole."""
+    return (
+        f"Capture needs whole old rows: ALTER TABLE {table} REPLICA IDENTITY FULL, "
+        "then begin anew with a new snapshot (new topics, new slot, new logs)."
+    )
+
+
+class ImageReader:
+    """Reads the images of one row type. Can be pickled."""
+
+    def __init__(self, row_type: RowType) -> None:
+        self._row_type = row_type
+        shape = parse(row_type.schema)
+        self._names = frozenset(column.name for column in shape.columns)
+        converters = {column.name: _converter(column.shape) for column in shape.columns}
+        self._converters = [(name, convert) for name, convert in converters.items() if convert is not None]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ImageReader, (self._row_type,)
+
+    def read(self, image: Any, table: str, *, old: bool = False) -> Any:
+        """The row. Raises UnfitImage, naming the column; ``old`` says that it is what a row was before."""
+        values = "old values" if old else "values"
+        if not isinstance(image, dict):
+            raise UnfitImage(f"a row of {table} comes without its {values}", identity_remedy(table))
+        if image.keys() != self._names:
+            raise UnfitImage(f"the columns of {table} changed: {self._difference(image)}", _CHANGED)
+        if UNAVAILABLE in image.values():
+            raise self._unavailable(image, table)
+        try:
+            for name, convert in self._converters:
+                image[name] = convert(image[name])
+            return self._row_type.row(image)
+        except _Unavailable:
+            raise self._unavailable(image, table) from None
+        except (MalformedError, binascii.Error) as error:
+            remedy = f"{identity_remedy(table)} {_CHANGED}" if old else _CHANGED
+            raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
+
+    def looks_key_only(self, image: Mapping[str, Any], key: frozenset[str]) -> bool:
+        """Whether nothing but the key of an old row has a value that the connector would not have made up."""
+        others = [value for name, value in image.items() if name not in key]
+        return bool(key and others) and all(not value or value in _MADE_UP for value in others)
+
+    def _difference(self, image: Mapping[str, Any]) -> str:
+        gone = [f"{name!r} is gone" for name in sorted(self._names - image.keys())]
+        return ", ".join(gone + [f"{name!r} is new" for name in sorted(image.keys() - self._names)])
+
+    def _unavailable(self, image: Mapping[str, Any], table: str) -> UnfitImage:
+        names = ", ".join(repr(name) for name, value in image.items() if value in (UNAVAILABLE, _UNAVAILABLE_BYTES))
+        return UnfitImage(f"a row of {table} comes without its unchanged large value of {names}", identity_remedy(table))
+
+
+_CHANGED = (
+    "A log holds rows of one type. Make the new row type (cdcv2 rows), and capture the table into a new log from a new "
+    "snapshot; a generated column is best left out by the connector's column.exclude.list"
+)
+
+
+class _Unavailable(Exception):
+    pass
+
+
+def _converter(shape: Shape) -> _Convert | None:
+    """From parsed JSON to what ``RowType.row`` takes; None where that is the same."""
+    kind = shape.kind
+    if kind in ("float", "double"):
+        return _number
+    if kind in ("bytes", "fixed"):
+        return _bytes
+    if kind in ("optional", "array", "map"):
+        inner = _converter(shape.item)
+        if inner is None:
+            return None
+        return {"optional": _optional, "array": _array, "map": _map}[kind](inner)
+    if kind == "record":
+        inside = [(column.name, _converter(column.shape)) for column in shape.columns]
+        return _record([(name, convert) for name, convert in inside if convert is not None])
+    return None
+
+
+def _number(value: Any) -> Any:
+    return _NUMBERS.get(value, value) if isinstance(value, str) else value
+
+
+def _bytes(value: Any) -> Any:
+    if value == _UNAVAILABLE_BYTES:
+        raise _Unavailable
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+
+
+def _optional(inner: _Convert) -> _Convert:
+    return lambda value: None if value is None else inner(value)
+
+
+def _array(inner: _Convert) -> _Convert:
+    return lambda value: [inner(item) for item in value] if isinstance(value, list) else value
+
+
+def _map(inner: _Convert) -> _Convert:
+    return lambda value: {key: inner(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _record(fields: list[tuple[str, _Convert]]) -> _Convert:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return value | {name: inner(value[name]) for name, inner in fields if name in value}
+
+    return convert
