@@ -1,1 +1,1 @@
-"""The tests, in the same folders as the package; a package itself so that `tests.oracle` and its like can be imported."""
+"""The tests, in the folders of the package; itself a package, so that `tests.oracle` can be imported."""

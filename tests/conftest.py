@@ -1,8 +1,7 @@
-"""What every test may lean on: profiles for random histories, one group for tests with servers, one Spark for the whole run."""
+"""What every test may lean on: profiles for random histories, and one Spark for the whole run."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -36,11 +35,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    from cdcv2.embedded.jars import comma_list
+
     scratch = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
         .appName("cdcv2 tests")
-        .config("spark.jars", spark_jars())
+        .config("spark.jars", comma_list("spark"))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
@@ -62,13 +63,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
-
-
-def spark_jars() -> str:
-    """The connector jars of the committed lock, as Spark wants them: paths with commas between."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "cdcv2.embedded.jars", "spark"], capture_output=True, text=True, check=False
-    )
-    if asked.returncode:
-        pytest.fail(f"the jars of Spark's connectors could not be had:\n{asked.stderr}", pytrace=False)
-    return asked.stdout.strip().splitlines()[-1]

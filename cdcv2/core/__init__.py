@@ -8,9 +8,9 @@ from cdcv2.core.changes import ChangeBatch, consolidate
 from cdcv2.core.order import MAX_TIME, PartialOrder, Product, Time, join, less_equal, meet
 
 __all__ = [
-    "MAX_TIME",
     "Antichain",
     "ChangeBatch",
+    "MAX_TIME",
     "MutableAntichain",
     "PartialOrder",
     "Product",
