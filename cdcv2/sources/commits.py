@@ -111,8 +111,8 @@ class Commits:
     def is_repeat(self, seq: int | None, tx: int) -> bool:
         """Whether a row of ``tx`` with this ``sequence[0]`` belongs to a transaction that is released.
 
-        While the LSN of the snapshot is not known again (memory lost), a row with a null ``sequence[0]`` is judged
-        when the END of its transaction is seen: ask again after each END that :meth:`end` called a repeat.
+        While ``base`` is not known again (memory lost), a row with a null ``sequence[0]`` can be judged only when the
+        END of its transaction is seen: ask again for such rows, before ``ready``, and count them anew.
         """
         if self._through is None:
             return False
@@ -136,7 +136,6 @@ class Commits:
         if self._through is not None and lsn <= self._through:
             if base is None:
                 self._finished.add(tx)
-                self._rows.pop(tx, None)
             return False
         mine = {table: number for table, number in counts.items() if number and table in self._captured}
         if lsn in self._ends:
@@ -158,12 +157,18 @@ class Commits:
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
         """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
 
-        ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1.
+        ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1. No rows
+        forgets those that were counted before.
         """
-        if distinct < 1 or (highest is not None and highest < distinct):
+        highest = distinct if highest is None else highest
+        if not 0 <= distinct <= highest:
             raise MalformedError(f"{distinct} distinct rows cannot have order numbers from 1 to {highest}")
-        if tx not in self._finished:
-            self._rows.setdefault(tx, {})[table] = (distinct, distinct if highest is None else highest)
+        if distinct:
+            self._rows.setdefault(tx, {})[table] = (distinct, highest)
+        elif table in self._rows.get(tx, {}):
+            del self._rows[tx][table]
+            if not self._rows[tx]:
+                del self._rows[tx]
 
     def halt(self, tx: int, reason: str, remedy: str) -> None:
         """The transaction says something that cannot be captured: release all before it, then stop."""
@@ -199,7 +204,11 @@ class Commits:
         if lsn > through:
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
             self._halt_all(reason, ANEW, lsn)
-        elif self._snapshot.lsn is None:
+        self._learn_base(lsn <= through, lsn)
+
+    def _learn_base(self, told: bool, lsn: int) -> None:
+        """With the memory lost, the topics tell again what the LSN of the released snapshot was."""
+        if told and self._snapshot.released and self._snapshot.lsn is None:
             self._snapshot.lsn = lsn
             self._finished.clear()
 
@@ -213,6 +222,7 @@ class Commits:
         """A notification about the initial snapshot, in the order of its topic, with its offset there."""
         self._snapshot.notified(kind, table, rows, offset)
         self._check_snapshot()
+        self._learn_base(self._snapshot.known_empty, 0)
 
     @property
     def wants_ends(self) -> bool:

@@ -150,17 +150,19 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
     seq, tx = _sequence(source, record), _integer(source, "txId", record)
     place = body.get("transaction")
     if not isinstance(place, dict):
-        return Unfit(table, None, None, seq, record.position, f"a row of {table} names no transaction", _NO_TRANSACTION)
+        reason = f"a row of {table} names no transaction"
+        return Unfit(table, None, None, seq, record.position, reason, _NO_TRANSACTION)
     order, table_order = _integer(place, "total_order", record), _integer(place, "data_collection_order", record)
     if order < 1 or table_order < 1:
         raise _foreign(f"order numbers count from 1, not {order} and {table_order}", record)
     if op == "t":
-        return Truncate(table, tx, order, table_order, seq, record.position,
-                        f"{table} was truncated in transaction {tx}", _TRUNCATED)
+        reason = f"{table} was truncated in transaction {tx}"
+        return Truncate(table, tx, order, table_order, seq, record.position, reason, _TRUNCATED)
     try:
         changes = _changes(op, body, table, record, recipe)
     except UnfitImage as unfit:
-        return Unfit(table, tx, None, seq, record.position, f"{unfit.reason}, in transaction {tx}", unfit.remedy)
+        reason = f"{unfit.reason}, in transaction {tx}"
+        return Unfit(table, tx, None, seq, record.position, reason, unfit.remedy)
     return RowFact(table, tx, order, table_order, seq, op, changes, record.position)
 
 
@@ -172,7 +174,8 @@ def _changes(
     if op in ("u", "d"):
         before = body.get("before")
         if before is None:
-            raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not given", identity_remedy(table))
+            reason = f"a row of {table} was {_DONE[op]} and its old values are not given"
+            raise UnfitImage(reason, identity_remedy(table))
         key_only = op == "d" and table not in recipe.full_identity and reader.looks_key_only(before, _key(record))
         row = reader.read(before, table, old=True)
         if key_only:
@@ -190,11 +193,13 @@ def _snapshot_row(
     lsn = _integer(source, "lsn", record)
     marker = str(source.get("snapshot"))
     if marker == "incremental":
-        return Unfit(table, None, lsn, None, record.position, f"an incremental snapshot of {table} was taken", _SIGNALLED)
+        reason = f"an incremental snapshot of {table} was taken"
+        return Unfit(table, None, lsn, None, record.position, reason, _SIGNALLED)
     try:
         row = recipe._readers[table].read(body.get("after"), table)
     except UnfitImage as unfit:
-        return Unfit(table, None, lsn, None, record.position, f"{unfit.reason}, in the snapshot", unfit.remedy)
+        reason = f"{unfit.reason}, in the snapshot"
+        return Unfit(table, None, lsn, None, record.position, reason, unfit.remedy)
     return SnapshotRow(table, lsn, marker, row, record.position)
 
 
@@ -207,7 +212,7 @@ def _key(record: Record) -> frozenset[str]:
 
 
 def _sequence(source: Mapping[str, Any], record: Record) -> int | None:
-    """The END of the transaction before: the first of the two LSNs in ``source.sequence``, which is JSON in a string."""
+    """The END of the transaction before: the first of two LSNs in ``source.sequence``, which is JSON in a string."""
     text = source.get("sequence")
     try:
         first, _ = json.loads(text)  # type: ignore[arg-type]
@@ -273,4 +278,3 @@ _CHECKED = (
     "If it has that already (SELECT relreplident FROM pg_class says f) and the row was really empty, name the table in "
     "the capture's list of tables with full identity"
 )
-

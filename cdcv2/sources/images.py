@@ -35,7 +35,7 @@ from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape, parse
+from cdcv2.wire.schema import Shape
 
 #: What the connector writes for a large value that the change did not touch, where identity is not FULL.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -68,7 +68,7 @@ class ImageReader:
 
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
-        shape = parse(row_type.schema)
+        shape = row_type.shape
         self._names = frozenset(column.name for column in shape.columns)
         converters = {column.name: _converter(column.shape) for column in shape.columns}
         self._converters = [(name, convert) for name, convert in converters.items() if convert is not None]
@@ -106,7 +106,8 @@ class ImageReader:
 
     def _unavailable(self, image: Mapping[str, Any], table: str) -> UnfitImage:
         names = ", ".join(repr(name) for name, value in image.items() if value in (UNAVAILABLE, _UNAVAILABLE_BYTES))
-        return UnfitImage(f"a row of {table} comes without its unchanged large value of {names}", identity_remedy(table))
+        reason = f"a row of {table} comes without its unchanged large value of {names}"
+        return UnfitImage(reason, identity_remedy(table))
 
 
 _CHANGED = (

@@ -111,6 +111,11 @@ class Snapshot:
         """Whether its completeness is assumed, for want of notifications, and not known."""
         return not self._notified
 
+    @property
+    def known_empty(self) -> bool:
+        """Whether a run was seen to its end that scanned no rows at all."""
+        return self.completed and bool(self._scanned) and not any(self._scanned.get(table) for table in self._tables)
+
     def whole(self) -> bool:
         """Whether every row of it is there; finds contradictions on the way."""
         if self.contradiction is not None:

@@ -1,0 +1,329 @@
+"""Capture without Spark: the records of one source become one log per table, with explicit commit times.
+
+The time of a row is the LSN at which its transaction was committed. A release makes all transactions up to some END
+durable in all logs, in an order that a crash anywhere leaves right:
+
+1. the updates of every table;
+2. one statement for every table, with rows in it or not, up to END + 1;
+3. the memory: from where the topics must be read again.
+
+A crash between the statements of two tables leaves some logs ahead. The next run resumes at the meet of all; what a
+log has already is not written again, and readers of the timeline see only the meet. With the memory lost, the topics
+are read from their start: it costs time, never facts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time
+from cdcv2.errors import ForeignStateError, RefusedError, UsageError
+from cdcv2.protocol.log import Log, Position
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.writer import Writer
+from cdcv2.sources.commits import Commits
+from cdcv2.sources.debezium import Recipe, classify
+from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.sources.held import Held
+from cdcv2.sources.memory import Memory
+from cdcv2.sources.release import Release, Waiting
+from cdcv2.sources.snapshot import Place
+
+LOGGER = logging.getLogger(__name__)
+VERSION = 1
+
+BEFORE_UPDATES = steps.declare("capture.before-updates", "transactions are whole; nothing of them is written")
+TABLE_WRITTEN = steps.declare("capture.table-written", "the updates of one more table are durable; no statement is")
+UPDATES_DURABLE = steps.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
+TABLE_STATED = steps.declare("capture.table-stated", "the statement of one more table is durable")
+STATED = steps.declare("capture.stated", "the statements of every table are durable; the memory is not")
+REMEMBERED = steps.declare("capture.remembered", "updates, statements and memory are durable")
+
+_CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
+
+
+@dataclass
+class Counters:
+    """What a capture has seen and done in its life, for people."""
+
+    records: int = 0
+    rows: int = 0
+    repeats: int = 0
+    transactions: int = 0
+    releases: int = 0
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What is told after each release: it, why no more could be released, and the state as numbers."""
+
+    release: Release
+    waiting: Waiting
+    held_rows: int
+    open_transactions: int
+    counters: Counters
+
+
+class Capture:
+    """Turns records into logs. One thread.
+
+    ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
+    start reads the topics from their start). ``told`` is called after each release.
+
+    Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
+    UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
+    ends this object: open another.
+
+    Memory: the rows of open transactions, or of the snapshot until it is whole.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        logs: Mapping[str, Log],
+        *,
+        memory: Memory | None = None,
+        told: Callable[[Captured], None] | None = None,
+        updates_per_message: int = 1000,
+    ) -> None:
+        if logs.keys() != recipe.tables.keys():
+            raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
+        self._recipe, self._memory, self._told = recipe, memory, told
+        self._writers = {
+            table: Writer(logs[table], updates_per_message=updates_per_message) for table in sorted(logs)
+        }
+        known = min(_int_time(writer.known, table) for table, writer in self._writers.items())
+        remembered = memory.load() if memory is not None else None
+        self._commits, self._next = self._resume(remembered, known)
+        self._held = Held()
+        # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
+        self._reached: dict[Place, int] = {}
+        self._failed = False
+        self.counters = Counters()
+
+    def _resume(self, remembered: Mapping[str, Any] | None, known: int) -> tuple[Commits, dict[Place, int]]:
+        recipe, notifications = self._recipe, self._recipe.notification_topic is not None
+        if remembered is None:
+            return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known), {}
+        if remembered.get("version") != VERSION or remembered.get("capture") != self._identity():
+            raise ForeignStateError(
+                f"the memory is of the capture {remembered.get('capture')}, this one is {self._identity()}: "
+                "give each capture a memory and logs of its own"
+            )
+        commits = Commits.restore(
+            remembered["commits"], recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
+        )
+        positions = remembered["positions"]
+        return commits, {(topic, int(part)): offset for topic, at in positions.items() for part, offset in at.items()}
+
+    def _identity(self) -> dict[str, Any]:
+        rows = {table: row_type.fingerprint for table, row_type in sorted(self._recipe.tables.items())}
+        return {"prefix": self._recipe.prefix, "tables": rows}
+
+    # -- what it knows
+
+    @property
+    def frontier(self) -> Antichain | None:
+        """Up to where all logs are complete; None before the snapshot is released."""
+        return self._commits.frontier
+
+    def waits(self) -> Waiting:
+        """Why nothing more can be released."""
+        return self._commits.waits()
+
+    def positions(self) -> dict[Place, int]:
+        """For each partition seen, from where it must be read again: everything before it is released."""
+        return self._next | self._held.firsts()
+
+    def next_positions(self) -> dict[Place, int]:
+        """For each partition seen, the offset behind the last record absorbed (or remembered)."""
+        return dict(self._next)
+
+    @property
+    def held_rows(self) -> int:
+        """How many rows are held in memory."""
+        return self._held.rows
+
+    def is_ahead(self, place: Place) -> bool:
+        """Whether the partition has been read past everything that the next transaction to be released can need.
+
+        A hint, for readers that must save memory; a connector that sent rows again may have put some behind.
+        """
+        waiting = self._commits.waits()
+        if self._recipe.table(place[0]) is None:
+            return False
+        return waiting.what == "end" or (waiting.lsn is not None and self._reached.get(place, -1) >= waiting.lsn)
+
+    # -- facts
+
+    def absorb(self, record: Record) -> None:
+        """Take one record; the records of a partition come in order. Writes nothing. Raises DecodeError."""
+        self.absorb_fact(classify(record, self._recipe), record.position)
+
+    def absorb_fact(self, fact: Fact, position: Position) -> None:
+        """The same for a record that has been classified already."""
+        place = position.place, position.part
+        self.counters.records += 1
+        self._next[place] = position.offset + 1
+        if isinstance(fact, RowFact):
+            self._row(fact, place)
+        elif isinstance(fact, End):
+            if self._commits.end(fact.tx, fact.lsn, fact.counts):
+                self._held.note(fact.tx, position)
+        elif isinstance(fact, SnapshotRow):
+            self._snapshot_row(fact)
+        elif isinstance(fact, Notification):
+            self._commits.notification(fact.kind, fact.table, fact.rows, fact.offset)
+            if not self._commits.snapshot_released:
+                self._held.note_snapshot(position)
+        elif isinstance(fact, (Truncate, Unfit)):
+            self._halt(fact)
+        if not self._commits.snapshot_released:
+            self._commits.consumed({place: position.offset + 1})
+
+    def _row(self, fact: RowFact, place: Place) -> None:
+        self._commits.passed(place)
+        if fact.seq is not None:
+            self._reached[place] = fact.seq
+        if self._commits.is_repeat(fact.seq, fact.tx):
+            self.counters.repeats += 1
+            return
+        new = self._held.admit(fact)
+        if new:
+            self.counters.rows += 1
+            self._commits.rows_seen(fact.tx, fact.table, *self._held.counted(fact.tx, fact.table))
+        elif new is None:
+            reason = f"transaction {fact.tx} has two different rows numbered {fact.order}, one at {fact.position}"
+            self._commits.halt(fact.tx, reason, _CORRUPT)
+        else:
+            self.counters.repeats += 1
+
+    def _snapshot_row(self, fact: SnapshotRow) -> None:
+        if self._commits.snapshot_released:
+            self._commits.snapshot_rows(fact.table, fact.lsn, 1)
+            self.counters.repeats += 1
+            return
+        self._commits.snapshot_rows(fact.table, fact.lsn, self._held.admit_snapshot(fact))
+        self._commits.snapshot_marked(fact.marker, fact.position)
+        self.counters.rows += 1
+
+    def _halt(self, fact: Truncate | Unfit) -> None:
+        if fact.tx is not None:
+            if not self._commits.is_repeat(fact.seq, fact.tx):
+                self._commits.halt(fact.tx, fact.reason, fact.remedy)
+                self._held.note(fact.tx, fact.position)
+        elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
+            self._commits.snapshot_rows(fact.table, fact.lsn, 1)
+        else:
+            self._commits.stop(fact.reason, fact.remedy)
+
+    @property
+    def wants_ends(self) -> bool:
+        """Whether the end positions of the tables' topics should be read now, and given to :meth:`ends_read`."""
+        return self._commits.wants_ends
+
+    def ends_read(self, ends: Mapping[Place, int]) -> None:
+        """Where the partitions of the tables' topics end now, after :attr:`wants_ends` became true."""
+        self._commits.ends_read({place: end for place, end in ends.items() if self._recipe.table(place[0])})
+        self._commits.consumed(self._next)
+
+    # -- releases
+
+    def release(self) -> Release | None:
+        """Write all that is whole: updates, statements, memory. Returns what was released, or None.
+
+        Raises SourceStop once everything before the stop is written.
+        """
+        if self._failed:
+            raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
+        self._drop_undecided()
+        release = self._commits.ready()
+        if release is not None:
+            self._failed = True
+            self._write(release)
+            self._failed = False
+        stop = self._commits.stopped()
+        if stop is not None:
+            raise stop
+        return release
+
+    def _drop_undecided(self) -> None:
+        for tx, tables in self._held.undecided():
+            if self._commits.is_repeat(None, tx):
+                self._held.drop(tx)
+                for table in tables:
+                    self._commits.rows_seen(tx, table, 0)
+
+    def _write(self, release: Release) -> None:
+        steps.reach(BEFORE_UPDATES)
+        for table, writer in self._writers.items():
+            writer.extend(self._updates(table, release))
+            writer.stage(release.frontier)
+            steps.reach(TABLE_WRITTEN)
+        steps.reach(UPDATES_DURABLE)
+        for writer in self._writers.values():
+            writer.commit()
+            steps.reach(TABLE_STATED)
+        steps.reach(STATED)
+        self._commits.settle(release)
+        for tx, _ in release.transactions:
+            self._held.drop(tx)
+        if release.snapshot is not None:
+            self._held.drop_snapshot()
+            if release.assumed:
+                LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
+        self.save()
+        steps.reach(REMEMBERED)
+        self._tell(release)
+
+    def _updates(self, table: str, release: Release) -> Iterator[Update]:
+        if release.snapshot is not None:
+            for row in self._held.snapshot_rows(table):
+                yield row, release.snapshot, 1
+        for tx, lsn in release.transactions:
+            for row, diff in self._held.changes(tx, table):
+                yield row, lsn, diff
+
+    def _tell(self, release: Release) -> None:
+        self.counters.transactions += len(release.transactions)
+        self.counters.releases += 1
+        if self._told is not None:
+            open_now = self._commits.open_transactions()
+            self._told(Captured(release, self._commits.waits(), self._held.rows, open_now, self.counters))
+
+    def save(self) -> None:
+        """Make the positions durable, so that the next start need not read what is released."""
+        if self._memory is None:
+            return
+        positions: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(self.positions().items()):
+            positions.setdefault(topic, {})[str(partition)] = offset
+        self._memory.save({
+            "version": VERSION,
+            "capture": self._identity(),
+            "commits": self._commits.export(),
+            "positions": positions,
+        })
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _int_time(known: Antichain, table: str) -> int:
+    times: list[Time] = list(known)
+    if len(times) != 1 or type(times[0]) is not int:
+        raise UsageError(f"the log of {table} has times that are no LSNs ({known}): capture needs a log of its own")
+    return times[0]

@@ -1,0 +1,103 @@
+"""Topics that were dumped to a file: one JSON object a line, plain or gzipped.
+
+::
+
+    {"topic": "shop.public.orders", "partition": 0, "offset": 17, "key": "...", "value": "...", "timestamp": 179...}
+
+``key`` and ``value`` are the record's text, or null; the other fields may be absent but for topic, partition, offset.
+"""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+from cdcv2.errors import DecodeError, MissingLogError
+from cdcv2.protocol.log import Position
+from cdcv2.sources.facts import Record
+from cdcv2.sources.snapshot import Place
+
+
+class DumpedTopics:
+    """The records of one or more dumps, held in memory.
+
+    Raises MissingLogError for a file that is not there, DecodeError (file and line) for a line that is no record.
+    """
+
+    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+        self._places: dict[Place, list[tuple[int, Record]]] = {}
+        for path in paths:
+            for timestamp, record in _lines(Path(path)):
+                self._places.setdefault((record.topic, record.partition), []).append((timestamp, record))
+        for records in self._places.values():
+            records.sort(key=lambda entry: entry[1].offset)
+
+    def topics(self) -> list[str]:
+        """The topics that have records."""
+        return sorted({topic for topic, _ in self._places})
+
+    def ends(self) -> dict[Place, int]:
+        """For each partition, the offset behind its last record."""
+        return {place: records[-1][1].offset + 1 for place, records in self._places.items()}
+
+    def partitions(self) -> dict[Place, list[Record]]:
+        """The records of each partition, in order."""
+        return {place: [record for _, record in records] for place, records in sorted(self._places.items())}
+
+    def read(self, positions: Mapping[Place, int] | None = None, *, follow: bool = False) -> Iterator[Record]:
+        """The records from the positions on: each partition in its order, the partitions merged by timestamp.
+
+        That is about the order in which they arrived, so no more is held open than then. ``follow`` changes
+        nothing: a dump does not grow.
+        """
+        start = positions or {}
+        merged = heapq.merge(*(_from(records, start.get(place, 0)) for place, records in sorted(self._places.items())),
+                             key=lambda entry: entry[0])
+        return (record for _, record in merged)
+
+
+def _from(records: Iterable[tuple[int, Record]], start: int) -> Iterator[tuple[int, Record]]:
+    latest = 0
+    for timestamp, record in records:
+        # Within a partition the order is the offsets', even where a clock stepped back.
+        latest = max(latest, timestamp)
+        if record.offset >= start:
+            yield latest, record
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Record]]:
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _record(line, path, number)
+    except FileNotFoundError:
+        raise MissingLogError(f"there is no dump {path}") from None
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise DecodeError(f"the file is damaged: {error}", position=path) from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return open(path, "rb")
+
+
+def _record(line: bytes, path: Path, number: int) -> tuple[int, Record]:
+    try:
+        plain: Any = json.loads(line)
+        place = plain["topic"], plain["partition"], plain["offset"]
+        if [type(part) for part in place] != [str, int, int]:
+            raise ValueError("topic, partition and offset are a string and two integers")
+        key, value = plain.get("key"), plain.get("value")
+        return int(plain.get("timestamp") or 0), Record(
+            *place, None if key is None else key.encode(), None if value is None else value.encode()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        position = Position(str(path), 0, number)
+        raise DecodeError(f"no dumped record ({error!r})", position=position, raw=line) from None

@@ -1,0 +1,127 @@
+"""The rows of open transactions, until they may be released.
+
+A row is kept once: by ``(tx, total_order)``, or by its position if it is of the snapshot. What is held decides from
+where the topics must be read again after a crash: from the first record of each partition that is not released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cdcv2.protocol.log import Position
+from cdcv2.sources.facts import RowFact, SnapshotRow
+from cdcv2.sources.snapshot import Place
+
+#: What a row does: pairs (row, diff).
+Changes = tuple[tuple[Any, int], ...]
+
+
+class OpenTransaction:
+    """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
+
+    __slots__ = ("tables", "highest", "first", "null_seq")
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[int, Changes]] = {}
+        self.highest: dict[str, int] = {}
+        #: partition -> the first offset that holds something of it
+        self.first: dict[Place, int] = {}
+        #: its rows do not say which transaction came before
+        self.null_seq = False
+
+    def began(self, place: Place, offset: int) -> None:
+        """Something of it stands there."""
+        self.first[place] = min(offset, self.first.get(place, offset))
+
+
+class Held:
+    """Everything that is held. Memory: what is open."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, OpenTransaction] = {}
+        self._snapshot: dict[str, dict[tuple[Place, int], Any]] = {}
+        self._snapshot_first: dict[Place, int] = {}
+        #: rows held, those of the snapshot included
+        self.rows = 0
+
+    def admit(self, fact: RowFact) -> bool | None:
+        """Keep a row. True: it is new; False: held already; None: another row is held under its identity."""
+        transaction = self._transaction(fact.tx)
+        rows = transaction.tables.setdefault(fact.table, {})
+        held = rows.get(fact.order)
+        if held is not None:
+            return False if held == fact.changes else None
+        rows[fact.order] = fact.changes
+        self.rows += 1
+        transaction.highest[fact.table] = max(fact.table_order, transaction.highest.get(fact.table, 0))
+        transaction.null_seq |= fact.seq is None
+        transaction.began(_place(fact.position), fact.position.offset)
+        return True
+
+    def note(self, tx: int, position: Position) -> None:
+        """A record of the transaction that is no row (its END, what stops it) must be read again with it."""
+        self._transaction(tx).began(_place(position), position.offset)
+
+    def counted(self, tx: int, table: str) -> tuple[int, int]:
+        """How many rows of the table the transaction has by now, and the greatest of their numbers."""
+        transaction = self._open[tx]
+        return len(transaction.tables[table]), transaction.highest[table]
+
+    def admit_snapshot(self, fact: SnapshotRow) -> int:
+        """Keep a row of the snapshot; returns how many the table has by now."""
+        rows = self._snapshot.setdefault(fact.table, {})
+        before = len(rows)
+        rows[_place(fact.position), fact.position.offset] = fact.row
+        self.rows += len(rows) - before
+        self.note_snapshot(fact.position)
+        return len(rows)
+
+    def note_snapshot(self, position: Position) -> None:
+        """A record about the snapshot must be read again with its rows."""
+        place = _place(position)
+        self._snapshot_first[place] = min(position.offset, self._snapshot_first.get(place, position.offset))
+
+    def changes(self, tx: int, table: str) -> Iterator[tuple[Any, int]]:
+        """What the transaction does to the table."""
+        transaction = self._open.get(tx)
+        if transaction is not None:
+            for changes in transaction.tables.get(table, {}).values():
+                yield from changes
+
+    def snapshot_rows(self, table: str) -> Iterator[Any]:
+        """The snapshot's rows of the table."""
+        return iter(self._snapshot.get(table, {}).values())
+
+    def undecided(self) -> list[tuple[int, list[str]]]:
+        """Transactions, and their tables, whose rows do not say which transaction came before."""
+        return [(tx, list(held.tables)) for tx, held in self._open.items() if held.null_seq]
+
+    def drop(self, tx: int) -> None:
+        """The transaction is released, or was before."""
+        transaction = self._open.pop(tx, None)
+        if transaction is not None:
+            self.rows -= sum(map(len, transaction.tables.values()))
+
+    def drop_snapshot(self) -> None:
+        """The snapshot is released."""
+        self.rows -= sum(map(len, self._snapshot.values()))
+        self._snapshot, self._snapshot_first = {}, {}
+
+    def firsts(self) -> dict[Place, int]:
+        """The first offset of each partition that holds something unreleased. Cost: transactions times partitions."""
+        firsts = dict(self._snapshot_first)
+        for transaction in self._open.values():
+            for place, offset in transaction.first.items():
+                firsts[place] = min(offset, firsts.get(place, offset))
+        return firsts
+
+    def _transaction(self, tx: int) -> OpenTransaction:
+        transaction = self._open.get(tx)
+        if transaction is None:
+            transaction = self._open[tx] = OpenTransaction()
+        return transaction
+
+
+def _place(position: Position) -> Place:
+    return position.place, position.part

@@ -1,0 +1,58 @@
+"""Where a capture keeps its positions: one small JSON file, replaced as a whole.
+
+Losing it costs time, never facts. So it is enough that it is either the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from cdcv2.errors import ForeignStateError, OutputError
+
+
+class Memory(Protocol):
+    """Keeps one plain JSON object."""
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last; None if nothing was."""
+
+    def save(self, plain: Mapping[str, Any]) -> None:
+        """Keep it, durably, in place of what was kept before. Raises OutputError."""
+
+
+class FileMemory:
+    """A memory in a file. Raises ForeignStateError when the file is something else, OutputError when it cannot."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last; None if there is no file."""
+        try:
+            plain = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise ForeignStateError(
+                f"{self.path} is no memory of a capture ({error}): remove it, and the topics are read from their start"
+            ) from None
+        if not isinstance(plain, dict):
+            raise ForeignStateError(f"{self.path} is no memory of a capture: give another file")
+        return plain
+
+    def save(self, plain: Mapping[str, Any]) -> None:
+        """Write beside, then put in place: a crash leaves the old or the new."""
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump(plain, file, sort_keys=True)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self.path)
+        except OSError as error:
+            raise OutputError(f"the capture's memory {self.path} cannot be written: {error}") from error
