@@ -67,7 +67,7 @@ def read_lock(text: str | None = None) -> dict[str, tuple[Jar, ...]]:
             parts = coordinate.split(":")
             if name is None or len(parts) != 3 or len(sha256) != 64:
                 raise MalformedError(f"jars.lock, line {number}: {line!r} is not 'group:artifact:version sha256'")
-            sets[name].append(Jar(*parts, sha256=sha256))
+            sets[name].append(Jar(parts[0], parts[1], parts[2], sha256))
     return {name: tuple(jars) for name, jars in sets.items()}
 
 
