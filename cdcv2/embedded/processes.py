@@ -204,6 +204,7 @@ class Server:
     Args:
         name: what to call it in messages and files.
         folder: where data and log are kept; None: a private temporary folder, removed in the end.
+        place: where to make that temporary folder, when not where the system does.
 
     A subclass says how to :meth:`_launch` the process and what :meth:`_answers` means.
     """
@@ -211,10 +212,12 @@ class Server:
     #: seconds within which it must answer after a start
     patience = 60.0
 
-    def __init__(self, name: str, folder: Path | None = None) -> None:
+    def __init__(self, name: str, folder: Path | None = None, *, place: str | None = None) -> None:
         self.name = name
         self._keep = folder is not None
-        self.folder = Path(tempfile.mkdtemp(prefix=f"cdcv2-{name}-")) if folder is None else folder.absolute()
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix=f"cdcv2-{name}-", dir=place))
+        self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / f"{name}.log"
         self._child: Child | None = None
