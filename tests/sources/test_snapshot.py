@@ -1,0 +1,229 @@
+"""When the initial snapshot is whole, and what else in the topics stops a capture."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcv2.sources.commits import Commits
+from cdcv2.sources.release import Release
+
+A, B = "public.a", "public.b"
+
+
+def notified(commits: Commits, *notes: tuple[str, str | None, int | None], first: int = 0) -> None:
+    """Feed notifications with consecutive offsets."""
+    for offset, (kind, table, rows) in enumerate(notes, first):
+        commits.notification(kind, table, rows, offset)
+
+
+def run(a: int, b: int) -> list[tuple[str, str | None, int | None]]:
+    """The notifications of one whole run."""
+    return [
+        ("STARTED", None, None), ("IN_PROGRESS", None, None), ("TABLE_SCAN_COMPLETED", A, a),
+        ("TABLE_SCAN_COMPLETED", B, b), ("COMPLETED", None, None),
+    ]
+
+
+def released(commits: Commits) -> Release:
+    """Release what is ready."""
+    release = commits.ready()
+    assert release is not None
+    commits.settle(release)
+    return release
+
+
+def reason(commits: Commits) -> str:
+    """Why it stops."""
+    stop = commits.stopped()
+    assert stop is not None
+    return stop.reason
+
+
+def test_it_is_whole_when_each_table_has_the_rows_that_were_scanned() -> None:
+    """Counts, not markers: the rows may come before or after the notifications."""
+    commits = Commits([A, B], notifications=True)
+    commits.snapshot_rows(A, 1000, 2)
+    notified(commits, *run(2, 1))
+    assert commits.ready() is None
+    assert "the initial snapshot lacks 1 rows of public.b" == commits.waits().text
+    assert {B: 1} == commits.waits().missing
+    commits.snapshot_rows(B, 1000, 1)
+    release = released(commits)
+    assert (1000, (), 1000, False) == (release.snapshot, release.transactions, release.through, release.assumed)
+
+
+def test_it_is_released_with_the_transactions_behind_it() -> None:
+    """Its time is the LSN of its rows, which is before every commit."""
+    commits = Commits([A], notifications=True)
+    commits.end(5, 1050, {A: 1})
+    commits.rows_seen(5, A, 1)
+    commits.snapshot_rows(A, 1000, 1)
+    assert commits.ready() is None
+    notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
+    release = released(commits)
+    assert (1000, 1050) == (release.snapshot, release.through)
+
+
+@pytest.mark.parametrize("notes", [run(0, 0), [("SKIPPED", None, None)], [("STARTED", None, None), ("COMPLETED", None, None)]])
+def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | None]]) -> None:
+    """No rows, or no snapshot at all: the logs then begin at 0."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, *notes)
+    release = released(commits)
+    assert (0, 0) == (release.snapshot, release.through)
+    assert commits.snapshot_released
+
+
+def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
+    """The connector says so at each later start."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, *run(1, 0), ("SKIPPED", None, None))
+    assert commits.ready() is None
+    commits.snapshot_rows(A, 1000, 1)
+    assert 1000 == released(commits).through
+
+
+def test_a_run_that_was_aborted_does_not_count() -> None:
+    """The counts are those of the run that was completed."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, 7), ("ABORTED", None, None), *run(1, 0))
+    commits.snapshot_rows(A, 1000, 1)
+    assert 1000 == released(commits).through
+
+
+def test_a_notification_that_is_fed_again_is_ignored() -> None:
+    """Whoever reads a range again feeds it again; by its offset it is known."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, *run(1, 0))
+    notified(commits, *run(1, 0))
+    commits.snapshot_rows(A, 1000, 1)
+    assert 1000 == released(commits).through
+
+
+def test_more_rows_than_were_scanned_stop_the_capture() -> None:
+    """Two runs with one LSN, or a producer that is not idempotent: nobody can tell which row is too many."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, *run(1, 0))
+    commits.snapshot_rows(A, 1000, 2)
+    assert commits.ready() is None
+    assert "there are 2 snapshot rows of public.a, but its notification says 1" == reason(commits)
+
+
+def test_a_scan_without_a_number_stops_the_capture() -> None:
+    """A scan that failed has none; a snapshot that is completed all the same cannot be checked."""
+    commits = Commits([A], notifications=True)
+    notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, None), ("COMPLETED", None, None))
+    assert commits.ready() is None
+    assert "do not say how many rows of public.a" in reason(commits)
+
+
+def test_two_lsns_before_a_release_stop_the_capture() -> None:
+    """The rows of a snapshot that was broken off stay in the topics, with stale values."""
+    commits = Commits([A, B], notifications=True)
+    commits.snapshot_rows(A, 1000, 1)
+    commits.snapshot_rows(B, 1010, 1)
+    assert "rows of two snapshots, with the LSNs 1000 and 1010" in reason(commits)
+    assert commits.ready() is None
+    assert commits.frontier is None
+    stop = commits.stopped()
+    assert stop is not None and "drop its replication slot and its topics" in stop.remedy
+
+
+@pytest.mark.parametrize("marker", ["first", "last"])
+def test_two_rows_with_one_marker_stop_the_capture(marker: str) -> None:
+    """Without notifications, two snapshots at one LSN show themselves only so."""
+    commits = Commits([A])
+    commits.snapshot_rows(A, 1000, 2)
+    commits.snapshot_marked(marker, ("t", 0, 0))
+    commits.snapshot_marked(marker, ("t", 0, 0))
+    assert commits.stopped() is None
+    commits.snapshot_marked(marker, ("t", 0, 5))
+    assert "two snapshots" in reason(commits)
+
+
+def test_rows_of_a_second_snapshot_stop_after_a_release() -> None:
+    """An old row is a repeat; a new one is a second snapshot, whose seam with the stream is inexact."""
+    commits = Commits([A], notifications=True)
+    commits.snapshot_rows(A, 1000, 1)
+    notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
+    released(commits)
+    commits.snapshot_rows(A, 1000, 1)
+    assert commits.stopped() is None
+    commits.end(5, 1050, {})
+    commits.end(6, 1150, {})
+    commits.snapshot_rows(A, 1100, 1)
+    assert "rows of a second snapshot of public.a, at 1100" in reason(commits)
+    assert 1050 == released(commits).through, "what was committed before the second snapshot is sound"
+    assert commits.ready() is None
+
+
+def test_a_second_start_stops_after_a_completed_run() -> None:
+    """The notifications tell before the first row does."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, *run(0, 0))
+    released(commits)
+    notified(commits, ("STARTED", None, None), first=5)
+    assert "STARTED after COMPLETED" in reason(commits)
+
+
+@pytest.mark.parametrize("end_first", [True, False])
+def test_a_commit_not_after_the_snapshot_stops_the_capture(end_first: bool) -> None:
+    """A transaction that may be in both: the sign of a snapshot that was begun twice."""
+    commits = Commits([A])
+    if end_first:
+        commits.end(5, 1000, {})
+    commits.snapshot_rows(A, 1000, 1)
+    if not end_first:
+        commits.end(5, 1000, {})
+    assert "transaction 5 was committed at 1000, not after the snapshot at 1000" == reason(commits)
+    assert commits.ready() is None
+
+
+def test_snapshot_rows_where_none_are_wanted_stop_the_capture() -> None:
+    """A history that begins in the middle of nothing has no contents."""
+    commits = Commits([A], snapshot="none")
+    commits.snapshot_rows(A, 1000, 1)
+    assert "no snapshot is wanted" in reason(commits)
+
+
+# -- without notifications
+
+
+def test_without_notifications_the_ends_after_the_last_row_are_awaited() -> None:
+    """The last row was sent last; what was sent before it may still be behind in other partitions."""
+    commits = Commits([A, B])
+    commits.snapshot_rows(A, 1000, 1)
+    assert not commits.wants_ends
+    assert "marked as the last" in commits.waits().text
+    commits.snapshot_marked("last", ("a", 0, 3))
+    assert commits.wants_ends
+    commits.ends_read({("a", 0): 4, ("b", 0): 2, ("b", 1): 0})
+    assert not commits.wants_ends
+    commits.consumed({("a", 0): 4, ("b", 0): 1})
+    assert commits.ready() is None
+    assert "may have more rows in what is still to be read: b[0] to 2" in commits.waits().text
+    commits.consumed({("b", 0): 2})
+    release = released(commits)
+    assert (1000, True) == (release.snapshot, release.assumed)
+
+
+def test_a_partition_with_a_streamed_row_has_no_more_of_the_snapshot() -> None:
+    """Each partition is in the order in which it was sent, so a long topic need not be read to its end first."""
+    commits = Commits([A, B])
+    commits.snapshot_rows(A, 1000, 1)
+    commits.passed(("b", 0))
+    commits.snapshot_marked("last", ("a", 0, 3))
+    commits.ends_read({("a", 0): 900, ("b", 0): 900})
+    assert commits.ready() is None
+    commits.passed(("a", 0))
+    assert 1000 == released(commits).through
+
+
+def test_markers_do_not_count_where_there_are_notifications() -> None:
+    """A marker is not a number."""
+    commits = Commits([A], notifications=True)
+    commits.snapshot_rows(A, 1000, 1)
+    commits.snapshot_marked("last", ("a", 0, 0))
+    assert not commits.wants_ends
+    assert commits.ready() is None
+    assert "no notification COMPLETED yet" in commits.waits().text
