@@ -1,0 +1,213 @@
+"""Kafka Connect with Debezium's PostgreSQL connector, in one process: changes of tables become records in topics.
+
+:func:`debezium_config` is the part to take home: a connector that capture can rely on. What is not a default in it,
+and why:
+
+- ``provide.transaction.metadata``: a transaction is complete when its END says so and all that END counts is there;
+- one partition for the transaction topic, as its order is the order of commits; as many as one likes for tables;
+- ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
+- notifications: they tell how many rows a snapshot has, which nothing else does;
+- idempotent producers: a repeated snapshot row has no identity of its own;
+- ``retention.ms=-1``: a topic that forgets is no log.
+
+The tables need ``REPLICA IDENTITY FULL``, or updates and deletes come without their old rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cdcv2.embedded import jars
+from cdcv2.embedded.java import find_java
+from cdcv2.embedded.kafka import LOG4J
+from cdcv2.embedded.processes import Child, Server, free_port
+from cdcv2.errors import UnavailableError
+
+
+def debezium_config(
+    prefix: str,
+    tables: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    database: str,
+    user: str,
+    partitions: int = 1,
+    snapshot: str = "initial",
+    heartbeat_ms: int = 1000,
+    more: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The connector's configuration for ``tables`` (each ``schema.table``), as Connect takes it.
+
+    Topics are ``prefix.schema.table``, ``prefix.transaction`` and ``prefix.notifications``. ``snapshot`` is
+    Debezium's ``snapshot.mode``, ``heartbeat_ms`` 0 switches heartbeats off, and ``more`` adds or replaces settings.
+    The password is no part of it: Connect takes it from its own environment variable PGPASSWORD.
+
+    >>> debezium_config("bank", ["public.accounts"], host="db", port=5432, database="bank", user="me")["slot.name"]
+    'bank'
+    """
+    slot = re.sub(r"[^a-z0-9_]", "_", prefix.lower())
+    ones = [f"{prefix}.transaction", f"{prefix}.notifications", f"__debezium-heartbeat.{prefix}"]
+    return {
+        "name": prefix,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "plugin.name": "pgoutput",
+        "database.hostname": host,
+        "database.port": str(port),
+        "database.dbname": database,
+        "database.user": user,
+        "database.password": "${env:PGPASSWORD}",
+        "topic.prefix": prefix,
+        "slot.name": slot,
+        "slot.drop.on.stop": "false",
+        # After a kill the server may believe for a moment that the slot is still in use.
+        "slot.max.retries": "60",
+        "slot.retry.delay.ms": "500",
+        "retriable.restart.connector.wait.ms": "500",
+        "publication.name": slot,
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": ",".join(re.escape(table) for table in tables),
+        "snapshot.mode": snapshot,
+        "skipped.operations": "none",
+        "provide.transaction.metadata": "true",
+        "decimal.handling.mode": "string",
+        "heartbeat.interval.ms": str(heartbeat_ms),
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": f"{prefix}.notifications",
+        "producer.override.enable.idempotence": "true",
+        "producer.override.acks": "all",
+        "topic.creation.groups": "ordered",
+        "topic.creation.ordered.include": "|".join(re.escape(topic) for topic in ones),
+        "topic.creation.ordered.partitions": "1",
+        "topic.creation.ordered.replication.factor": "1",
+        "topic.creation.ordered.cleanup.policy": "delete",
+        "topic.creation.ordered.retention.ms": "-1",
+        "topic.creation.default.partitions": str(partitions),
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.default.cleanup.policy": "delete",
+        "topic.creation.default.retention.ms": "-1",
+        **(more or {}),
+    }
+
+
+class Connect(Server):
+    """A standalone Connect with one connector. Entered, its REST interface answers; see :meth:`wait_streaming`.
+
+    Args:
+        bootstrap: the Kafka broker.
+        connector: the connector's configuration, as of :func:`debezium_config`.
+        environment: what the process finds in its environment, PGPASSWORD above all; adds to ours.
+        schemas: whether each record carries its schema (four times the bytes).
+        folder: positions and log; None: a temporary folder, removed in the end.
+        flush_ms: how often positions are written down; what came after is sent again after a kill.
+        heap: the JVM's heap.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        connector: Mapping[str, str],
+        *,
+        environment: Mapping[str, str],
+        schemas: bool = False,
+        folder: Path | None = None,
+        flush_ms: int = 1000,
+        heap: str = "384m",
+    ) -> None:
+        super().__init__("connect", folder)
+        self._connector, self._environment, self._heap = dict(connector), dict(environment), heap
+        self._port = free_port()
+        converter = "org.apache.kafka.connect.json.JsonConverter"
+        self._worker = {
+            "bootstrap.servers": bootstrap,
+            "listeners": f"http://127.0.0.1:{self._port}",
+            "key.converter": converter,
+            "value.converter": converter,
+            "key.converter.schemas.enable": str(schemas).lower(),
+            "value.converter.schemas.enable": str(schemas).lower(),
+            "plugin.path": str(self.folder / "plugins"),
+            "plugin.discovery": "service_load",
+            "offset.storage.file.filename": str(self.folder / "positions"),
+            "offset.flush.interval.ms": str(flush_ms),
+            "producer.enable.idempotence": "true",
+            "producer.acks": "all",
+            "config.providers": "env",
+            "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+            "config.providers.env.param.allowlist.pattern": "PGPASSWORD",
+        }
+
+    @property
+    def url(self) -> str:
+        """The REST interface of the worker."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def _launch(self) -> Child:
+        worker, connector = self.folder / "worker.properties", self.folder / "connector.json"
+        worker.write_text("".join(f"{name}={value}\n" for name, value in self._worker.items()), "utf-8")
+        connector.write_text(json.dumps(self._connector, indent=1), "utf-8")
+        logging = self.folder / "log4j2.properties"
+        logging.write_text(
+            LOG4J.format(level="warn") + "logger.dbz.name = io.debezium\nlogger.dbz.level = info\n", "utf-8"
+        )
+        # Connect takes each folder in plugin.path for a plugin with a class loader of its own.
+        plugin = self.folder / "plugins" / "debezium-postgres"
+        plugin.parent.mkdir(exist_ok=True)
+        plugin.unlink(missing_ok=True)
+        plugin.symlink_to(jars.fetch("debezium"))
+        return Child(
+            self.name,
+            [
+                find_java(),
+                f"-Xmx{self._heap}",
+                "-XX:+UseSerialGC",
+                f"-Dlog4j2.configurationFile={logging}",
+                "-cp",
+                f"{jars.fetch('kafka')}/*",
+                "org.apache.kafka.connect.cli.ConnectStandalone",
+                worker,
+                connector,
+            ],
+            log=self.log,
+            env={**os.environ, **self._environment},
+            cwd=self.folder,
+        )
+
+    def _answers(self) -> bool:
+        return self._ask("/") is not None
+
+    def wait_streaming(self, timeout: float = 60.0) -> None:
+        """Return when the connector has its snapshot behind it, and follows the changes.
+
+        Raises UnavailableError when its task fails, with what it says, or after ``timeout`` seconds.
+        """
+        self.child.wait_until(self._streams, "streaming", timeout)
+
+    def _streams(self) -> bool:
+        status = self._ask(f"/connectors/{self._connector['name']}/status") or {}
+        for part in [status.get("connector") or {}, *status.get("tasks", [])]:
+            if part.get("state") == "FAILED":
+                raise UnavailableError(f"the connector {self._connector['name']!r} failed: {_gist(part.get('trace'))}")
+        return "Starting streaming" in self.child.log_since_start()
+
+    def _ask(self, path: str) -> dict[str, Any] | None:
+        """The JSON at ``path`` of the REST interface; None when there is no answer yet."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except OSError:  # not there yet, or not for this path (404)
+            return None
+
+
+def _gist(trace: str | None) -> str:
+    """The first line of a Java stack trace and its deepest cause."""
+    lines = [line.strip() for line in (trace or "without a word").splitlines()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return " ... ".join(lines[:1] + causes[-1:])
