@@ -1,4 +1,5 @@
 """What every test may lean on: profiles for random histories, and one Spark for the whole run."""
+
 from __future__ import annotations
 
 import os

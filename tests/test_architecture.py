@@ -3,6 +3,7 @@
 Read from the source with `ast`, imports inside functions and under `TYPE_CHECKING` included, so nothing has to be
 installed and nothing can hide. There is no list of exceptions.
 """
+
 from __future__ import annotations
 
 import ast

@@ -3,6 +3,7 @@
 Proved with the wheel itself, unpacked into an empty folder, in a Python that refuses to import anything but the
 standard library and the two packages that the base install names.
 """
+
 from __future__ import annotations
 
 import configparser

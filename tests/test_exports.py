@@ -1,4 +1,5 @@
 """What is public is listed, in order, and documented; what is not listed is nobody's business."""
+
 from __future__ import annotations
 
 import ast
