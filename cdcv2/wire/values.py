@@ -1,0 +1,243 @@
+"""Values of columns: from whatever a caller holds to the one canonical Python value, or an error with the column.
+
+========================  ==================================  ============================================
+Avro type                 canonical value                     also taken
+========================  ==================================  ============================================
+null                      None
+boolean                   bool                                nothing else: 1 is no boolean
+int, long                 int, 32 or 64 bits with sign        nothing else: True is no number
+float, double             float; one NaN, 0.0 for -0.0        an int that it holds exactly
+string, enum              str, valid Unicode
+bytes, fixed              bytes                               bytearray, memoryview
+bytes or fixed, decimal   bytes: two's complement, minimal    decimal.Decimal that the scale holds exactly
+array                     tuple                               list
+map                       tuple of (key, value), by key       mapping, pairs in any order
+record                    named tuple (a row)                 mapping, list or tuple of its values
+========================  ==================================  ============================================
+
+A float is rounded to single precision, as the column will hold it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+from cdcv2.errors import MalformedError
+from cdcv2.wire.schema import Shape
+
+#: The one NaN that rows hold: tuples compare by identity first, so rows with it are equal and hash alike.
+NAN = float("nan")
+
+#: Turns a caller's value into the canonical one; raises MalformedError.
+Check: TypeAlias = Callable[[Any], Any]
+#: Gives the class of a record shape, whose instances are rows, and the check that makes one.
+RecordCheck: TypeAlias = Callable[[Shape, str], Check]
+
+_SINGLE = struct.Struct("<f")
+_LIMITS = {"int": 2**31, "long": 2**63}
+
+
+def checker(shape: Shape, place: str, record: RecordCheck) -> Check:
+    """The check for one shape; ``place`` names the column in errors, ``record`` makes the checks of records."""
+    kind = shape.kind
+    if kind == "record":
+        return record(shape, place)
+    if kind == "optional":
+        inner = checker(shape.item, place, record)
+        return lambda value: None if value is None else inner(value)
+    if kind == "array":
+        return partial(_array, place, checker(shape.item, place, record))
+    if kind == "map":
+        return partial(_map, place, checker(shape.item, place, record))
+    if kind in _LIMITS:
+        return partial(_integer, place, kind, _LIMITS[kind])
+    if kind == "enum":
+        return partial(_symbol, place, frozenset(shape.symbols))
+    if shape.decimal is not None:
+        return partial(_decimal, place, shape)
+    if kind == "fixed":
+        return partial(_fixed, place, shape.size)
+    simple = {"null": _null, "boolean": _boolean, "float": _single, "double": _double, "string": _string}
+    return partial(simple.get(kind, _bytes), place)
+
+
+def minimal(raw: bytes) -> bytes:
+    """The same two's complement number in the fewest bytes.
+
+    >>> minimal(bytes([0, 0, 5])), minimal(bytes([255, 128]))
+    (b'\\x05', b'\\x80')
+
+    Raises MalformedError for no bytes, which are no number.
+    """
+    if not raw:
+        raise MalformedError("a decimal of no bytes: zero is one byte, 0")
+    number = int.from_bytes(raw, "big", signed=True)
+    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
+def canonical_decimal(shape: Shape, raw: bytes) -> bytes:
+    """The bytes of a decimal as rows hold them. Raises MalformedError when it has too many digits."""
+    precision, scale = shape.decimal or (0, 0)
+    short = minimal(raw)
+    if abs(int.from_bytes(short, "big", signed=True)) >= 10**precision:
+        raise MalformedError(f"{decimal_text(short, scale)} has more digits than decimal({precision}, {scale}) holds")
+    return raw if shape.kind == "fixed" else short
+
+
+def decimal_text(raw: bytes, scale: int) -> str:
+    """A decimal as text, with all digits of its scale: what people and JSON get to see.
+
+    >>> decimal_text(bytes([4, 210]), 2)
+    '12.34'
+    """
+    number = int.from_bytes(raw, "big", signed=True)
+    if not scale:
+        return str(number)
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    return f"{'-' if number < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def decimal_bytes(shape: Shape, number: Decimal) -> bytes:
+    """The reverse: the bytes of a Decimal. Raises MalformedError when scale or precision cannot hold it exactly."""
+    precision, scale = shape.decimal or (0, 0)
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
+        raise MalformedError(f"{number} is no number that decimal({precision}, {scale}) holds")
+    shift = exponent + scale
+    if shift > precision and any(digits):
+        raise MalformedError(f"{number} has more digits than decimal({precision}, {scale}) holds")
+    unscaled = int("".join(map(str, digits)) or "0")
+    factor: int = 10 ** min(abs(shift), precision + len(digits))
+    whole, rest = (unscaled * factor, 0) if shift >= 0 else divmod(unscaled, factor)
+    if rest or whole >= 10**precision:
+        raise MalformedError(f"{number} is not held exactly by decimal({precision}, {scale})")
+    signed = -whole if sign else whole
+    if shape.kind != "fixed":
+        return signed.to_bytes((signed + (signed < 0)).bit_length() // 8 + 1, "big", signed=True)
+    try:
+        return signed.to_bytes(shape.size, "big", signed=True)
+    except OverflowError:
+        raise MalformedError(f"{number} does not fit into {shape.size} bytes") from None
+
+
+def shown(value: object) -> str:
+    """A value for an error message: its repr, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _refuse(place: str, value: object, wanted: str) -> NoReturn:
+    raise MalformedError(f"{place}: {shown(value)} is not {wanted}")
+
+
+def _null(place: str, value: object) -> None:
+    if value is not None:
+        _refuse(place, value, "null")
+
+
+def _boolean(place: str, value: object) -> bool:
+    if value is not True and value is not False:
+        _refuse(place, value, "a boolean")
+    return value
+
+
+def _integer(place: str, kind: str, limit: int, value: object) -> int:
+    if not isinstance(value, int) or value is True or value is False or not -limit <= value < limit:
+        _refuse(place, value, f"an integer that fits {kind}")
+    return int(value)
+
+
+def _double(place: str, value: object) -> float:
+    if type(value) is int:
+        try:
+            number = float(value)
+        except OverflowError:
+            _refuse(place, value, "a number that double holds exactly")
+        if number != value:
+            _refuse(place, value, "a number that double holds exactly")
+        return number
+    if not isinstance(value, float):
+        _refuse(place, value, "a floating-point number")
+    return NAN if value != value else float(value) or 0.0
+
+
+def _single(place: str, value: object) -> float:
+    number = _double(place, value)
+    try:
+        rounded: float = _SINGLE.unpack(_SINGLE.pack(number))[0]
+    except OverflowError:
+        _refuse(place, value, "a number within the range of float")
+    if type(value) is int and rounded != number:
+        _refuse(place, value, "a number that float holds exactly")
+    return number if number != number else rounded or 0.0
+
+
+def _string(place: str, value: object) -> str:
+    if not isinstance(value, str):
+        _refuse(place, value, "a string")
+    try:
+        # Free for ASCII; elsewhere this is the only way to find a lone surrogate.
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        _refuse(place, value, "valid Unicode: it holds a lone surrogate")
+    return str(value)
+
+
+def _symbol(place: str, symbols: frozenset[str], value: object) -> str:
+    if not isinstance(value, str) or value not in symbols:
+        _refuse(place, value, f"one of {sorted(symbols)}")
+    return str(value)
+
+
+def _bytes(place: str, value: object) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        _refuse(place, value, "bytes")
+    return bytes(value)
+
+
+def _fixed(place: str, size: int, value: object) -> bytes:
+    raw = _bytes(place, value)
+    if len(raw) != size:
+        _refuse(place, value, f"{size} bytes")
+    return raw
+
+
+def _decimal(place: str, shape: Shape, value: object) -> bytes:
+    try:
+        if isinstance(value, Decimal):
+            return decimal_bytes(shape, value)
+        raw = _fixed(place, shape.size, value) if shape.kind == "fixed" else _bytes(place, value)
+        return canonical_decimal(shape, raw)
+    except MalformedError as cause:
+        text = str(cause)
+        raise MalformedError(text if text.startswith(place) else f"{place}: {text}") from None
+
+
+def _array(place: str, inner: Check, value: object) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)):
+        _refuse(place, value, "a list")
+    return tuple([inner(item) for item in value])
+
+
+def _map(place: str, inner: Check, value: object) -> tuple[tuple[str, Any], ...]:
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(pairs, (list, tuple)):
+        _refuse(place, value, "a mapping or pairs")
+    held: dict[str, Any] = {}
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            _refuse(place, pair, "a pair of key and value")
+        key = _string(place, pair[0])
+        if key in held:
+            _refuse(place, value, f"a map: the key {key!r} stands there twice")
+        held[key] = inner(pair[1])
+    return tuple(sorted(held.items(), key=_key))
+
+
+def _key(pair: tuple[str, Any]) -> str:
+    # By code point, which is also the order of the keys' UTF-8 bytes.
+    return pair[0]
