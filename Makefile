@@ -37,7 +37,7 @@ demo-small: venv ## the same road without servers: recorded events, through file
 	@$(PY) -m cdcv2 demo --small
 
 test: java venv ## all tests; fetches and starts what they need
-	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup -q
+	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup
 
 test-fast: venv ## the tests that need no Java and no server
 	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup -q -m "not spark and not integration"
@@ -53,9 +53,8 @@ stress: java venv ## the long random runs; summaries go to docs/stress/
 bench: java venv ## every benchmark; figures go to benchmarks/results/
 	@$(PY) -m benchmarks
 
-mutate: venv ## small wrong changes, one by one: which of them does no test notice?
-	@$(PY) -m mutmut run
-	@$(PY) -m mutmut results
+mutate: venv ## small wrong changes, one by one: those that no test notices are explained in docs/mutation/
+	@$(PY) -m tests.mutation
 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
 	@for set in spark kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done

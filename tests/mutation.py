@@ -1,0 +1,105 @@
+"""Small wrong changes, one at a time: those that no test notices are explained in writing, or they are a hole.
+
+``python -m tests.mutation`` (``make mutate``) lets mutmut change the boxes named in setup.cfg and run their tests, and
+holds the survivors against ``docs/mutation/survivors.txt``. An entry there is the function, the changed lines, and
+after ``=`` the reason why no test can or need notice::
+
+    cdcv2.core.order.join
+    -        return a if a >= b else b
+    +        return a if a > b else b
+    = two equal ints are one value
+
+The key is the change itself and not a number, so an entry holds until the line that it is about changes. Exit 0: every
+survivor is explained; 1: some are not, and they are printed in this form, to be killed by a test or explained.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+EXPLAINED = Path(__file__).resolve().parent.parent / "docs" / "mutation" / "survivors.txt"
+# Noticed: a test failed, the types did, or the run never ended.
+NOTICED = {"killed", "timeout", "segfault", "caught by type check"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was changed, and in which function."""
+
+    function: str
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join((self.function, *self.lines))
+
+
+def readable(mutant: str) -> str:
+    """The dotted name of the function that a mutant changes.
+
+    >>> readable("cdcv2.core.order.xǁProductǁ__hash____mutmut_1"), readable("cdcv2.core.order.x_join__mutmut_12")
+    ('cdcv2.core.order.Product.__hash__', 'cdcv2.core.order.join')
+    """
+    module, _, name = mutant.rpartition(".")
+    name = re.sub(r"__mutmut_\d+$", "", name)
+    return f"{module}." + (name[2:].replace("ǁ", ".") if name.startswith("xǁ") else name.removeprefix("x_"))
+
+
+def changed_lines(diff: str) -> tuple[str, ...]:
+    """The lines that a unified diff takes away and adds, with their signs."""
+    return tuple(line for line in diff.splitlines() if re.match(r"[-+](?!--|\+\+)", line))
+
+
+def explained(text: str) -> dict[Change, str]:
+    """The entries of a file of survivors, with their reasons. ValueError for an entry without one."""
+    entries = {}
+    for block in re.split(r"\n\s*\n", text.strip()):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if not lines:
+            continue
+        reason = " ".join(line[1:].strip() for line in lines if line.startswith("="))
+        if not reason:
+            raise ValueError(f"{lines[0]}: the entry has no reason; add a line '= why no test need notice'")
+        entries[Change(lines[0].strip(), tuple(line for line in lines[1:] if not line.startswith("=")))] = reason
+    return entries
+
+
+def statuses(listing: str) -> dict[str, str]:
+    """The status of each mutant, from what ``mutmut results`` prints."""
+    return dict(line.strip().rsplit(": ", 1) for line in listing.splitlines() if "__mutmut_" in line)
+
+
+def mutmut(*arguments: str) -> str:
+    """What a mutmut command prints; its own failure ends the run, with its last words."""
+    command = [sys.executable, "-m", "mutmut", *arguments]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if ran.returncode:
+        sys.exit(f"mutmut {arguments[0]} failed:\n{ran.stdout[-3000:]}")
+    return ran.stdout
+
+
+def main() -> int:
+    """Change, test, compare; see the module."""
+    os.environ.setdefault("HYPOTHESIS_PROFILE", "mutate")
+    mutmut("run", "--max-children", str(os.cpu_count() or 1))
+    found = statuses(mutmut("results", "--all", "true"))
+    unnoticed = {name: status for name, status in found.items() if status not in NOTICED}
+    survivors = {Change(readable(name), changed_lines(mutmut("show", name))): unnoticed[name] for name in unnoticed}
+    known = explained(EXPLAINED.read_text("utf-8"))
+    for change, status in sorted(survivors.items(), key=lambda item: str(item[0])):
+        if change not in known:
+            print(f"{change}\n# {status}\n")
+    unknown = survivors.keys() - known.keys()
+    print(f"{len(found)} changes, {len(found) - len(unnoticed)} noticed; of {len(survivors)} survivors "
+          f"{len(survivors) - len(unknown)} are explained, {len(unknown)} are not")  # fmt: skip
+    for change in known.keys() - survivors.keys():
+        print(f"explained, but no survivor any more: {change.function}")
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

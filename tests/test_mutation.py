@@ -1,0 +1,45 @@
+"""The list of survivors is read as it is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutation import EXPLAINED, Change, changed_lines, explained, readable, statuses
+
+
+def test_a_mutant_is_known_by_what_it_changes() -> None:
+    """Its number moves with every edit of the file; the function and the lines do not."""
+    diff = "# x: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return a\n+    return b\n"
+
+    assert ("-    return a", "+    return b") == changed_lines(diff)
+    assert "cdcv2.core.order.Product.__hash__" == readable("cdcv2.core.order.xǁProductǁ__hash____mutmut_1")
+    assert "cdcv2.core.order.join" == readable("cdcv2.core.order.x_join__mutmut_12")
+
+
+def test_an_entry_is_a_change_and_a_reason() -> None:
+    """As `make mutate` prints it, with one line added."""
+    first = "cdcv2.f\n-  a\n+  b\n# survived\n= equal\n= anyway\n"
+    entries = explained(f"# a comment\n\n{first}\n\ncdcv2.g\n+  c\n= slower only\n")
+
+    assert {
+        Change("cdcv2.f", ("-  a", "+  b")): "equal anyway",
+        Change("cdcv2.g", ("+  c",)): "slower only",
+    } == entries
+
+
+def test_an_entry_without_a_reason_is_refused() -> None:
+    """Copying the list of survivors is not explaining it."""
+    with pytest.raises(ValueError, match="cdcv2.f: the entry has no reason"):
+        explained("cdcv2.f\n-  a\n+  b\n")
+
+
+def test_results_are_read_by_mutant() -> None:
+    """Whatever else the tool prints is no result."""
+    listing = "some words\n    cdcv2.core.order.x_join__mutmut_8: survived\n    cdcv2.x_f__mutmut_1: no tests\n"
+
+    assert {"cdcv2.core.order.x_join__mutmut_8": "survived", "cdcv2.x_f__mutmut_1": "no tests"} == statuses(listing)
+
+
+def test_the_committed_list_has_a_reason_for_every_entry() -> None:
+    """So that a reader of the list can judge it without running anything."""
+    assert all(explained(EXPLAINED.read_text("utf-8")).values())
