@@ -124,14 +124,16 @@ class Oracle:
     """Absorbs messages one by one, as a reader does, and judges each from all the facts again.
 
     `universe` is every message that will be shown, so that the grid is known. With `quarantine`, disputed times
-    hold the frontier instead of raising.
+    hold the frontier instead of raising. With `keep_all` nothing is ever given out or forgotten.
     """
 
     start: Iterable[Any]
     universe: Iterable[Any]
     quarantine: bool = False
+    keep_all: bool = False
     reported: Frontier = field(init=False)
     known: Frontier = field(init=False)
+    complete: Frontier = field(init=False)
     late: int = 0
     repeats: int = 0
 
@@ -139,10 +141,11 @@ class Oracle:
         self.origin = least(frontier(self.start))
         self.reported = self.origin
         self.known = self.origin
+        self.complete = self.origin
         self.statements: list[_Statement] = []
         self.held: dict[tuple[Any, Time], set[int]] = {}
-        self.decided_diffs: dict[tuple[Any, Time], int | None] = {}
-        self.decided_counts: dict[Time, int] = {}
+        self.ruled_diffs: dict[tuple[Any, Time], int] = {}
+        self.ruled_counts: dict[Time, int] = {}
         self.grid = [time for time in grid(self.origin, self.universe) if beyond(self.origin, time)]
         self.uncovered = set(self.grid)
 
@@ -185,15 +188,26 @@ class Oracle:
         if disputed and not self.quarantine:
             raise Contradiction(disputed)
         lacking = {time for time in self.spoken() if self._expected(time) > self.received(time)}
-        now = least(self.known | lacking | disputed)
-        if now == self.reported:
+        now = self.complete = least(self.known | lacking | disputed)
+        if now == self.reported or self.keep_all:
             return None
-        released = {(data, time): min(diffs) for (data, time), diffs in self.held.items() if not beyond(now, time)}
+        released = {key: self.ruled_diffs.get(key, min(diffs)) for key, diffs in self.held.items()
+                    if not beyond(now, key[1])}
         for key in released:
             del self.held[key]
         lower, self.reported = self.reported, now
-        return Out({key: self.decided_diffs.get(key) or diff for key, diff in released.items()
-                    if self.decided_diffs.get(key, diff) is not None}, lower, now)
+        return Out({key: diff for key, diff in released.items() if diff}, lower, now)
+
+    def rule_diff(self, data: Any, time: Time, diff: int) -> Out | None:
+        """Decide the diff of one identity for good, 0 meaning that it never happened."""
+        self.ruled_diffs[data, time] = diff
+        self.held.setdefault((data, time), set()).add(diff)
+        return self._settle()
+
+    def rule_count(self, time: Time, count: int) -> Out | None:
+        """Decide the count of a time for good."""
+        self.ruled_counts[time] = count
+        return self._settle()
 
     def spoken(self) -> set[Time]:
         """The open times at which some statement counts something or some update is held."""
@@ -202,8 +216,8 @@ class Oracle:
 
     def counted(self, time: Time) -> set[int]:
         """Every count that a statement covering `time` gives it."""
-        if time in self.decided_counts:
-            return {self.decided_counts[time]}
+        if time in self.ruled_counts:
+            return {self.ruled_counts[time]}
         return {said.counts.get(time, 0) for said in self.statements if said.covers(time)}
 
     def _expected(self, time: Time) -> int:
@@ -211,24 +225,25 @@ class Oracle:
 
     def received(self, time: Time) -> int:
         """How many distinct identities are held at `time`."""
-        return sum(1 for key in self.held if key[1] == time and self.decided_diffs.get(key, 1) is not None)
+        return sum(1 for key in self.held if key[1] == time and self.ruled_diffs.get(key, 1))
 
     def contested(self) -> set[Time]:
-        """The open times in dispute; counts beyond `known` are only compared when disputes are held, not raised."""
-        disputed = {time for (data, time), diffs in self.held.items()
-                    if len(diffs) > 1 and (data, time) not in self.decided_diffs}
+        """The open times in dispute: over a diff anywhere, over a count where `known` has passed.
+
+        Statements that cannot be reached yet may differ too; as nothing is released there, it shows when they can.
+        """
+        disputed = {key[1] for key, diffs in self.held.items() if len(diffs) > 1 and key not in self.ruled_diffs}
         for time in self.spoken():
             counts = self.counted(time)
-            if len(counts) > 1 and (self.quarantine or not beyond(self.known, time)):
-                disputed.add(time)
-            if not beyond(self.known, time) and self.received(time) > max(counts, default=0):
+            if not beyond(self.known, time) and (len(counts) > 1 or self.received(time) > max(counts, default=0)):
                 disputed.add(time)
         return disputed
 
     def missing(self) -> Lacking:
-        """What lacks, of the times that are below some stated upper."""
+        """What lacks, of the times below the join of the stated uppers; [a, a) states nothing."""
+        uppers = [said.upper for said in self.statements if said.lower != said.upper]
         return Lacking(
-            frozenset(t for t in self.uncovered if any(not beyond(said.upper, t) for said in self.statements)),
+            frozenset(t for t in self.uncovered if any(not beyond(upper, t) for upper in uppers)),
             {time: self._expected(time) - self.received(time) for time in self.spoken()
              if self._expected(time) > self.received(time)},
         )

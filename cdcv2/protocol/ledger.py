@@ -16,7 +16,7 @@ asks for an exact number, by :meth:`Ledger.to_fold`, only when the time may be c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain, MutableAntichain
@@ -85,7 +85,7 @@ class Ledger:
         # Exactly the times not beyond known that hold reported back, each with count 1.
         self._due = MutableAntichain()
         # Contested time -> reason -> the dispute. A reason is "count", "surplus" or one given to hold().
-        self.contested: dict[Time, dict[str, Dispute]] = {}
+        self.contested: dict[Time, dict[Hashable, Dispute]] = {}
         # Time -> the count that rule() fixed; from then on no statement is compared with it.
         self._ruled: dict[Time, int] = {}
         #: Statements that said nothing new: repeats, empty or wholly finished ones.
@@ -286,12 +286,12 @@ class Ledger:
 
     # -- quarantine ---------------------------------------------------------------------------------------------
 
-    def hold(self, dispute: Dispute, reason: str) -> None:
+    def hold(self, dispute: Dispute, reason: Hashable) -> None:
         """Make a time contested for a reason of the caller's: two diffs for one identity."""
         self.contested.setdefault(dispute.time, {}).setdefault(reason, dispute)
         self._refresh(dispute.time)
 
-    def lift(self, time: Time, reason: str) -> None:
+    def lift(self, time: Time, reason: Hashable) -> None:
         """Withdraw what :meth:`hold` said."""
         self._lift(time, reason)
         self._refresh(time)
@@ -313,7 +313,7 @@ class Ledger:
         self._held[time] = self._held[time] - 1
         self._refresh(time)
 
-    def _lift(self, time: Time, reason: str) -> None:
+    def _lift(self, time: Time, reason: Hashable) -> None:
         reasons = self.contested.get(time, {})
         reasons.pop(reason, None)
         if not reasons:

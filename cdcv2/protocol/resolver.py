@@ -6,7 +6,7 @@ out exactly once, in order. This is the push form; :class:`cdcv2.Iter` pulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Union
 
 from cdcv2.core.antichain import Antichain
@@ -55,7 +55,8 @@ class Resolver:
     def _begin(self, ledger: Ledger, stash: Stash | None) -> None:
         total = all(type(time) is int for time in ledger.known) and bool(ledger.known)
         self._ledger = ledger
-        self._stash = stash or Stash(total=total)
+        # Asked for None, not for truth: a stash without updates is false, and may still hold what was ruled.
+        self._stash = Stash(total=total) if stash is None else stash
         #: What came and gave nothing, or was parked: nothing is dropped without a trace.
         self.counters = {"updates": 0, "repeats": 0, "late": 0, "statements": 0, "parked": 0}
         #: Undecodable bytes that were parked: ``Entry`` or ``Garbled``, in the order of arrival.
@@ -235,5 +236,6 @@ class Resolver:
         return reader
 
 
-def _reason(data: Any) -> str:
-    return f"diff of {data!r}"
+def _reason(data: Any) -> Hashable:
+    # The data itself, not its text: equal data may print differently, and different data alike.
+    return "diff", data

@@ -121,8 +121,10 @@ class Stash:
             held[data] = diff
         elif held is not None:
             held.pop(data, None)
+            self._origins.get(time, {}).pop(data, None)
             if not held:
                 self._diffs.pop(time)
+                self._origins.pop(time, None)
         return (0 if held is None else len(held)) - before
 
     def beyond(self, frontier: Antichain) -> list[Update]:
