@@ -1,0 +1,88 @@
+"""``spark-submit`` as a child process: the jobs of ``streaming_jobs/``, started as a user starts them.
+
+The package goes to driver and executors as a zip (``--py-files``); the jars are those of the committed lock.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from cdcv2.embedded import jars
+from cdcv2.embedded.java import find_java
+from cdcv2.embedded.processes import Child
+from cdcv2.errors import MissingLogError, UnavailableError
+
+
+def package_zip(folder: Path) -> Path:
+    """Write ``cdcv2.zip`` into ``folder``, as ``--py-files`` takes it, and return its path."""
+    target = folder / "cdcv2.zip"
+    package = Path(__file__).parents[1]
+    schemas = Path(str(resources.files("cdcv2.schemas")))
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for root, inside in ((package, "cdcv2"), (schemas, "cdcv2/schemas")):
+            for path in sorted(root.rglob("*")):
+                wanted = path.suffix in (".py", ".avsc", ".lock") or path.name == "py.typed"
+                if wanted and "__pycache__" not in path.parts:
+                    archive.write(path, f"{inside}/{path.relative_to(root)}")
+    return target
+
+
+def job_script(name: str) -> Path:
+    """The entry point ``streaming_jobs/NAME.py`` of the checkout. Raises MissingLogError outside of one."""
+    script = Path(__file__).parents[2] / "streaming_jobs" / f"{name}.py"
+    if not script.exists():
+        raise MissingLogError(f"{script} is not there: the jobs are in the project's checkout, not in the wheel")
+    return script
+
+
+def spark_submit(
+    job: str,
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    master: str = "local[2]",
+    memory: str = "1g",
+    settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Child:
+    """Start a job; what it prints goes to ``folder/JOB.log``.
+
+    ``settings`` are Spark's (``--conf``), ``environment`` adds to ours. The child's pid is that of the driver's JVM,
+    whose child is the Python driver; both are in its process group. Raises UnavailableError without pyspark or Java.
+    """
+    try:
+        import pyspark
+    except ImportError as cause:
+        raise UnavailableError("running a job needs PySpark: pip install 'cdcv2[spark]'") from cause
+    java = find_java()
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": "-Xss8m",
+        "spark.sql.session.timeZone": "UTC",
+        **(settings or {}),
+    }
+    command: list[str | Path] = [
+        Path(pyspark.__file__).parent / "bin" / "spark-submit",
+        "--master", master,
+        "--driver-memory", memory,
+        "--jars", ",".join(str(path) for path in sorted(jars.fetch("spark").glob("*.jar"))),
+        "--py-files", package_zip(folder),
+        *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
+        job_script(job),
+        *arguments,
+    ]  # fmt: skip
+    ours = {
+        **os.environ,
+        "JAVA_HOME": str(java.parents[1]),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **(environment or {}),
+    }
+    return Child(job, command, log=folder / f"{job}.log", env=ours, cwd=folder)
