@@ -1,0 +1,180 @@
+"""What every streaming job does besides its work: it ends between batches when told to, and says in one line why.
+
+- SIGTERM and SIGINT are wishes: the batch under way is finished, then the query is stopped, with exit code 0.
+  ``spark-submit`` is a Java process with the Python driver as its child, and a signal may reach either; both listen.
+- An error ends the job with one line on standard error and a code: 2 wrong usage, 3 a log that contradicts itself or
+  holds what is no message, 1 anything else. An error inside a micro-batch comes to us through Spark, wrapped twice;
+  what is told is the error itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcv2.errors import (
+    Cdcv2Error,
+    ContradictionError,
+    MalformedError,
+    MissingLogError,
+    OutputError,
+    UnavailableError,
+    UnsafeTopicError,
+    UsageError,
+)
+from cdcv2.spark.session import jvm
+
+#: What Spark says, as a pattern, and which of our errors it is, with the remedy.
+_TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
+    (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
+     UnsafeTopicError, "messages that were asked for have been removed from a topic; what they said is lost, so "
+     "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),
+    (r"UnknownTopicOrPartition|Topic\(s\) .{0,200}not exist|[Pp]artitions .{0,200}have been (deleted|removed)",
+     MissingLogError, "a topic that was read has been deleted; restore it, or begin anew with fresh state and output"),
+    (r"Timed out waiting for a node assignment|TimeoutException|DisconnectException|No resolvable bootstrap",
+     UnavailableError, "Kafka does not answer; start it, check the bootstrap address, and start the job again"),
+    (r"No space left on device|Permission denied|AccessDenied|Read-only file system|Mkdirs failed|Not a directory",
+     OutputError, "a directory cannot be written; make room or grant the rights, and start the job again"),
+)
+
+
+class Stopped(Exception):
+    """The batch was not begun, since the job is to end."""
+
+
+class BatchFailed(RuntimeError):
+    """What Spark is told of an error inside a batch; the error itself is kept by the :class:`Guard`."""
+
+
+class Guard:
+    """The function of a query's micro-batches, with the two things that its job wants to know of it.
+
+    ``busy`` is held while a batch is under way; ``error`` is what ended the last one, if something did.
+    """
+
+    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+        self.busy = threading.Lock()
+        self.error: BaseException | None = None
+        self.stopping = threading.Event()
+        self._function = function
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Run one batch. Raises BatchFailed: no other exception survives the way through Java."""
+        with self.busy:
+            try:
+                if self.stopping.is_set():
+                    raise Stopped("the job is ending")
+                self._function(frame, batch)
+            except BaseException as error:
+                self.error = error
+                raise BatchFailed(one_line(error)) from None
+
+
+def follow(query: StreamingQuery, guard: Guard) -> None:
+    """Wait for the end of the query: its own, one that a signal asks for between batches, or an error, raised."""
+    try:
+        while not query.awaitTermination(0.5):  # type: ignore[arg-type]
+            if guard.stopping.is_set():
+                with guard.busy:
+                    pass  # the batch under way ends first, and no other begins
+                query.stop()
+                return
+    except (PySparkException, Py4JError, OSError) as error:
+        if isinstance(guard.error, Stopped):
+            return
+        if guard.error is not None:
+            raise guard.error from error
+        raise
+
+
+def listen(spark: SparkSession, guard: Guard) -> None:
+    """Make SIGTERM and SIGINT, to this process or to its Java side, set ``guard.stopping``. Main thread only."""
+    from pyspark import java_gateway
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: guard.stopping.set())
+    java_gateway.ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    handler = _JavaHandler(guard)
+    signals = jvm(spark).sun.misc
+    for name in ("TERM", "INT"):
+        signals.Signal.handle(signals.Signal(name), handler)
+
+
+class _JavaHandler:
+    """A ``sun.misc.SignalHandler``, called by Java."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def handle(self, _signal: Any) -> None:
+        """What Java calls."""
+        self._guard.stopping.set()
+
+    class Java:
+        """How py4j learns what this is."""
+
+        implements = ["sun.misc.SignalHandler"]
+
+
+def run(name: str, body: Callable[[], None]) -> int:
+    """Run a job's body. Returns its exit code, after one line on standard error if it failed.
+
+    With CDCV2_TRACEBACK set in the environment, the whole traceback is printed before that line.
+    """
+    # py4j logs every error that passes through it, with traceback: the one line below is enough.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    try:
+        body()
+        return 0
+    except Exception as error:
+        if os.environ.get("CDCV2_TRACEBACK"):
+            traceback.print_exc()
+        print(f"{name}: {one_line(error)}", file=sys.stderr, flush=True)
+        return exit_code(error)
+
+
+def exit_code(error: BaseException) -> int:
+    """2 for wrong usage, 3 for a log that contradicts itself or cannot be decoded, else 1."""
+    told = translated(error)
+    if isinstance(told, UsageError):
+        return 2
+    return 3 if isinstance(told, (ContradictionError, MalformedError)) else 1
+
+
+def one_line(error: BaseException) -> str:
+    """The error as one readable line."""
+    told = translated(error)
+    text = str(told) if isinstance(told, Cdcv2Error) else f"{type(told).__name__}: {told}"
+    line = " ".join(text.split())
+    return line if len(line) <= 1000 else f"{line[:997]}..."
+
+
+def translated(error: BaseException) -> BaseException:
+    """The error of ours that Spark's stands for, where we know it; else the error itself."""
+    if isinstance(error, Cdcv2Error):
+        return error
+    text = str(error)
+    for pattern, kind, remedy in _TRANSLATIONS:
+        found = re.search(pattern, text)
+        if found is not None:
+            return kind(f"{remedy} (Spark says: {_around(text, found)})")
+    if isinstance(error, (Py4JError, ConnectionError)):
+        return UnavailableError("the Java side of Spark has gone away; start the job again")
+    return error
+
+
+def _around(text: str, found: re.Match[str]) -> str:
+    line = next(line for line in text.splitlines(keepends=True) if found.group().splitlines()[0] in line)
+    return " ".join(line.split())[:300]

@@ -1,0 +1,135 @@
+"""Numbered files: a durable value with a history, changed by compare-and-swap.
+
+A folder holds files with consecutive numbers; the value is what the file with the greatest number says. The next
+one is written under a temporary name, flushed to disk, and *put if absent* by a hard link: of two processes that put
+the same number, one gets it and the other an error. (A rename would not do: it replaces.) Old numbers are removed
+after a while, so one who comes very late could find his number free again; hence a put looks whether a greater
+number is there, and has lost if so. Greatest numbers are never removed.
+
+Whoever has put number n knows that no one else can build on what came before n, and may remove what only that used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from cdcv2.errors import MalformedError, OutputError, RefusedError, UsageError
+
+_NUMBERED = re.compile(r"(\d{20})\.json\Z")
+
+
+def local_path(text: str | Path) -> Path:
+    """The absolute path of a directory given as a path or a ``file:`` URI. Raises UsageError for other schemes.
+
+    >>> local_path("file:///data/out")
+    PosixPath('/data/out')
+    """
+    parts = urlsplit(str(text))
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if parts.scheme and "://" in str(text):
+        raise UsageError(
+            f"{text}: state and output lie on a file system that every machine mounts, for now; "
+            f"{parts.scheme}: has no put-if-absent here yet"
+        )
+    return Path(text).absolute()
+
+
+def durable(*files: Path) -> None:
+    """Return when the files, and their folders' entries for them, would survive a loss of power."""
+    for path in (*files, *{file.parent for file in files}):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Numbered:
+    """The numbered files of one folder, which is made when the first one is put. One thread at a time.
+
+    ``whose`` names the owner in errors: "the state", "the output".
+    """
+
+    def __init__(self, folder: Path, whose: str) -> None:
+        self.folder, self._whose = folder, whose
+
+    def numbers(self) -> list[int]:
+        """The numbers that are there, ascending."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise OutputError(f"{self._whose} in {self.folder} cannot be read: {error}") from error
+        return sorted(int(found.group(1)) for found in map(_NUMBERED.match, names) if found)
+
+    def read(self, number: int) -> dict[str, Any]:
+        """The value with this number. Raises OutputError when it is not there, MalformedError when it is no JSON."""
+        path = self._path(number)
+        try:
+            plain = json.loads(path.read_bytes())
+        except OSError as error:
+            raise OutputError(f"{self._whose} cannot be read: {error}") from error
+        except ValueError as error:
+            raise MalformedError(f"{path} is damaged ({error}): restore it, or begin anew without it") from error
+        if not isinstance(plain, dict):
+            raise MalformedError(f"{path} is damaged (no object): restore it, or begin anew without it")
+        return plain
+
+    def put(self, number: int, plain: dict[str, Any]) -> None:
+        """Make ``plain`` the value, as ``number``; durable on return.
+
+        Raises RefusedError when another process has put this number or a greater one, OutputError when nothing can
+        be written; the value is then what it was.
+        """
+        path = self._path(number)
+        temporary = self.folder / f".{path.name}.{uuid.uuid4().hex}"
+        try:
+            if not self.folder.is_dir():
+                self.folder.mkdir(parents=True)
+            with open(temporary, "w", encoding="utf-8") as file:
+                json.dump(plain, file, separators=(",", ":"))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)
+            finally:
+                temporary.unlink()
+            durable(path)
+        except FileExistsError as error:
+            if Path(error.filename2 or "") != path:
+                raise self._unwritable(error) from error
+            raise self._lost(number) from None
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if self.numbers()[-1] != number:
+            path.unlink(missing_ok=True)
+            raise self._lost(number)
+
+    def prune(self, first_kept: int) -> None:
+        """Remove the numbers below ``first_kept``. The greatest one stays in any case."""
+        for number in self.numbers()[:-1]:
+            if number < first_kept:
+                self._path(number).unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:020d}.json"
+
+    def _unwritable(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"{self._whose} in {self.folder} cannot be written: {error}; make room or grant the rights, "
+            "and start the job again"
+        )
+
+    def _lost(self, number: int) -> RefusedError:
+        return RefusedError(
+            f"another process works with {self._whose} in {self.folder} (it has written number {number} before us): "
+            "stop one of the two; the other loses nothing by being started again"
+        )

@@ -1,0 +1,319 @@
+"""What replay makes: a folder of Parquet files per table, and a manifest that says which of them count, up to when.
+
+::
+
+    OUT/_manifests/00000000000000000007.json    tables, upper, and the files that are new in it
+    OUT/accounts/<number>-<attempt>/part-….parquet    columns data (the row), time, diff
+
+**The output carries its own upper.** Whoever applies the updates of ``[lower, upper)`` is refused when ``lower`` is
+ahead of it (there would be a gap); only rows beyond it are written; and it moves in the same atomic step in which
+their files begin to count: the put of the next manifest. So it does not matter how often, by whom or with which
+bounds the same history is applied. Files that no manifest names are nothing: readers do not look for files.
+
+A manifest names all tables, so every reader sees all of them at one frontier. It lists the files that it adds, and
+every ``FULL``-th lists all; ``builds_on`` is the number of the last such one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
+from cdcv2.spark.manifest import Numbered, durable, local_path
+from cdcv2.spark.schema import updates_type
+from cdcv2.wire.rows import RowType
+
+#: The version of the manifests.
+VERSION = 1
+#: Every so many manifests, one lists all files.
+FULL = 64
+
+_FOLDER = "_manifests"
+_ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
+
+_AFTER_FILES = steps.declare("output.after-files", "the rows are in files; no manifest names them yet")
+_AFTER_MANIFEST = steps.declare("output.after-manifest", "the output has them; the reader's manifest does not say so")
+
+
+class Target(Protocol):
+    """Where finished rows go. Called by one thread at a time, only by the job's driver."""
+
+    @property
+    def upper(self) -> Antichain:
+        """Everything not beyond it has been applied."""
+
+    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> None:
+        """Take the updates (data, time, diff) of each table at times in ``[lower, upper)``, each identity once.
+
+        A table without rows may be absent. The rows must take effect together with the move of ``upper``, or not at
+        all; those not beyond the target's own upper must be left out. Called again with the same or with other
+        bounds after a crash, as nobody knows then whether the first call took effect. Raises RefusedError when
+        ``lower`` is ahead of the target's upper. Not promised: that bounds are the same in the next run.
+        """
+
+
+class File(NamedTuple):
+    """A file that counts: its table, its path below the output, and the interval that its times are in."""
+
+    table: str
+    path: str
+    lower: Antichain
+    upper: Antichain
+    rows: int
+
+
+class Output:
+    """The output in ``folder`` for some tables; made if there is none. One thread at a time.
+
+    Raises ForeignStateError when the folder is the output of other tables, other row types or another start.
+    """
+
+    def __init__(self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain) -> None:
+        self.folder = local_path(folder)
+        self._tables = {name: tables[name].schema for name in sorted(tables)}
+        self._start = start
+        self._numbered = Numbered(self.folder / _FOLDER, "the output")
+        self._cleaned = False
+        numbers = self._numbered.numbers()
+        if numbers:
+            self._number = numbers[-1]
+            newest = _read(self._numbered, self._number)
+            self._check(newest)
+            self._builds_on = self._number if newest["builds_on"] is None else newest["builds_on"]
+            self._upper = Antichain.from_plain(newest["upper"])
+        else:
+            self._number, self._builds_on, self._upper = 0, 0, start
+            self._put(0, [], start, start)
+
+    @property
+    def upper(self) -> Antichain:
+        """Everything not beyond it is in the output."""
+        return self._upper
+
+    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> None:
+        """See :class:`Target`. Raises OutputError when files cannot be written."""
+        if not self._upper.dominates(lower):
+            raise RefusedError(
+                f"the output in {self.folder} has everything up to {_shown(self._upper)}, and is offered what comes "
+                f"from {_shown(lower)} on: it was replaced or is older than the reader's state. Remove the reader's "
+                "state and checkpoint; then all is read again, and the output takes what it lacks"
+            )
+        if self._upper.dominates(upper):
+            return
+        number, begin = self._number + 1, self._upper
+        files: list[File] = []
+        for table, frame in sorted(rows.items()):
+            files += self._write(table, frame, number, begin, upper)
+        durable(*(self.folder / file.path for file in files))
+        steps.reach(_AFTER_FILES)
+        self._put(number, files, begin, upper)
+        steps.reach(_AFTER_MANIFEST)
+        if not self._cleaned:
+            self._clean()
+            self._cleaned = True
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _check(self, newest: Mapping[str, Any]) -> None:
+        remedy = "give each its own output folder, or remove this one and the reader's state to begin anew"
+        if list(newest["tables"]) != list(self._tables):
+            raise ForeignStateError(
+                f"{self.folder} is the output of the tables {', '.join(newest['tables'])}, not of "
+                f"{', '.join(self._tables)}: {remedy}"
+            )
+        for table, schema in newest["tables"].items():
+            if RowType(schema) != RowType(self._tables[table]):
+                raise ForeignStateError(f"{self.folder} holds rows of {table} of another type: {remedy}")
+        if newest["start"] != self._start.to_plain():
+            raise ForeignStateError(
+                f"{self.folder} begins at {newest['start']}, not at {self._start.to_plain()}: {remedy}"
+            )
+
+    def _write(self, table: str, frame: DataFrame, number: int, lower: Antichain, upper: Antichain) -> list[File]:
+        folder = self.folder / table / f"{number:020d}-{uuid.uuid4().hex}"
+        counted = Observation()
+        beyond = F.lit(False)
+        for time in lower:
+            beyond = beyond | (F.col("time") >= time)
+        fresh = frame.where(beyond).select("data", "time", "diff").observe(counted, F.count(F.lit(1)).alias("rows"))
+        fresh.write.parquet(folder.as_uri())
+        if not counted.get.get("rows", 0):
+            shutil.rmtree(folder, ignore_errors=True)
+            return []
+        paths = sorted(folder.glob("*.parquet"))
+        if not paths:
+            raise OutputError(
+                f"{folder} is empty after Spark has written to it: the output must be a folder that the driver and "
+                "all executors see under the same path"
+            )
+        return [
+            File(table, str(path.relative_to(self.folder)), lower, upper, counted.get["rows"]) for path in paths
+        ]
+
+    def _put(self, number: int, files: list[File], lower: Antichain, upper: Antichain) -> None:
+        full = number % FULL == 0
+        listed = [*_files(self._numbered, self._number), *files] if full and number else files
+        plain = {
+            "version": VERSION,
+            "tables": self._tables,
+            "start": self._start.to_plain(),
+            "lower": lower.to_plain(),
+            "upper": upper.to_plain(),
+            "builds_on": None if full else self._builds_on,
+            "files": [[*file[:2], file.lower.to_plain(), file.upper.to_plain(), file.rows] for file in listed],
+        }
+        self._numbered.put(number, plain)
+        self._number, self._upper = number, upper
+        if full:
+            self._builds_on = number
+
+    def _clean(self) -> None:
+        """Remove the files of dead attempts: those for numbers that are decided, and that nothing names."""
+        named = {Path(file.path).parent.name for file in _files(self._numbered, self._number)}
+        for table in self._tables:
+            folder = self.folder / table
+            for path in folder.iterdir() if folder.is_dir() else ():
+                found = _ATTEMPT.match(path.name)
+                if found and int(found.group(1)) <= self._number and path.name not in named:
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def finished(path: str | Path) -> Antichain:
+    """The frontier up to which the output in ``path`` has everything. Needs no Spark session.
+
+    Raises MissingLogError when there is no output.
+    """
+    return Antichain.from_plain(_newest(path)[1]["upper"])
+
+
+def history(
+    spark: SparkSession,
+    path: str | Path,
+    frontier: Antichain | Iterable[int] | int | None = None,
+    *,
+    table: str | None = None,
+) -> DataFrame:
+    """The updates (data, time, diff) of a table at times not beyond ``frontier``, each identity once.
+
+    See :func:`as_of` for the arguments and errors.
+    """
+    numbered, newest = _newest(path)
+    name = _table(newest, table, path)
+    through = _frontier(newest, frontier, path)
+    paths = [
+        str(local_path(path) / file.path) for file in _files(numbered, newest["number"])
+        if file.table == name and not file.lower.dominates(through)
+    ]
+    schema = updates_type(RowType(newest["tables"][name]))
+    rows = spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
+    for time in through:
+        rows = rows.where(F.col("time") < time)
+    return rows
+
+
+def as_of(
+    spark: SparkSession,
+    path: str | Path,
+    frontier: Antichain | Iterable[int] | int | None = None,
+    *,
+    table: str | None = None,
+    multiplicity: str | None = "multiplicity",
+) -> DataFrame:
+    """A table at a finished frontier: the sum of all updates at times not beyond it.
+
+    ``path`` is the output of replay; ``frontier`` an antichain, its elements, or a single time t, which stands for
+    all times before t; by default all that is finished. ``table`` may be left out when there is only one. The columns
+    are the table's own, called as in the database, and one with the given name that says how often the row is there;
+    with None instead of a name, a row is repeated that often.
+
+    >>> as_of(spark, "out", 1200, table="accounts")         # doctest: +SKIP
+    DataFrame[id: bigint, balance: bigint, multiplicity: bigint]
+
+    Raises RefusedError when the frontier is not finished, naming the one that is; MalformedError when a row would be
+    there less than zero times, or its multiplicity does not fit 64 bits; UsageError for a table or column name that
+    cannot be; MissingLogError when there is no output. Cost: one job at once, to look for negative multiplicities.
+    """
+    _, newest = _newest(path)
+    row_type = RowType(newest["tables"][_table(newest, table, path)])
+    if multiplicity in row_type.columns:
+        raise UsageError(f"the table has a column {multiplicity!r} of its own: give another name for the multiplicity")
+    rows = history(spark, path, frontier, table=table)
+    summed = rows.groupBy("data").agg(F.sum(F.col("diff").cast("decimal(38,0)")).alias("times"))
+    wrong = summed.where("times < 0 or times > 9223372036854775807").first()
+    if wrong is not None:
+        shown = row_type.row(tuple(wrong["data"]))
+        raise MalformedError(
+            f"at this frontier {shown!r} is in the table {wrong['times']} times: the writer of the log is at fault"
+        )
+    there = summed.where("times <> 0").withColumn("times", F.col("times").cast("bigint"))
+    if multiplicity is None:
+        # array_repeat takes an int; what does not fit one would not fit a partition either.
+        there = there.select("data", F.explode(F.array_repeat(F.lit(0), F.col("times").cast("int"))))
+        return there.select("data.*").toDF(*row_type.columns)
+    return there.select("data.*", "times").toDF(*row_type.columns, multiplicity)
+
+
+def _newest(path: str | Path) -> tuple[Numbered, dict[str, Any]]:
+    numbered = Numbered(local_path(path) / _FOLDER, "the output")
+    numbers = numbered.numbers()
+    if not numbers:
+        raise MissingLogError(f"{path} is no output of replay: it has no manifest in {_FOLDER}")
+    return numbered, {**_read(numbered, numbers[-1]), "number": numbers[-1]}
+
+
+def _read(numbered: Numbered, number: int) -> dict[str, Any]:
+    plain = numbered.read(number)
+    if plain.get("version") != VERSION:
+        raise MalformedError(
+            f"the output in {numbered.folder.parent} has version {plain.get('version')!r}: this release reads {VERSION}"
+        )
+    return plain
+
+
+def _files(numbered: Numbered, number: int) -> list[File]:
+    """The files that count as of manifest ``number``."""
+    newest = _read(numbered, number)
+    first = number if newest["builds_on"] is None else newest["builds_on"]
+    plain = [_read(numbered, each)["files"] for each in range(first, number)] + [newest["files"]]
+    return [
+        File(table, path, Antichain.from_plain(lower), Antichain.from_plain(upper), rows)
+        for listed in plain for table, path, lower, upper, rows in listed
+    ]
+
+
+def _table(newest: Mapping[str, Any], table: str | None, path: str | Path) -> str:
+    names = list(newest["tables"])
+    if table is None and len(names) == 1:
+        return names[0]
+    if table not in names:
+        raise UsageError(f"table={table!r}: {path} has the tables {', '.join(names)}")
+    return str(table)
+
+
+def _frontier(
+    newest: Mapping[str, Any], frontier: Antichain | Iterable[int] | int | None, path: str | Path
+) -> Antichain:
+    upper = Antichain.from_plain(newest["upper"])
+    if frontier is None:
+        return upper
+    asked = Antichain([frontier] if isinstance(frontier, int) else frontier)
+    if not upper.dominates(asked):
+        raise RefusedError(
+            f"{path} is not finished up to {_shown(asked)} yet, only up to {_shown(upper)}: ask for that or an "
+            "earlier frontier, or wait"
+        )
+    return asked
+
+
+def _shown(frontier: Antichain) -> str:
+    return ", ".join(str(time) for time in frontier) or "the end of the history"

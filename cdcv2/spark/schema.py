@@ -1,0 +1,140 @@
+"""Row types as Spark sees them: its types, and the one schema by which it reads and writes messages.
+
+=====================================  ==========================================================
+Avro                                   Spark
+=====================================  ==========================================================
+boolean, int, long, float, double      boolean, int, bigint, float, double
+string, enum                           string
+bytes, fixed                           binary
+bytes or fixed as a decimal            decimal(precision, scale), up to 38 digits
+array, map, record                     array, map with string keys, struct
+null or T                              T; every column may be null as far as Spark knows
+other logical types                    the number underneath, as in ``Iter``
+=====================================  ==========================================================
+
+Columns have their Avro names. Spark reads and writes an Avro union only inside a record; a record of one field has
+the bytes of that field alone, so the envelope here changes nothing on the wire.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import types as spark
+
+from cdcv2.errors import UsageError
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.schema import NAMESPACE, Shape
+
+#: The most digits that Spark's decimals have.
+MOST_DIGITS = 38
+
+_SIMPLE: dict[str, spark.DataType] = {
+    "boolean": spark.BooleanType(),
+    "int": spark.IntegerType(),
+    "long": spark.LongType(),
+    "float": spark.FloatType(),
+    "double": spark.DoubleType(),
+    "string": spark.StringType(),
+    "enum": spark.StringType(),
+    "bytes": spark.BinaryType(),
+    "fixed": spark.BinaryType(),
+}
+
+
+def spark_type(row_type: RowType) -> spark.StructType:
+    """The struct that rows are on Spark.
+
+    Raises UsageError, naming the column, for what Spark cannot hold: a column that is always null, a record without
+    columns, a decimal of more than 38 digits.
+    """
+    return _struct(row_type.shape, "the row")
+
+
+def updates_type(row_type: RowType) -> spark.StructType:
+    """The columns of updates: ``data`` (the row), ``time``, ``diff``."""
+    return (
+        spark.StructType()
+        .add("data", spark_type(row_type))
+        .add("time", spark.LongType())
+        .add("diff", spark.LongType())
+    )
+
+
+def envelope(row_type: RowType) -> str:
+    """The schema for ``from_avro`` and ``to_avro``, as JSON: a record whose one field is the message.
+
+    Only what decides the bytes and the Spark types is in it; any other attribute of the row schema might make Spark
+    choose other types.
+    """
+    update = _record("update", [("data", _avro(row_type.shape, set())), ("time", "long"), ("diff", "long")])
+    count = _record("counts", [("time", "long"), ("count", "long")])
+    times = {"type": "array", "items": "long"}
+    progress = _record("progress", [("lower", times), ("upper", times), ("counts", {"type": "array", "items": count})])
+    whole = _record("envelope", [("message", [{"type": "array", "items": update}, progress])])
+    # A namespace of its own, as a type inside the row might be called like this.
+    return json.dumps({**whole, "namespace": f"{NAMESPACE}.spark"})
+
+
+def _type(shape: Shape, place: str) -> spark.DataType:
+    if shape.kind == "optional":
+        return _type(shape.item, place)
+    if shape.kind == "record":
+        return _struct(shape, place)
+    if shape.kind == "array":
+        return spark.ArrayType(_type(shape.item, place))
+    if shape.kind == "map":
+        return spark.MapType(spark.StringType(), _type(shape.item, place))
+    if shape.decimal is not None:
+        if shape.decimal[0] > MOST_DIGITS:
+            raise UsageError(f"{place}: decimal{shape.decimal} has more digits than Spark's {MOST_DIGITS}")
+        return spark.DecimalType(*shape.decimal)
+    if shape.kind not in _SIMPLE:
+        raise UsageError(f"{place}: a column of type {shape.kind} cannot be held by Spark")
+    return _SIMPLE[shape.kind]
+
+
+def _struct(shape: Shape, place: str) -> spark.StructType:
+    if not shape.columns:
+        raise UsageError(f"{place}: a record without columns cannot be held by Spark")
+    struct = spark.StructType()
+    for column in shape.columns:
+        struct.add(column.avro, _type(column.shape, f"{place}, column {column.name!r}"))
+    return struct
+
+
+def _avro(shape: Shape, written: set[str]) -> Any:
+    if shape.kind == "optional":
+        inner = _avro(shape.item, written)
+        return ["null", inner] if shape.null_first else [inner, "null"]
+    if shape.kind == "array":
+        return {"type": "array", "items": _avro(shape.item, written)}
+    if shape.kind == "map":
+        return {"type": "map", "values": _avro(shape.item, written)}
+    if shape.kind not in ("record", "enum", "fixed"):
+        return {"type": shape.kind, **_decimal(shape)} if shape.decimal else shape.kind
+    if shape.name in written:
+        return shape.name
+    written.add(shape.name)
+    named: dict[str, Any] = {"type": shape.kind, "name": shape.name}
+    if shape.kind == "record":
+        named["fields"] = [{"name": column.avro, "type": _avro(column.shape, written)} for column in shape.columns]
+    elif shape.kind == "enum":
+        named["symbols"] = list(shape.symbols)
+    else:
+        named.update(size=shape.size, **_decimal(shape))
+    return named
+
+
+def _decimal(shape: Shape) -> dict[str, Any]:
+    if shape.decimal is None:
+        return {}
+    return {"logicalType": "decimal", "precision": shape.decimal[0], "scale": shape.decimal[1]}
+
+
+def _record(name: str, fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "record", "name": name, "namespace": NAMESPACE,
+        "fields": [{"name": field, "type": kind} for field, kind in fields],
+    }

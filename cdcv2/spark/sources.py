@@ -1,0 +1,179 @@
+"""Logs as streaming DataFrames: Kafka topics, and directories of files, in one shape (``codec.RAW``).
+
+A *place* is a topic or a directory; a table has one or more of them (copies of one log, in any overlap). Positions are
+exact: topic, partition, offset; or directory, 0, file number, ordinal in the file. Spark's own record of what it has
+read decides only what a micro-batch brings. What has been *absorbed* is decided by the reader's manifest.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdcv2.errors import UsageError
+from cdcv2.spark.codec import ARROW, RAW
+
+_FILE = re.compile(r"(\d{20})\.avro\Z")
+#: About so many bytes of messages go into one Arrow batch.
+_BATCH = 4 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a copy of a table's log lies: ``kind`` is ``"topic"`` or ``"directory"``."""
+
+    table: str
+    kind: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """From ``TABLE=kafka:TOPIC`` or ``TABLE=DIRECTORY``. Raises UsageError for anything else.
+
+        >>> Place.parse("orders=kafka:shop.orders")
+        Place(table='orders', kind='topic', name='shop.orders')
+        """
+        table, _, where = text.partition("=")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", table) or not where:
+            raise UsageError(
+                f"the log {text!r} is not TABLE=kafka:TOPIC or TABLE=DIRECTORY, with a table named by letters, digits, "
+                "'_', '.', '-'"
+            )
+        if where.startswith("kafka:"):
+            return cls(table, "topic", where.removeprefix("kafka:"))
+        return cls(table, "directory", str(Path(where).absolute()))
+
+
+@dataclass(frozen=True)
+class Logs:
+    """All places that one query reads, and how much of them a micro-batch may bring.
+
+    ``kafka`` are the settings of the Kafka clients as Java has them (``bootstrap.servers`` among them); ``messages``
+    limits the Kafka messages of a batch, ``files`` the files of each directory.
+    """
+
+    places: Sequence[Place]
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    messages: int | None = None
+    files: int | None = None
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics among the places, sorted."""
+        return sorted({place.name for place in self.places if place.kind == "topic"})
+
+    @property
+    def directories(self) -> list[str]:
+        """The directories among the places, sorted."""
+        return sorted({place.name for place in self.places if place.kind == "directory"})
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """All of them as one streaming DataFrame of RAW."""
+        frames = [self._directory(spark, name) for name in self.directories]
+        if self.topics:
+            frames.append(self._topics(spark))
+        return reduce(DataFrame.unionByName, frames)
+
+    def _topics(self, spark: SparkSession) -> DataFrame:
+        options = {f"kafka.{key}": value for key, value in self.kafka.items()}
+        if self.messages is not None:
+            options["maxOffsetsPerTrigger"] = str(self.messages)
+        frame = (
+            spark.readStream.format("kafka").options(**options).option("subscribe", ",".join(self.topics))
+            # A lost message is a frontier that never moves again: better to say so.
+            .option("startingOffsets", "earliest").option("failOnDataLoss", "true").load()
+        )
+        return _from_kafka(frame)
+
+    def _directory(self, spark: SparkSession, name: str) -> DataFrame:
+        reader = spark.readStream.format("binaryFile").option("pathGlobFilter", "*.avro")
+        # By default Spark overlooks a file that is a week older than the newest one.
+        reader = reader.option("maxFileAge", "36500d")
+        if self.files is not None:
+            reader = reader.option("maxFilesPerTrigger", str(self.files))
+        return _from_files(reader.load(Path(name).as_uri()), name)
+
+
+def read_files(spark: SparkSession, directory: str, numbers: Iterable[int]) -> DataFrame:
+    """Some files of a directory log, by number, as RAW."""
+    paths = [(Path(directory) / f"{number:020d}.avro").as_uri() for number in numbers]
+    return _from_files(spark.read.format("binaryFile").load(paths), directory)
+
+
+def read_offsets(
+    spark: SparkSession, kafka: Mapping[str, str], topic: str, part: int, first: int, end: int
+) -> DataFrame:
+    """The messages of a partition from offset ``first`` to before ``end``, as RAW."""
+    options = {f"kafka.{key}": value for key, value in kafka.items()}
+    frame = (
+        spark.read.format("kafka").options(**options)
+        .option("assign", f'{{"{topic}":[{part}]}}')
+        .option("startingOffsets", f'{{"{topic}":{{"{part}":{first}}}}}')
+        .option("endingOffsets", f'{{"{topic}":{{"{part}":{end}}}}}')
+        .option("failOnDataLoss", "true").load()
+    )
+    return _from_kafka(frame)
+
+
+def _from_kafka(frame: DataFrame) -> DataFrame:
+    return frame.select(
+        F.col("topic").alias("place"), F.col("partition").alias("part"), "offset", F.lit(0).alias("index"), "value",
+        F.lit(None).cast("string").alias("fault"),
+    )
+
+
+def _from_files(frame: DataFrame, directory: str) -> DataFrame:
+    return frame.select("path", "content").mapInArrow(_unpacker(directory), RAW)
+
+
+def _unpacker(directory: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path, content in zip(batch.column("path").to_pylist(), batch.column("content").to_pylist()):
+                yield from _messages(directory, path, content)
+
+    return unpack
+
+
+def _messages(directory: str, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
+    """The messages in a file, as Arrow batches of RAW; a fault where the file breaks off or is none."""
+    found = _FILE.search(path)
+    number = int(found.group(1)) if found else -1
+    values: list[bytes | None] = []
+    first = size = 0
+    fault = None if found else f"{path} is no file of a log: they are called by their number of 20 digits"
+    try:
+        for record in fastavro.reader(io.BytesIO(content)) if found else ():
+            value: bytes = record["value"]  # type: ignore[index, call-overload]
+            values.append(value)
+            size += len(value)
+            if size > _BATCH:
+                yield _batch(directory, number, first, values, None)
+                first, size, values = first + len(values), 0, []
+    except Exception as error:  # whatever fastavro meets in bytes that are no container
+        fault = f"the file breaks off here: {type(error).__name__}: {error}"
+    if fault is not None:
+        values.append(None)
+    if values:
+        yield _batch(directory, number, first, values, fault)
+
+
+def _batch(directory: str, number: int, first: int, values: list[bytes | None], fault: str | None) -> pa.RecordBatch:
+    size = len(values)
+    faults = [None] * size if fault is None else [*[None] * (size - 1), fault]
+    return pa.RecordBatch.from_pydict(
+        {
+            "place": [directory] * size, "part": [0] * size, "offset": [number] * size,
+            "index": list(range(first, first + size)), "value": values, "fault": faults,
+        },
+        schema=ARROW,
+    )

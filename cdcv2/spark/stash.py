@@ -1,0 +1,273 @@
+"""Rows that are not given out yet, as Parquet files beside the checkpoint: one stash per table.
+
+Arrivals are appended as they come, with their positions, in a folder of their own for every attempt: a *piece*. Which
+of them are repeats is found out later and in bulk, by ``groupBy(time, data)``, which compares data exactly as the
+canonical encoding does (all NaN are one, -0.0 is 0.0, maps have no order). So a row lies here once for every time
+that it came, until the stash is rewritten: when the rows that were never folded outnumber those that were, or the
+rows that have been given out outnumber those that have not.
+
+Which pieces there are is said by the reader's manifest, and only there: a piece is written whole before a manifest
+names it, and removed after one does not name it any more. Times are integers here.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+from sortedcontainers import SortedDict
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ContradictionError
+from cdcv2.protocol.log import Position
+from cdcv2.spark.codec import POSITION, RowCodec
+from cdcv2.spark.manifest import durable
+
+#: So many rows more than the rule allows are held before a stash is rewritten: rewriting little is not worth a job.
+SLACK = 100_000
+#: So many unfolded pieces are held before they are made one: each costs a file to open.
+PIECES = 32
+#: So many rows are worth a task, and a file, of their own.
+ROWS_PER_TASK = 250_000
+#: So many intervals of times are asked for one by one; beyond it, what lies between is read too.
+_SPANS = 50
+
+_ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of the stash: the folder's name, how many rows, their least and greatest time, whether folded."""
+
+    name: str
+    rows: int
+    least: int
+    greatest: int
+    folded: bool
+
+
+class ParquetStash:
+    """The stash of one table in ``folder``.
+
+    ``number`` is that of the manifest which will name the pieces that are written now: whoever has put it may remove
+    every piece of that number or a lower one that it does not name.
+    """
+
+    def __init__(self, folder: Path, codec: RowCodec) -> None:
+        self.folder, self._codec = folder, codec
+        self.number = 0
+        self._pieces: list[Piece] = []
+        # Names of the pieces of this process, and of those it took over, that may still lie in the folder.
+        self._written: set[str] = set()
+        # Time -> rows held, repeats included, for every time that is not released.
+        self._counts: SortedDict[int, int] = SortedDict()
+        self._type = spark.StructType(codec.updates_type.fields)
+        self._type = self._type.add("place", spark.StringType()).add("part", spark.IntegerType())
+        self._type = self._type.add("offset", spark.LongType()).add("index", spark.IntegerType())
+
+    # -- what is there --------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> int:
+        """How many rows are held that are not released, repeats included."""
+        return sum(self._counts.values())
+
+    @property
+    def stored(self) -> int:
+        """How many rows lie in the pieces."""
+        return sum(piece.rows for piece in self._pieces)
+
+    def rows_between(self, lower: Antichain, upper: Antichain) -> int:
+        """How many rows, repeats included, are held at times beyond ``lower`` and not beyond ``upper``."""
+        return sum(self._counts[time] for time in self._times(lower, upper))
+
+    def distinct(self, session: SparkSession, lower: Antichain, upper: Antichain) -> DataFrame:
+        """One row (data, time, diff) per identity at times beyond ``lower`` and not beyond ``upper``.
+
+        For times that were folded: it does not look for contradictions.
+        """
+        times = self._times(lower, upper)
+        found = self._rows(session, times).groupBy("time", "data").agg(F.min("diff").alias("diff"))
+        tasks = 1 + sum(self._counts[time] for time in times) // ROWS_PER_TASK
+        return found.select("data", "time", "diff").coalesce(tasks)
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def append(self, rows: DataFrame) -> dict[int, int]:
+        """Write the rows as a new piece; return how many there are at each time."""
+        piece, counts = self._write(rows.select("data", "time", "diff", *POSITION), folded=False)
+        if piece is not None:
+            self._pieces.append(piece)
+        for time, count in counts.items():
+            self._counts[time] = self._counts.get(time, 0) + count
+        return counts
+
+    def fold(self, session: SparkSession, times: Iterable[int]) -> dict[int, int]:
+        """How many distinct identities there are at each of the times.
+
+        Raises ContradictionError, with the positions of both, when one of them has two diffs.
+        """
+        asked = sorted(time for time in times if time in self._counts)
+        if not asked:
+            return {}
+        each = self._folded(self._rows(session, asked))
+        total = each.groupBy("time").agg(
+            F.count(F.lit(1)).alias("identities"), F.count_if(F.col("diff") != F.col("other")).alias("disputed")
+        )
+        counts = {row["time"]: row for row in total.collect()}
+        disputed = [time for time in asked if counts[time]["disputed"]]
+        if disputed:
+            raise self._evidence(session, disputed[0])
+        return {time: counts[time]["identities"] for time in asked}
+
+    def release(self, frontier: Antichain) -> None:
+        """Forget the rows at times that are not beyond ``frontier``, and the pieces that hold no others."""
+        for time in self._times(Antichain([0]), frontier):
+            del self._counts[time]
+        self._pieces = [piece for piece in self._pieces if frontier.less_equal(piece.greatest)]
+
+    def tidy(self, session: SparkSession) -> dict[int, int] | None:
+        """Rewrite the stash if it holds too much that need not be held.
+
+        Returns how many distinct identities there are at each time, if that was found out. Raises
+        ContradictionError as :meth:`fold` does.
+        """
+        if not self._counts:
+            return None
+        fresh = [piece for piece in self._pieces if not piece.folded]
+        unfolded = sum(piece.rows for piece in fresh)
+        if unfolded > self.stored - unfolded + SLACK or self.stored > 2 * self.held + SLACK:
+            identities = self.fold(session, self._counts)
+            self._replace(session, self._pieces, folded=True)
+            return identities
+        if len(fresh) > PIECES:
+            self._replace(session, fresh, folded=False)
+        return None
+
+    def clean(self, *, every: bool = False) -> None:
+        """Remove pieces that are not held any more, now that manifest ``number`` is put.
+
+        ``every``: look through the folder for those of dead processes, too; else only own ones.
+        """
+        kept = {piece.name for piece in self._pieces}
+        names = (path.name for path in self.folder.iterdir()) if every and self.folder.is_dir() else self._written
+        for name in set(names) - kept:
+            found = _ATTEMPT.match(name)
+            if found and int(found.group(1)) <= self.number:
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+        self._written = kept
+
+    # -- export ---------------------------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, Any]:
+        """Pieces and counts, as plain values."""
+        pieces = [[piece.name, piece.rows, piece.least, piece.greatest, piece.folded] for piece in self._pieces]
+        return {"pieces": pieces, "counts": [list(item) for item in self._counts.items()]}
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over what :meth:`export` made."""
+        self._pieces = [Piece(*piece) for piece in plain["pieces"]]
+        self._counts = SortedDict((time, count) for time, count in plain["counts"])
+        self._written = {piece.name for piece in self._pieces}
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _times(self, lower: Antichain, upper: Antichain) -> list[int]:
+        if not lower:
+            return []
+        least, greatest = lower.elements[0], upper.elements[0] if upper else None
+        return list(self._counts.irange(least, greatest, inclusive=(True, False)))
+
+    def _rows(self, session: SparkSession, times: list[int]) -> DataFrame:
+        """The rows at these times, and perhaps at others in between."""
+        spans = _spans(times, self._counts)
+        pieces = [
+            piece for piece in self._pieces
+            if any(least <= piece.greatest and piece.least <= greatest for least, greatest in spans)
+        ]
+        wanted = reduce(lambda a, b: a | b, (F.col("time").between(*span) for span in spans), F.lit(False))
+        return self._read(session, pieces).where(wanted)
+
+    def _read(self, session: SparkSession, pieces: Iterable[Piece]) -> DataFrame:
+        paths = [str(self.folder / piece.name) for piece in pieces]
+        reader = session.read.schema(self._type)
+        return reader.parquet(*paths) if paths else session.createDataFrame([], self._type)
+
+    @staticmethod
+    def _folded(rows: DataFrame) -> DataFrame:
+        return rows.groupBy("time", "data").agg(F.min("diff").alias("diff"), F.max("diff").alias("other"))
+
+    def _replace(self, session: SparkSession, pieces: list[Piece], *, folded: bool) -> None:
+        """Write the live rows of some pieces, each identity once, as one piece."""
+        live = self._read(session, pieces).where(_at_least(self._counts.keys()[0]))
+        first = F.min(F.struct("diff", *POSITION)).alias("first")
+        once = live.groupBy("time", "data").agg(first).select("data", "time", "first.*")
+        tasks = 1 + sum(piece.rows for piece in pieces) // ROWS_PER_TASK
+        piece, counts = self._write(once.coalesce(tasks).sortWithinPartitions("time"), folded=folded)
+        self._pieces = [kept for kept in self._pieces if kept not in pieces]
+        if piece is not None:
+            self._pieces.append(piece)
+        if folded:
+            self._counts = SortedDict(counts)
+
+    def _write(self, rows: DataFrame, *, folded: bool) -> tuple[Piece | None, dict[int, int]]:
+        name = f"{self.number:020d}-{uuid.uuid4().hex}"
+        self._written.add(name)
+        folder = self.folder / name
+        rows.write.option("parquet.block.size", 16 << 20).parquet(folder.as_uri())
+        durable(*folder.glob("*.parquet"))
+        session = rows.sparkSession
+        at_times = session.read.schema("time bigint").parquet(folder.as_uri()).groupBy("time").count()
+        counts = {time: count for time, count in at_times.collect()}
+        if not counts:
+            return None, {}
+        return Piece(name, sum(counts.values()), min(counts), max(counts), folded), counts
+
+    def _evidence(self, session: SparkSession, time: int) -> ContradictionError:
+        """The error about an identity at ``time`` that has two diffs."""
+        place = F.struct(*POSITION)
+        found = (
+            self._rows(session, [time]).where(F.col("time") == time).groupBy("data")
+            .agg(F.min(F.struct("diff", place.alias("at"))).alias("low"),
+                 F.max(F.struct("diff", place.alias("at"))).alias("high"))
+            .where("low.diff <> high.diff").first()
+        )
+        if found is None:
+            raise LookupError(f"the dispute at time {time} is gone")
+        facts = sorted(((Position(*side["at"]), side["diff"]) for side in (found["low"], found["high"])))
+        (one, first), (other, second) = facts
+        data = self._codec.row_type.row(tuple(found["data"]))
+        return ContradictionError("diff", time, first, second, data=data, positions=(one, other))
+
+
+def _at_least(time: int) -> Column:
+    return F.col("time") >= time
+
+
+def _spans(times: list[int], among: SortedDict[int, int]) -> list[tuple[int, int]]:
+    """Intervals (both ends in it) that hold ``times``, sorted, and of the times in ``among`` as few others as can be.
+
+    >>> _spans([1, 2, 5], SortedDict.fromkeys([1, 2, 4, 5]))
+    [(1, 2), (5, 5)]
+    """
+    spans: list[list[int]] = []
+    last = -2
+    for time in times:
+        place = among.index(time)
+        if place == last + 1:
+            spans[-1][1] = time
+        else:
+            spans.append([time, time])
+        last = place
+    if len(spans) > _SPANS:
+        return [(times[0], times[-1])]
+    return [(least, greatest) for least, greatest in spans]
