@@ -45,7 +45,8 @@ test-fast: venv ## the tests that need no Java and no server
 check: venv ## lint, strict types, and the examples in docstrings
 	@$(PY) -m flake8
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q -p no:cacheprovider --doctest-modules cdcv2 --ignore=cdcv2/spark --ignore=cdcv2/embedded --ignore=cdcv2/demo
+	@$(PY) -m pytest -q -p no:cacheprovider --doctest-modules --doctest-glob=README.md README.md cdcv2 \
+	  --ignore=cdcv2/spark --ignore=cdcv2/embedded --ignore=cdcv2/demo
 
 stress: java venv ## the long random runs; summaries go to docs/stress/
 	@HYPOTHESIS_PROFILE=stress $(PY) -m pytest tests/stress -q
