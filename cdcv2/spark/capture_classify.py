@@ -1,0 +1,130 @@
+"""The executors' side of capture: records become facts, by the one algorithm of ``sources.debezium``.
+
+Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and what it
+does: the canonical bytes of the row that goes (``minus``) and of the row that comes (``plus``). Everything else that
+a share of the records said goes into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture_said.Said`), in the
+last column of a row of its own. One pass over the records gives both.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdcv2.errors import Cdcv2Error, DecodeError
+from cdcv2.sources.debezium import Recipe, Record, classify
+from cdcv2.sources.facts import RowFact, SnapshotRow
+from cdcv2.spark.capture_said import Said, Screen
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: ``kind`` is ROW, SNAPSHOT or SAID; ``tx`` of a snapshot row is the snapshot's LSN.
+CLASSIFIED = "kind byte, table int, tx long, number long, minus binary, plus binary, said string"
+ROW, SNAPSHOT, SAID = 0, 1, 2
+RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
+
+_ARROW = pa.schema([
+    ("kind", pa.int8()), ("table", pa.int32()), ("tx", pa.int64()), ("number", pa.int64()),
+    ("minus", pa.binary()), ("plus", pa.binary()), ("said", pa.string()),
+])
+
+
+def classified(records: DataFrame, recipe: Recipe, screen: Screen, *, counted: bool = True) -> DataFrame:
+    """What the records say, as CLASSIFIED.
+
+    With ``counted=False`` only the rows: for records that were counted before, and are read again for their rows.
+    """
+    how = pickle.dumps(recipe)
+    # The screen is pickled with the function; it has an entry per partition, no more.
+    function = partial(_classify, how, screen, counted)
+    return records.select(*RECORD_COLUMNS).mapInArrow(function, CLASSIFIED)
+
+
+@functools.lru_cache(maxsize=8)
+def _recipe(raw: bytes) -> Recipe:
+    # Unpickled once per worker process: it compiles the functions of each row type.
+    recipe: Recipe = pickle.loads(raw)
+    return recipe
+
+
+def _classify(
+    how: bytes, screen: Screen, counted: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    recipe = _recipe(how)
+    tables = tuple(sorted(recipe.tables))
+    for batch in batches:
+        said = Said(tables)
+        rows = _Columns(recipe, tables)
+        columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
+        for record in map(Record._make, zip(*columns)):
+            _take(record, recipe, screen, said, rows)
+        yield rows.batch(said.to_json() if counted else None)
+
+
+def _take(record: Record, recipe: Recipe, screen: Screen, said: Said, rows: _Columns) -> None:
+    place = record.topic, record.partition
+    if not screen.wants(place, record.offset):
+        return
+    said.read(place, record.offset)
+    try:
+        fact = classify(record, recipe)
+        if said.add(fact, record.position, screen):
+            rows.add(fact)
+    except DecodeError as error:
+        said.garbled(record.position, error.reason)
+
+
+class _Columns:
+    """The rows of one Arrow batch, column by column."""
+
+    def __init__(self, recipe: Recipe, tables: tuple[str, ...]) -> None:
+        self._numbers = {table: number for number, table in enumerate(tables)}
+        self._encode = {table: recipe.tables[table].encode for table in tables}
+        self._columns: tuple[list[Any], ...] = ([], [], [], [], [], [])
+
+    def add(self, fact: Any) -> None:
+        """Keep the row of a RowFact or SnapshotRow."""
+        kind, table, tx, number, minus, plus = self._columns
+        encode = self._encode[fact.table]
+        gone = come = None
+        if isinstance(fact, SnapshotRow):
+            kind.append(SNAPSHOT)
+            tx.append(fact.lsn)
+            number.append(None)
+            come = encode(fact.row)
+        else:
+            kind.append(ROW)
+            tx.append(fact.tx)
+            number.append(fact.order)
+            gone, come = _images(fact, encode)
+        table.append(self._numbers[fact.table])
+        minus.append(gone)
+        plus.append(come)
+
+    def batch(self, said: str | None) -> pa.RecordBatch:
+        """The Arrow batch, with what was said in a last row of its own."""
+        texts: list[str | None] = [None] * len(self._columns[0])
+        if said is not None:
+            for column, value in zip(self._columns, (SAID, None, None, None, None, None)):
+                column.append(value)
+            texts.append(said)
+        arrays = [pa.array(column, field.type) for column, field in zip((*self._columns, texts), _ARROW)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _images(fact: RowFact, encode: Any) -> tuple[bytes | None, bytes | None]:
+    """The bytes of the row that goes and of the one that comes."""
+    images: dict[int, bytes] = {}
+    for row, diff in fact.changes:
+        if diff not in (-1, 1) or diff in images:
+            raise Cdcv2Error(f"{fact.position}: a record takes away one row and adds one row at most, not {fact.changes!r}")
+        images[diff] = encode(row)
+    return images.get(-1), images.get(1)
+
+

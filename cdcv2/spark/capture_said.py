@@ -1,0 +1,154 @@
+"""What the records of one micro-batch said, without their rows: small enough to be sent to the driver.
+
+Executors classify records and keep the rows; a :class:`Said` collects what the driver decides on: which rows of
+which transaction were seen where (their numbers, no values), ENDs, notifications, what stops the capture, and how
+far each partition was read. It becomes JSON; the driver's :class:`~cdcv2.spark.capture_tally.Tally` adds it up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cdcv2.protocol.log import Position
+from cdcv2.sources.facts import End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.sources.snapshot import Place
+
+
+class Screen(NamedTuple):
+    """What need not be looked at again, as the driver knows it when a batch begins.
+
+    ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are those of
+    ``Commits``: a row whose ``sequence[0]`` is below ``through`` belongs to a released transaction.
+    """
+
+    start: Mapping[Place, int]
+    through: int | None = None
+    base: int | None = None
+
+    def wants(self, place: Place, offset: int) -> bool:
+        """Whether the record has not been counted yet."""
+        return offset >= self.start.get(place, 0)
+
+    def repeats(self, seq: int | None) -> bool:
+        """Whether a row with this ``sequence[0]`` is certainly a repeat; what is in doubt is judged on the driver."""
+        seq = self.base if seq is None else seq
+        return self.through is not None and seq is not None and seq < self.through
+
+
+@dataclass
+class RowGroup:
+    """Rows of one table, transaction, ``sequence[0]`` and partition: their ``total_order`` numbers, and where they are."""
+
+    low: int
+    high: int
+    highest: int
+    orders: list[int]
+
+
+@dataclass
+class Said:
+    """The collection of one executor's share; ``tables`` fixes the numbers by which tables go.
+
+    ``seen`` has for each partition the first offset, the last one and the number of records.
+    """
+
+    tables: tuple[str, ...]
+    seen: dict[Place, list[int]] = field(default_factory=dict)
+    rows: dict[tuple[int, int, int | None, str, int], RowGroup] = field(default_factory=dict)
+    snapshot: dict[tuple[int, int, str, int], list[int]] = field(default_factory=dict)
+    marks: list[list[Any]] = field(default_factory=list)
+    ends: list[list[Any]] = field(default_factory=list)
+    notifications: list[list[Any]] = field(default_factory=list)
+    halts: list[list[Any]] = field(default_factory=list)
+    errors: list[list[Any]] = field(default_factory=list)
+    repeats: int = 0
+
+    def __post_init__(self) -> None:
+        self._numbers = {table: number for number, table in enumerate(self.tables)}
+
+    def read(self, place: Place, offset: int) -> None:
+        """A record was read there, whatever it says."""
+        seen = self.seen.get(place)
+        if seen is None:
+            self.seen[place] = [offset, offset, 1]
+        else:
+            seen[0], seen[1], seen[2] = min(seen[0], offset), max(seen[1], offset), seen[2] + 1
+
+    def add(self, fact: Fact, position: Position, screen: Screen) -> bool:
+        """Take note of what the record there says. Returns whether it has a row that may be released."""
+        if isinstance(fact, RowFact):
+            return self._add_row(fact, position, screen)
+        if isinstance(fact, SnapshotRow):
+            self._add_snapshot_row(fact, position)
+            return True
+        if isinstance(fact, End):
+            counts = [[self._numbers[table], count] for table, count in fact.counts.items() if table in self._numbers]
+            self.ends.append([position.offset, fact.tx, fact.lsn, counts])
+        elif isinstance(fact, Notification):
+            self.notifications.append([position.offset, fact.kind, fact.table, fact.rows])
+        elif isinstance(fact, (Truncate, Unfit)):
+            lsn = fact.lsn if isinstance(fact, Unfit) else None
+            table = self._numbers[fact.table]
+            self.halts.append([table, fact.tx, lsn, fact.seq, *position[:3], fact.reason, fact.remedy])
+        return False
+
+    def garbled(self, position: Position, reason: str) -> None:
+        """The record there is none of the connector's."""
+        self.errors.append([*position[:3], reason])
+
+    def _add_row(self, fact: RowFact, position: Position, screen: Screen) -> bool:
+        if screen.repeats(fact.seq):
+            self.repeats += 1
+            return False
+        offset = position.offset
+        key = self._numbers[fact.table], fact.tx, fact.seq, position.place, position.part
+        group = self.rows.get(key)
+        if group is None:
+            self.rows[key] = RowGroup(offset, offset, fact.table_order, [fact.order])
+        else:
+            group.low, group.high = min(group.low, offset), max(group.high, offset)
+            group.highest = max(group.highest, fact.table_order)
+            group.orders.append(fact.order)
+        return True
+
+    def _add_snapshot_row(self, fact: SnapshotRow, position: Position) -> None:
+        key = self._numbers[fact.table], fact.lsn, position.place, position.part
+        group = self.snapshot.get(key)
+        if group is None:
+            self.snapshot[key] = [position.offset, position.offset, 1]
+        else:
+            group[0], group[1] = min(group[0], position.offset), max(group[1], position.offset)
+            group[2] += 1
+        if fact.marker in ("first", "last"):
+            self.marks.append([fact.marker, *position[:3]])
+
+    def to_json(self) -> str:
+        """What is sent to the driver."""
+        return json.dumps({
+            "seen": [[*place, *seen] for place, seen in self.seen.items()],
+            "rows": [[*key, group.low, group.high, group.highest, group.orders] for key, group in self.rows.items()],
+            "snapshot": [[*key, *group] for key, group in self.snapshot.items()],
+            "marks": self.marks,
+            "ends": self.ends,
+            "notifications": self.notifications,
+            "halts": self.halts,
+            "errors": self.errors,
+            "repeats": self.repeats,
+        }, separators=(",", ":"))
+
+
+def merged(parts: list[str]) -> dict[str, Any]:
+    """The JSON of several shares as one plain value; lists are joined, the number of repeats is added up."""
+    whole: dict[str, Any] = {
+        "seen": [], "rows": [], "snapshot": [], "marks": [], "ends": [], "notifications": [], "halts": [], "errors": [],
+    }
+    repeats = 0
+    for part in parts:
+        plain = json.loads(part)
+        repeats += plain["repeats"]
+        for name, items in whole.items():
+            items.extend(plain[name])
+    return whole | {"repeats": repeats}

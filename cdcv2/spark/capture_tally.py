@@ -1,0 +1,274 @@
+"""The driver's side of capture: adds up what executors counted, and says which records a release must read.
+
+``Commits`` decides on numbers; the tally gives it the numbers. Each record is counted once, when it is new: the
+numbers of a transaction's rows are kept as bits, and where its rows were first seen as one range per partition. So
+a transaction of a million rows costs the driver a few hundred kilobytes, is counted once, and is read a second time
+only when it is released.
+
+``positions`` is what must survive a crash: for each partition the first record that belongs to something unreleased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdcv2.errors import DecodeError
+from cdcv2.protocol.log import Position
+from cdcv2.sources.commits import Commits
+from cdcv2.sources.release import Release
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.capture_said import Screen
+
+_BITS = 4096
+
+
+class Numbers:
+    """A set of numbers, of which many are neighbours: a few bytes for each 4096 of them.
+
+    >>> numbers = Numbers()
+    >>> numbers.add([1, 2, 2, 9000]), numbers.add([2, 3]), len(numbers)
+    (3, 1, 4)
+    """
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, int] = {}
+        self._count = 0
+
+    def add(self, numbers: Iterable[int]) -> int:
+        """Add them; returns how many are new."""
+        fresh: dict[int, int] = {}
+        for number in numbers:
+            fresh[number // _BITS] = fresh.get(number // _BITS, 0) | 1 << number % _BITS
+        new = 0
+        for chunk, bits in fresh.items():
+            held = self._chunks.get(chunk, 0)
+            new += (bits & ~held).bit_count()
+            self._chunks[chunk] = held | bits
+        self._count += new
+        return new
+
+    def __len__(self) -> int:
+        return self._count
+
+
+@dataclass
+class OpenTransaction:
+    """What was counted of a transaction that is not released."""
+
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)
+    #: partition -> the least and the greatest offset of the rows that were new when they were counted
+    ranges: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    #: partition -> the first record that says anything of it
+    first: dict[Place, int] = field(default_factory=dict)
+    #: rows seen, repeats of each other included
+    raw: int = 0
+    #: the values of `sequence[0]` in its rows
+    seqs: set[int | None] = field(default_factory=set)
+
+    def extend(self, place: Place, low: int, high: int) -> None:
+        """New rows of it are there."""
+        before = self.ranges.get(place, (low, high))
+        self.ranges[place] = min(low, before[0]), max(high, before[1])
+        self.began(place, low)
+
+    def began(self, place: Place, offset: int) -> None:
+        """Something of it is there."""
+        self.first[place] = min(offset, self.first.get(place, offset))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a release must read, and what it must find there.
+
+    ``times`` has the commit time of each transaction, ``snapshot`` the time of the snapshot's rows (None: not part
+    of it); ``ranges`` the offsets, both included, of each partition that has rows of them; ``expected`` the number
+    of distinct rows by (table, time). ``repeats`` says whether rows may be there more than once.
+    """
+
+    times: Mapping[int, int]
+    snapshot: int | None
+    ranges: Mapping[Place, tuple[int, int]]
+    expected: Mapping[tuple[str, int], int]
+    repeats: bool
+
+    def rows(self) -> int:
+        """How many distinct rows there are."""
+        return sum(self.expected.values())
+
+
+class Tally:
+    """Counts for ``commits``. One thread.
+
+    ``tables`` must be in the order that executors number them by; ``positions`` is from where the topics are read.
+    """
+
+    def __init__(
+        self, tables: tuple[str, ...], transaction_topic: str, notification_topic: str | None, commits: Commits,
+        positions: Mapping[Place, int],
+    ) -> None:
+        self._tables, self._commits = tables, commits
+        self._transactions: Place = (transaction_topic, 0)
+        self._notifications: Place = (notification_topic or "", 0)
+        #: how far each partition has been counted
+        self.counted: dict[Place, int] = dict(positions)
+        self._counted_before = dict(positions)
+        self._open: dict[int, OpenTransaction] = {}
+        self._snapshot_rows: dict[tuple[str, int], int] = {}
+        self._snapshot_ranges: dict[Place, tuple[int, int]] = {}
+        self._snapshot_first: dict[Place, int] = {}
+        self._errors: list[tuple[Position, str]] = []
+        self.records = self.repeats = 0
+
+    def screen(self) -> Screen:
+        """What executors need not look at again."""
+        return Screen(dict(self.counted), self._commits.through, self._commits.base)
+
+    # -- counting
+
+    def absorb(self, said: Mapping[str, Any]) -> None:
+        """Count what the new records of one micro-batch said (see :func:`~cdcv2.spark.capture_said.merged`)."""
+        self._counted_before = dict(self.counted)
+        for topic, part, _, high, count in said["seen"]:
+            place = topic, part
+            self.counted[place] = max(high + 1, self.counted.get(place, 0))
+            self.records += count
+        self.repeats += said["repeats"]
+        self._errors += [(Position(*error[:3]), error[3]) for error in said["errors"]]
+        self._absorb_snapshot(said)
+        for offset, tx, lsn, counts in sorted(said["ends"]):
+            if self._commits.end(tx, lsn, {self._tables[table]: count for table, count in counts}):
+                self._transaction(tx).began(self._transactions, offset)
+        for table, tx, seq, topic, part, low, high, highest, orders in said["rows"]:
+            self._absorb_rows(self._tables[table], tx, seq, (topic, part), low, high, highest, orders)
+        for halt in said["halts"]:
+            self._absorb_halt(*halt)
+        if not self._commits.snapshot_released:
+            self._commits.consumed(self.counted)
+        self._drop_repeats()
+
+    def _absorb_snapshot(self, said: Mapping[str, Any]) -> None:
+        for offset, kind, table, rows in sorted(said["notifications"], key=lambda item: item[0]):
+            self._commits.notification(kind, table, rows, offset)
+            if not self._commits.snapshot_released:
+                self._snapshot_first.setdefault(self._notifications, offset)
+        for number, lsn, topic, part, low, high, count in said["snapshot"]:
+            table, place = self._tables[number], (topic, part)
+            if self._commits.snapshot_released:
+                self.repeats += count
+                self._commits.snapshot_rows(table, lsn, count)
+                continue
+            rows = self._snapshot_rows[table, lsn] = self._snapshot_rows.get((table, lsn), 0) + count
+            before = self._snapshot_ranges.get(place, (low, high))
+            self._snapshot_ranges[place] = min(low, before[0]), max(high, before[1])
+            self._snapshot_first[place] = min(low, self._snapshot_first.get(place, low))
+            self._commits.snapshot_rows(table, lsn, rows)
+        for marker, topic, part, offset in said["marks"]:
+            self._commits.snapshot_marked(marker, Position(topic, part, offset))
+
+    def _absorb_rows(
+        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, highest: int, orders: list[int]
+    ) -> None:
+        self._commits.passed(place)
+        if self._commits.is_repeat(seq, tx):
+            self.repeats += len(orders)
+            return
+        held = self._transaction(tx)
+        numbers = held.numbers.setdefault(table, Numbers())
+        new = numbers.add(orders)
+        held.raw += len(orders)
+        held.seqs.add(seq)
+        held.highest[table] = max(highest, held.highest.get(table, 0))
+        self.repeats += len(orders) - new
+        if new:
+            held.extend(place, low, high)
+            self._commits.rows_seen(tx, table, len(numbers), max(held.highest[table], len(numbers)))
+
+    def _absorb_halt(
+        self, table: int, tx: int | None, lsn: int | None, seq: int | None, topic: str, part: int, offset: int,
+        reason: str, remedy: str,
+    ) -> None:
+        if tx is not None:
+            if not self._commits.is_repeat(seq, tx):
+                self._commits.halt(tx, reason, remedy)
+                self._transaction(tx).began((topic, part), offset)
+        elif lsn is not None and self._commits.snapshot_released:
+            self._commits.snapshot_rows(self._tables[table], lsn, 1)
+        else:
+            self._commits.stop(reason, remedy)
+
+    def _transaction(self, tx: int) -> OpenTransaction:
+        held = self._open.get(tx)
+        if held is None:
+            held = self._open[tx] = OpenTransaction()
+        return held
+
+    def _drop_repeats(self) -> None:
+        """Forget rows that are known to be repeats only now: by an END that came after them, or a later release."""
+        for tx in [tx for tx, held in self._open.items() if self._is_repeat(tx, held)]:
+            held = self._open.pop(tx)
+            for table in held.numbers:
+                self._commits.rows_seen(tx, table, 0)
+
+    def _is_repeat(self, tx: int, held: OpenTransaction) -> bool:
+        return any(self._commits.is_repeat(seq, tx) for seq in held.seqs)
+
+    # -- releasing
+
+    def reading(self, release: Release) -> Reading:
+        """Where the rows of a release are, and how many."""
+        ranges: dict[Place, tuple[int, int]] = {}
+        expected: dict[tuple[str, int], int] = {}
+        raw = distinct = 0
+        if release.snapshot is not None:
+            ranges.update(self._snapshot_ranges)
+            for (table, lsn), rows in self._snapshot_rows.items():
+                expected[table, lsn] = expected.get((table, lsn), 0) + rows
+        for tx, lsn in release.transactions:
+            held = self._open.get(tx)
+            if held is None:
+                continue
+            raw += held.raw
+            for table, numbers in held.numbers.items():
+                distinct += len(numbers)
+                expected[table, lsn] = expected.get((table, lsn), 0) + len(numbers)
+            for place, (low, high) in held.ranges.items():
+                before = ranges.get(place, (low, high))
+                ranges[place] = min(low, before[0]), max(high, before[1])
+        return Reading({tx: lsn for tx, lsn in release.transactions}, release.snapshot, ranges, expected, raw > distinct)
+
+    def settle(self, release: Release) -> None:
+        """The release is durable and stated: forget it, here and in ``commits``."""
+        self._commits.settle(release)
+        for tx, _ in release.transactions:
+            self._open.pop(tx, None)
+        if release.snapshot is not None:
+            self._snapshot_rows, self._snapshot_ranges, self._snapshot_first = {}, {}, {}
+        self._drop_repeats()
+
+    def positions(self) -> dict[Place, int]:
+        """From where each partition must be read again: everything before is released.
+
+        What stops the capture must be seen again by the next one, so where a stop has been reached, nothing counts
+        as read that was read together with it.
+        """
+        stopping = self._errors or self._commits.stopped() is not None
+        positions = dict(self._counted_before if stopping else self.counted)
+        for firsts in (self._snapshot_first, *(held.first for held in self._open.values())):
+            for place, offset in firsts.items():
+                positions[place] = min(offset, positions.get(place, offset))
+        return positions
+
+    def error(self) -> DecodeError | None:
+        """The first record that is none of the connector's, as an error; None if there was none."""
+        if not self._errors:
+            return None
+        position, reason = min(self._errors)
+        return DecodeError(reason, position=position)
+
+    @property
+    def rows_waiting(self) -> int:
+        """How many rows were counted and are not released."""
+        return sum(held.raw for held in self._open.values()) + sum(self._snapshot_rows.values())

@@ -1,0 +1,196 @@
+"""The driver's counts: whatever a micro-batch holds and wherever it dies, a release reads each of its rows once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cdcv2.protocol.log import Position
+from cdcv2.sources.commits import Commits
+from cdcv2.sources.facts import Fact, RowFact, SnapshotRow, Truncate
+from cdcv2.spark.capture_said import Said, merged
+from cdcv2.spark.capture_tally import Numbers, Tally
+from tests.connector import PREFIX, History, Place, Topics, histories, sent
+
+SEEDS = range(300)
+TABLES = ("public.a", "public.b")
+
+
+def new_tally(commits: Commits, positions: dict[Place, int]) -> Tally:
+    """A tally for the model's topics."""
+    return Tally(TABLES, f"{PREFIX}.transaction", "notifications", commits, positions)
+
+
+def batches(topics: Topics, chance: random.Random, start: dict[Place, int]) -> Iterator[list[tuple[Position, Fact]]]:
+    """Micro-batches: of each partition the next few records, for some partitions none."""
+    nexts = {place: start.get(place, 0) for place in topics.entries}
+    while any(nexts[place] < len(facts) for place, facts in topics.entries.items()):
+        batch = []
+        for place, facts in topics.entries.items():
+            end = min(len(facts), nexts[place] + chance.choice((0, 0, 1, 2, 5, 30)))
+            batch += [(Position(*place, offset), facts[offset]) for offset in range(nexts[place], end)]
+            nexts[place] = end
+        yield batch
+
+
+def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random) -> list[str]:
+    """What the executors say of a batch, each about some of its records."""
+    shares = [Said(TABLES) for _ in range(chance.randint(1, 3))]
+    screen = tally.screen()
+    for position, fact in batch:
+        share = chance.choice(shares)
+        place = position.place, position.part
+        if screen.wants(place, position.offset):
+            share.read(place, position.offset)
+            share.add(fact, position, screen)
+    return [share.to_json() for share in shares]
+
+
+@dataclass
+class Run:
+    """A capture of the model's topics that writes to memory, and may be killed between any two batches."""
+
+    topics: Topics
+    notified: bool
+    written: dict[str, set[tuple[str, int, int]]] = field(default_factory=lambda: {table: set() for table in TABLES})
+    known: int = 0
+    memory: tuple[dict[str, object], dict[Place, int]] | None = None
+    reread: int = 0
+
+    def start(self) -> tuple[Commits, Tally]:
+        """A new process."""
+        if self.memory is None:
+            commits = Commits(TABLES, notifications=self.notified, known=self.known)
+            return commits, new_tally(commits, {})
+        plain, positions = self.memory
+        commits = Commits.restore(plain, TABLES, notifications=self.notified, known=self.known)
+        return commits, new_tally(commits, positions)
+
+    def release(self, commits: Commits, tally: Tally, *, remember: bool) -> bool:
+        """Write what is ready, reading only where the tally says. Whether there was something."""
+        release = commits.ready()
+        if release is None:
+            return False
+        reading = tally.reading(release)
+        rows: dict[object, tuple[str, int, tuple[tuple[str, int], ...]]] = {}
+        for place, (low, high) in reading.ranges.items():
+            for fact in self.topics.entries[place][low:high + 1]:
+                self.reread += 1
+                if isinstance(fact, RowFact) and fact.tx in reading.times:
+                    assert reading.repeats or (fact.tx, fact.order) not in rows
+                    rows[fact.tx, fact.order] = fact.table, reading.times[fact.tx], fact.changes
+                elif isinstance(fact, SnapshotRow) and reading.snapshot == fact.lsn:
+                    rows[fact.position] = fact.table, fact.lsn, ((fact.row, 1),)
+        counts: dict[tuple[str, int], int] = {}
+        for table, time, changes in rows.values():
+            counts[table, time] = counts.get((table, time), 0) + 1
+            self.written[table] |= {(row, time, diff) for row, diff in changes}
+        assert counts == {key: count for key, count in reading.expected.items() if count}
+        assert sum(counts.values()) == reading.rows()
+        self.known = release.through + 1
+        tally.settle(release)
+        if remember:
+            self.memory = commits.export(), tally.positions()
+        return True
+
+    def read(self, chance: random.Random, *, lives: int) -> Commits:
+        """Read everything, dying ``lives`` times on the way, with and without the memory."""
+        while True:
+            commits, tally = self.start()
+            start = tally.positions()
+            for batch in batches(self.topics, chance, start):
+                tally.absorb(merged(told(batch, tally, chance)))
+                if commits.wants_ends:
+                    commits.ends_read({place: end for place, end in self.topics.ends().items() if "public" in place[0]})
+                    commits.consumed(tally.counted)
+                self.release(commits, tally, remember=chance.random() < 0.8)
+                assert commits.stopped() is None
+                if lives and chance.random() < 0.2:
+                    break
+            else:
+                return commits
+            lives -= 1
+            self.memory = self.memory if chance.random() < 0.7 else None
+
+
+def test_every_row_is_released_once_whatever_dies() -> None:
+    """Snapshot and stream, rows sent again, batches of any cut, processes that die with and without their memory."""
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        history, notified = histories(chance), chance.random() < 0.5
+        if not notified and not sum(history.snapshot.values()):
+            history = History({"public.a": 1}, history.transactions)
+        run = Run(sent(history, chance, crashes=chance.randint(0, 3), notified=notified), notified)
+        commits = run.read(chance, lives=chance.randint(0, 3))
+        assert history.truth() == run.written, f"seed {seed}"
+        assert (max(history.ends, default=None) or commits.through) == commits.through, f"seed {seed}"
+
+
+def test_nothing_is_counted_or_kept_that_is_released() -> None:
+    """At the end of the topics, when all is released, nothing is open and every position is the end."""
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        history = histories(chance)
+        topics = sent(history, chance, crashes=2, notified=True)
+        run = Run(topics, True)
+        run.read(chance, lives=0)
+        commits, tally = run.start()
+        for batch in batches(topics, chance, tally.positions()):
+            tally.absorb(merged(told(batch, tally, chance)))
+            run.release(commits, tally, remember=True)
+        assert topics.ends() == tally.positions(), f"seed {seed}"
+        assert 0 == tally.rows_waiting
+
+
+def test_a_large_transaction_is_read_twice_and_no_more() -> None:
+    """Counted as it comes, in many batches, and read again once, when it is whole."""
+    history = History({"public.a": 0, "public.b": 0}, [])
+    chance = random.Random(7)
+    topics = sent(history, chance, crashes=0, notified=True)
+    from tests.connector import Transaction
+
+    history.transactions.append(Transaction(7, 2000, ["public.a", "public.b"] * 2000))
+    topics = sent(history, chance, crashes=0, notified=True)
+    run = Run(topics, True)
+    run.read(chance, lives=0)
+    assert 4000 == run.reread
+    assert history.truth() == run.written
+
+
+def test_what_stops_the_capture_is_seen_again_by_the_next_one() -> None:
+    """A stop that no transaction holds open: nothing that was read with it counts as read, or a restart would pass it."""
+    commits = Commits(TABLES, snapshot="none")
+    tally = new_tally(commits, {})
+    place = (f"{PREFIX}.public.a", 0)
+    first, second = Said(TABLES), Said(TABLES)
+    first.read(place, 0)
+    tally.absorb(merged([first.to_json()]))
+    assert {place: 1} == tally.positions()
+    second.read(place, 1)
+    second.add(SnapshotRow("public.a", 5, "first", "row", Position(*place, 1)), Position(*place, 1), tally.screen())
+    tally.absorb(merged([second.to_json()]))
+    assert commits.stopped() is not None
+    assert {place: 1} == tally.positions()
+
+
+def test_a_truncate_is_held_open_by_its_transaction() -> None:
+    """The position stays before it, though its transaction has no row."""
+    commits = Commits(TABLES, snapshot="none")
+    tally = new_tally(commits, {})
+    place = (f"{PREFIX}.public.a", 0)
+    said = Said(TABLES)
+    for offset in range(3):
+        said.read(place, offset)
+    truncate = Truncate("public.a", 9, 1, 1, 0, Position(*place, 1), "truncated", "delete")
+    said.add(truncate, Position(*place, 1), tally.screen())
+    tally.absorb(merged([said.to_json()]))
+    assert {place: 1} == tally.positions()
+
+
+def test_numbers_are_counted_once() -> None:
+    """Also far apart, also again."""
+    numbers = Numbers()
+    assert 3 == numbers.add([5, 5, 10**12, 4097])
+    assert 0 == numbers.add([4097, 5])
+    assert 3 == len(numbers)
