@@ -5,17 +5,15 @@ The package goes to driver and executors as a zip (``--py-files``); the jars are
 
 from __future__ import annotations
 
-import os
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
 from cdcv2.embedded import jars
-from cdcv2.embedded.java import find_java
 from cdcv2.embedded.processes import Child
-from cdcv2.errors import MissingLogError, UnavailableError
+from cdcv2.embedded.standalone import spark_environment, spark_home
+from cdcv2.errors import MissingLogError
 
 
 def package_zip(folder: Path) -> Path:
@@ -55,11 +53,7 @@ def spark_submit(
     ``settings`` are Spark's (``--conf``), ``environment`` adds to ours. The child's pid is that of the driver's JVM,
     whose child is the Python driver; both are in its process group. Raises UnavailableError without pyspark or Java.
     """
-    try:
-        import pyspark
-    except ImportError as cause:
-        raise UnavailableError("running a job needs PySpark: pip install 'cdcv2[spark]'") from cause
-    java = find_java()
+    program = spark_home() / "bin" / "spark-submit"
     folder.mkdir(parents=True, exist_ok=True)
     conf = {
         "spark.ui.enabled": "false",
@@ -68,21 +62,14 @@ def spark_submit(
         **(settings or {}),
     }
     command: list[str | Path] = [
-        Path(pyspark.__file__).parent / "bin" / "spark-submit",
+        program,
         "--master", master,
         "--driver-memory", memory,
-        "--jars", ",".join(str(path) for path in sorted(jars.fetch("spark").glob("*.jar"))),
+        "--jars", jars.comma_list("spark"),
         "--py-files", package_zip(folder),
         *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
         job_script(job),
         *arguments,
     ]  # fmt: skip
-    ours = {
-        **os.environ,
-        "JAVA_HOME": str(java.parents[1]),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        **(environment or {}),
-    }
+    ours = {**spark_environment(), **(environment or {})}
     return Child(job, command, log=folder / f"{job}.log", env=ours, cwd=folder)
