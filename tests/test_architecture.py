@@ -32,10 +32,10 @@ BOXES = (
     "testing",
     "demo",
 )
-# Words that everyone needs: errors, the names of steps, and the published format.
-FOR_EVERYONE = {"errors", "steps", "schemas"}
-# Modules beside the boxes that put boxes together.
-DOORS = {"__init__", "__main__", "cli"}
+# What everyone needs: errors, the names of steps, the published format, and which version this is.
+FOR_EVERYONE = {"errors", "steps", "schemas", "__version__"}
+# What lies beside the boxes and puts them together: the front door, and the command with its sub-commands.
+DOORS = {"__init__", "__main__", "cli", "commands"}
 # The front door shows what the base install can do, no more.
 BEHIND_THE_FRONT_DOOR = {"core", "protocol"}
 # Pure boxes decide: they have no clock and no connection, and one guest.
@@ -103,7 +103,7 @@ def test_every_folder_is_a_box() -> None:
     """A folder that is not in the drawing has no place in the order, so nothing could be checked about it."""
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
-    assert set() == folders - set(BOXES)
+    assert set() == folders - {*BOXES, *DOORS}
 
 
 def test_only_the_spark_box_imports_pyspark() -> None:
