@@ -117,9 +117,9 @@ def _parse(value: bytes, record: Record) -> dict[str, Any]:
     """The payload of a JSON record, with or without its schema."""
     try:
         body = json.loads(value)
-    except ValueError as error:
-        raise DecodeError(f"no JSON ({error}): capture reads the JSON converter's records",
-                          position=record.position, raw=value) from None
+    except (ValueError, RecursionError) as error:
+        reason = f"no JSON ({error}): capture reads the records of Connect's JSON converter"
+        raise DecodeError(reason, position=record.position, raw=value) from None
     if isinstance(body, dict) and body.keys() == {"schema", "payload"}:
         body = body["payload"]
     if not isinstance(body, dict):

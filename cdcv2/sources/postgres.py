@@ -1,0 +1,146 @@
+"""What PostgreSQL's catalogue says about a table: the row type of its records, and whether old rows are whole.
+
+The mapping is the connector's with ``decimal.handling.mode=string`` and its other defaults (adaptive times, intervals
+as microseconds, bytea as bytes, hstore as JSON).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cdcv2.errors import MalformedError, RefusedError, UnavailableError, UsageError
+from cdcv2.sources.images import identity_remedy
+from cdcv2.sources.row_types import MEANINGS, Avro, field_schema, record_schema
+
+_COLUMNS = """
+    SELECT a.attname, a.attnotnull, a.attgenerated <> '', a.atttypid, a.atttypmod
+      FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_TABLE = """
+    SELECT c.oid, c.relreplident FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+"""
+_TYPE = "SELECT typname, typtype, typcategory, typelem, typbasetype, typtypmod FROM pg_catalog.pg_type WHERE oid = %s"
+
+#: PostgreSQL's name -> Avro type, and the semantic type where a number needs explaining.
+_TYPES: dict[str, tuple[str, str | None]] = {
+    "bool": ("boolean", None),
+    "int2": ("int", None),
+    "int4": ("int", None),
+    "int8": ("long", None),
+    "oid": ("long", None),
+    "float4": ("float", None),
+    "float8": ("double", None),
+    "bytea": ("bytes", None),
+    "date": ("int", "io.debezium.time.Date"),
+    "timetz": ("string", "io.debezium.time.ZonedTime"),
+    "timestamptz": ("string", "io.debezium.time.ZonedTimestamp"),
+    "interval": ("long", "io.debezium.time.MicroDuration"),
+    "json": ("string", "io.debezium.data.Json"),
+    "jsonb": ("string", "io.debezium.data.Json"),
+    "xml": ("string", "io.debezium.data.Xml"),
+    "uuid": ("string", "io.debezium.data.Uuid"),
+    **{name: ("string", None) for name in (
+        "text", "varchar", "bpchar", "char", "name", "citext", "numeric", "money", "inet", "cidr", "macaddr",
+        "macaddr8", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange", "ltree", "hstore",
+        "tsvector",
+    )},
+}
+
+
+def connect(dsn: str) -> Any:
+    """A connection of psycopg. Raises UsageError without psycopg, UnavailableError when nobody answers.
+
+    Errors name no part of ``dsn``, which may hold a password.
+    """
+    try:
+        import psycopg
+    except ImportError as cause:
+        raise UsageError("reading PostgreSQL's catalogue needs psycopg: pip install 'cdcv2[postgres]'") from cause
+    try:
+        return psycopg.connect(dsn, autocommit=True)
+    except psycopg.ProgrammingError:
+        raise UsageError("the connection string of PostgreSQL cannot be read: postgresql://user@host:port/db") from None
+    except psycopg.OperationalError as cause:
+        raise UnavailableError(f"PostgreSQL does not let us in: {type(cause).__name__}; is it there, are user and "
+                               "password right?") from None
+
+
+def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:
+    """The row type of a table's records, as parsed ``.avsc``; ``table`` is written ``schema.table``.
+
+    Generated columns are left out: the connector has them in its snapshot and not in its stream, so they should be
+    on its ``column.exclude.list``. Raises UsageError for a table that is not there, MalformedError for a type that
+    has no row type, naming the column.
+    """
+    oid, _ = _found(connection, table)
+    fields, generated = [], []
+    with connection.cursor() as cursor:
+        cursor.execute(_COLUMNS, (oid,))
+        for column, not_null, is_generated, kind, modifier in cursor.fetchall():
+            if is_generated:
+                generated.append(column)
+                continue
+            avro, meaning = _avro_type(connection, kind, modifier, column)
+            doc = MEANINGS.get(meaning) if meaning else None
+            fields.append(field_schema(column, avro, nullable=not not_null, doc=doc))
+    left_out = f"without the generated columns {', '.join(generated)}: see column.exclude.list" if generated else None
+    return record_schema(table, fields, left_out)
+
+
+def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
+    """Those of the tables whose old rows are whole in the records: REPLICA IDENTITY FULL. Raises UsageError."""
+    return frozenset(table for table in tables if _found(connection, table)[1] == "f")
+
+
+def check_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
+    """The tables, all of which have REPLICA IDENTITY FULL. Raises RefusedError that names those which have not."""
+    wanted = frozenset(tables)
+    lacking = sorted(wanted - full_identity(connection, wanted))
+    if lacking:
+        raise RefusedError(f"{', '.join(lacking)}: not REPLICA IDENTITY FULL. {identity_remedy(lacking[0])}")
+    return wanted
+
+
+def _found(connection: Any, table: str) -> tuple[int, str]:
+    schema, _, name = table.partition(".")
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLE, (schema, name))
+        row = cursor.fetchone()
+    if row is None:
+        raise UsageError(f"PostgreSQL has no table {table!r} in this database: write it as schema.table")
+    identity = row[1].decode() if isinstance(row[1], bytes) else row[1]
+    return row[0], identity
+
+
+def _avro_type(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None]:
+    """The Avro type of a PostgreSQL type, and its semantic type."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TYPE, (oid,))
+        name, kind, category, element, base, base_modifier = cursor.fetchone()
+    if kind == "d":
+        return _avro_type(connection, base, base_modifier, column)
+    if kind == "e":
+        return "string", None
+    if category == "A" and element:
+        inner, meaning = _avro_type(connection, element, modifier, column)
+        return {"type": "array", "items": ["null", inner]}, meaning
+    if name in ("time", "timestamp"):
+        return _moment(name, modifier)
+    if name in ("bit", "varbit"):
+        return ("boolean", None) if (name, modifier) == ("bit", 1) else ("bytes", "io.debezium.data.Bits")
+    if name in _TYPES:
+        return _TYPES[name]
+    raise MalformedError(
+        f"column {column!r} has the type {name!r}, for which there is no row type: leave the column out of the records "
+        "(column.exclude.list)"
+    )
+
+
+def _moment(name: str, modifier: int) -> tuple[Avro, str | None]:
+    """Times and timestamps of at most three digits are milliseconds, others microseconds."""
+    millis = 0 <= modifier <= 3
+    if name == "time":
+        return ("int", "io.debezium.time.Time") if millis else ("long", "io.debezium.time.MicroTime")
+    return "long", "io.debezium.time.Timestamp" if millis else "io.debezium.time.MicroTimestamp"

@@ -1,0 +1,353 @@
+"""What one record says: every kind of record, whole and broken."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+from cdcv2.errors import DecodeError, UsageError
+from cdcv2.protocol.log import Position
+from cdcv2.sources.debezium import classify
+from cdcv2.sources.facts import (
+    Begin, End, Nothing, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit,
+)
+from cdcv2.sources.debezium import Recipe
+from cdcv2.wire.rows import RowType
+from tests.recorded import TABLES, dump, facts, recipe
+
+TABLE = "public.t"
+TOPIC = "src.public.t"
+FIELDS: list[tuple[str, Any]] = [
+    ("id", "long"), ("name", ["null", "string"]), ("size", ["null", "double"]), ("raw", ["null", "bytes"]),
+]
+
+
+def row_type(*fields: tuple[str, Any]) -> RowType:
+    """A row type with these columns."""
+    return RowType({"type": "record", "name": "t", "fields": [{"name": name, "type": kind} for name, kind in fields]})
+
+
+RECIPE = Recipe("src", {TABLE: row_type(*FIELDS)}, notification_topic="notes")
+ROW = {"id": 5, "name": "a", "size": 1.5, "raw": "3q2+7w=="}
+
+
+def envelope(op: str = "c", *, before: Any = None, after: Any = None, **more: Any) -> dict[str, Any]:
+    """An envelope as the connector writes it."""
+    source = {
+        "name": "src", "schema": "public", "table": "t", "txId": 757, "lsn": 1040, "snapshot": "false",
+        "sequence": '["1000","1040"]', **more.pop("source", {}),
+    }
+    place = {"id": "757:1040", "total_order": 3, "data_collection_order": 2}
+    return {"op": op, "before": before, "after": after, "source": source, "transaction": place, **more}
+
+
+def record(body: Any, *, topic: str = TOPIC, key: Any = None) -> Record:
+    """A record with this JSON."""
+    return Record(topic, 1, 17, None if key is None else json.dumps(key).encode(), json.dumps(body).encode())
+
+
+def said(body: Any, *, topic: str = TOPIC, key: Any = None, recipe: Recipe = RECIPE) -> Any:
+    """What the record says."""
+    return classify(record(body, topic=topic, key=key), recipe)
+
+
+def row(**changes: Any) -> Any:
+    """The row of ``ROW``, changed."""
+    values = {"id": 5, "name": "a", "size": 1.5, "raw": b"\xde\xad\xbe\xef"}
+    return RECIPE.tables[TABLE].row({**values, **changes})
+
+
+# -- changes
+
+
+@pytest.mark.parametrize(
+    "op, before, after, changes",
+    [
+        ("c", None, ROW, ((row(), 1),)),
+        ("u", ROW, {**ROW, "name": "b"}, ((row(), -1), (row(name="b"), 1))),
+        ("d", ROW, None, ((row(), -1),)),
+    ],
+)
+def test_images_become_minus_one_and_plus_one(op: str, before: Any, after: Any, changes: Any) -> None:
+    """An insert adds, a delete takes away, an update does both."""
+    expected = RowFact(TABLE, 757, 3, 2, 1000, op, changes, Position(TOPIC, 1, 17))
+    assert expected == said(envelope(op, before=before, after=after))
+
+
+def test_a_schema_beside_the_payload_changes_nothing() -> None:
+    """JSON with and without schemas says the same."""
+    body = envelope(after=ROW)
+    assert said(body) == said({"schema": {"type": "struct"}, "payload": body})
+
+
+def test_the_first_transaction_has_no_end_before_it() -> None:
+    """A null in the sequence is kept as what it is: the decision needs to know."""
+    assert said(envelope(after=ROW, source={"sequence": '[null,"1040"]'})).seq is None
+
+
+def test_a_snapshot_row_has_the_lsn_of_the_snapshot() -> None:
+    """Its ``txId`` is unrelated, and it has no transaction."""
+    body = envelope("r", after=ROW, transaction=None, source={"snapshot": "first_in_data_collection"})
+    expected = SnapshotRow(TABLE, 1040, "first_in_data_collection", row(), Position(TOPIC, 1, 17))
+    assert expected == said(body)
+
+
+def test_truncate_is_a_fact_of_its_transaction() -> None:
+    """It takes its place in commit order, and stops the capture only there."""
+    fact = said(envelope("t"))
+    assert isinstance(fact, Truncate)
+    assert (TABLE, 757, 3, 2, 1000) == fact[:5]
+    assert "public.t was truncated in transaction 757" == fact.reason
+
+
+@pytest.mark.parametrize("topic, body, why", [
+    (TOPIC, None, "tombstone"),
+    (TOPIC, envelope("m"), "message"),
+    ("src.message", envelope("m"), "topic of no captured table"),
+    ("__debezium-heartbeat.src", {"ts_ms": 1}, "topic of no captured table"),
+    ("src.public.other", envelope(after=ROW), "topic of no captured table"),
+    ("other.public.t", b"anything", "topic of no captured table"),
+    ("notes", {"type": "STARTED", "aggregate_type": "Incremental Snapshot"}, "notification about something else"),
+    ("notes", {"type": "STARTED", "aggregate_type": "Initial Snapshot", "additional_data": {"connector_name": "x"}},
+     "notification of another connector"),
+])
+def test_what_says_nothing(topic: str, body: Any, why: str) -> None:
+    """Tombstones, messages, heartbeats, and what belongs to others."""
+    value = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    assert Nothing(why) == classify(Record(topic, 0, 0, None, value), RECIPE)
+
+
+# -- transactions and notifications
+
+
+def test_an_end_has_the_commit_time_and_the_counts() -> None:
+    """``id`` is txId and LSN; a BEGIN carries another LSN, and nothing relies on it."""
+    end = {"status": "END", "id": "757:46023296", "event_count": 5, "data_collections": [
+        {"data_collection": "public.t", "event_count": 4}, {"data_collection": "public.u", "event_count": 1}]}
+    assert End(757, 46023296, {"public.t": 4, "public.u": 1}) == said(end, topic="src.transaction")
+    empty = {"status": "END", "id": "757:46023296", "event_count": 0, "data_collections": []}
+    assert End(757, 46023296, {}) == said(empty, topic="src.transaction")
+    begin = {"status": "BEGIN", "id": "757:46022848", "event_count": None, "data_collections": None}
+    assert Begin(757, 46022848) == said(begin, topic="src.transaction")
+
+
+def test_notifications_tell_how_the_snapshot_goes() -> None:
+    """The number of rows comes as text."""
+    scanned = {"type": "TABLE_SCAN_COMPLETED", "aggregate_type": "Initial Snapshot", "additional_data": {
+        "connector_name": "src", "scanned_collection": "public.t", "total_rows_scanned": "1834", "status": "SUCCEEDED"}}
+    assert Notification("TABLE_SCAN_COMPLETED", "public.t", 1834, 17) == said(scanned, topic="notes")
+    started = {"type": "STARTED", "aggregate_type": "Initial Snapshot", "additional_data": {"connector_name": "src"}}
+    assert Notification("STARTED", None, None, 17) == said(started, topic="notes")
+
+
+# -- values
+
+
+def test_numbers_that_json_has_not() -> None:
+    """NaN and the infinities come as strings; minus zero is zero, NaN is one value."""
+    def size(value: Any) -> float:
+        fact = said(envelope(after={**ROW, "size": value}))
+        return float(fact.changes[0][0].size)
+
+    assert math.isnan(size("NaN"))
+    assert [math.inf, -math.inf, 3.0] == [size("Infinity"), size("-Infinity"), size(3)]
+    assert "0.0" == str(size(-0.0))
+    nan, again = (said(envelope(after={**ROW, "size": "NaN"})) for _ in range(2))
+    assert nan.changes == again.changes
+
+
+def test_inner_values_are_converted_too() -> None:
+    """Arrays, maps and records: base64 and odd numbers anywhere inside."""
+    fields = [{"name": "raw", "type": "bytes"}, {"name": "n", "type": "int"}]
+    inner = {"type": "record", "name": "inner", "fields": fields}
+    kinds = row_type(
+        ("list", {"type": "array", "items": ["null", "double"]}), ("map", {"type": "map", "values": "bytes"}),
+        ("pair", ["null", inner]),
+    )
+    body = envelope(after={"list": [1, None, "Infinity"], "map": {"k": "3q2+7w=="}, "pair": {"raw": "", "n": 4}})
+    changed, _ = said(body, recipe=Recipe("src", {TABLE: kinds})).changes[0]
+    assert kinds.row([[1.0, None, math.inf], {"k": b"\xde\xad\xbe\xef"}, [b"", 4]]) == changed
+
+
+def test_a_big_integer_keeps_its_digits() -> None:
+    """JSON numbers beyond 2**53 are exact."""
+    assert 2**63 - 1 == said(envelope(after={**ROW, "id": 2**63 - 1})).changes[0][0].id
+
+
+# -- rows that do not fit
+
+
+def unfit(body: dict[str, Any], key: Any = None, recipe: Recipe = RECIPE) -> tuple[str, str]:
+    """Reason and remedy of a row that cannot be captured."""
+    fact = said(body, key=key, recipe=recipe)
+    assert isinstance(fact, Unfit)
+    return fact.reason, fact.remedy
+
+
+@pytest.mark.parametrize("after, reason", [
+    ({key: value for key, value in ROW.items() if key != "size"}, "the columns of public.t changed: 'size' is gone"),
+    ({**ROW, "colour": "red", "age": 3}, "the columns of public.t changed: 'age' is new, 'colour' is new"),
+    ({**ROW, "id": "five"}, "the values of a row of public.t do not fit its row type: column 'id': 'five' is not"),
+    ({**ROW, "id": None}, "do not fit its row type: column 'id': None is not"),
+    ({**ROW, "size": "huge"}, "do not fit its row type: column 'size': 'huge' is not"),
+    ({**ROW, "raw": "no base64"}, "do not fit its row type"),
+    (None, "a row of public.t comes without its values"),
+])
+def test_a_changed_row_type_is_named_with_its_column(after: Any, reason: str) -> None:
+    """It belongs to its transaction; what came before can still be captured."""
+    told, remedy = unfit(envelope(after=after))
+    assert reason in told
+    assert told.endswith(", in transaction 757")
+    assert after is None or "Make the new row type (cdcv2 rows)" in remedy
+
+
+def test_a_changed_row_in_the_snapshot_belongs_to_the_snapshot() -> None:
+    """It has no transaction; it stops at once, unless the snapshot is long released."""
+    fact = said(envelope("r", after={"id": 5}))
+    assert isinstance(fact, Unfit)
+    assert (None, 1040) == (fact.tx, fact.lsn)
+    assert "in the snapshot" in fact.reason
+
+
+@pytest.mark.parametrize("op, verb", [("u", "updated"), ("d", "deleted")])
+def test_without_old_values_it_names_the_identity(op: str, verb: str) -> None:
+    """REPLICA IDENTITY DEFAULT gives no old row for an update."""
+    reason, remedy = unfit(envelope(op, after=ROW))
+    assert f"a row of public.t was {verb} and its old values are not given" in reason
+    assert "ALTER TABLE public.t REPLICA IDENTITY FULL" in remedy
+
+
+@pytest.mark.parametrize("before", [
+    {"id": 5, "name": None, "size": None, "raw": None},
+    {"id": 5, "name": "", "size": 0, "raw": ""},
+])
+def test_a_delete_that_shows_only_its_key_is_refused(before: Any) -> None:
+    """Nothing in the record says that the other values are made up; it looks so, and guessing would be silent."""
+    reason, remedy = unfit(envelope("d", before=before), key={"id": 5})
+    assert "the only values given are its key's" in reason
+    assert "REPLICA IDENTITY FULL" in remedy and "relreplident" in remedy
+
+
+@pytest.mark.parametrize(
+    "key, tables", [(None, ()), ({"id": 5, "name": "", "size": 0, "raw": ""}, ()), ({"id": 5}, (TABLE,))]
+)
+def test_a_delete_of_an_empty_row_is_believed_where_one_can(key: Any, tables: tuple[str, ...]) -> None:
+    """Without a key only FULL permits deletes; a key of all columns is all there is; or one has looked."""
+    checked = Recipe("src", dict(RECIPE.tables), full_identity=frozenset(tables))
+    fact = said(envelope("d", before={"id": 5, "name": None, "size": None, "raw": None}), key=key, recipe=checked)
+    assert isinstance(fact, RowFact)
+
+
+@pytest.mark.parametrize("column, value", [
+    ("name", "__debezium_unavailable_value"), ("raw", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="),
+])
+def test_a_large_value_that_was_not_touched_is_refused(column: str, value: str) -> None:
+    """The placeholder is no value; with FULL it does not occur."""
+    reason, remedy = unfit(envelope("u", before=ROW, after={**ROW, column: value}))
+    assert f"without its unchanged large value of '{column}'" in reason
+    assert "REPLICA IDENTITY FULL" in remedy
+
+
+def test_a_row_without_a_transaction_names_the_setting() -> None:
+    """Without transaction metadata there are no commit times."""
+    fact = said(envelope(after=ROW, transaction=None))
+    assert isinstance(fact, Unfit)
+    assert (None, None) == (fact.tx, fact.lsn)
+    assert "provide.transaction.metadata=true" in fact.remedy
+
+
+def test_an_incremental_snapshot_is_refused() -> None:
+    """It mixes rows into the stream by watermarks of its own."""
+    reason, remedy = unfit(envelope("r", after=ROW, source={"snapshot": "incremental"}))
+    assert "an incremental snapshot of public.t" in reason
+    assert "begin anew" in remedy
+
+
+# -- records that are none
+
+
+@pytest.mark.parametrize("topic, value, reason", [
+    (TOPIC, b"\x00\x00\x00\x00\x01", "no JSON"),
+    (TOPIC, b"\xff\xfe", "no JSON"),
+    (TOPIC, b"{", "no JSON"),
+    (TOPIC, b"[" * 100_000, "no JSON"),
+    (TOPIC, b"[1]", "the JSON is a list"),
+    (TOPIC, b'{"schema": {}, "payload": null}', "the JSON is a NoneType"),
+    (TOPIC, b'{"id": 5}', "an envelope has op and source"),
+    (TOPIC, json.dumps(envelope("x")).encode(), "op is 'x'"),
+    (TOPIC, json.dumps(envelope(source={"table": "u"})).encode(), "it is of table public.u of src, in the topic"),
+    (TOPIC, json.dumps(envelope(source={"name": "other"})).encode(), "it is of table public.t of other, in the topic"),
+    (TOPIC, json.dumps(envelope(after=ROW, source={"txId": "757"})).encode(), "txId is '757', not an integer"),
+    (TOPIC, json.dumps(envelope(after=ROW, source={"sequence": None})).encode(), "source.sequence is None"),
+    (TOPIC, json.dumps(envelope(after=ROW, source={"sequence": '["a","b"]'})).encode(), "source.sequence is"),
+    (TOPIC, json.dumps(envelope(after=ROW, transaction={"total_order": 0, "data_collection_order": 1})).encode(),
+     "order numbers count from 1"),
+    ("src.transaction", b'{"status": "END", "id": "757"}', "the transaction's id is '757'"),
+    ("src.transaction", b'{"status": "OPEN", "id": "757:5"}', "the transaction's status is 'OPEN'"),
+    ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": [5]}', "5 is no count"),
+    ("notes", b'{"aggregate_type": "Initial Snapshot"}', "a notification has type"),
+    ("notes", b'{"type": "COMPLETED", "aggregate_type": "Initial Snapshot", "additional_data":'
+              b' {"total_rows_scanned": "many"}}', "total_rows_scanned is 'many'"),
+])
+def test_a_foreign_record_is_named_with_its_place(topic: str, value: bytes, reason: str) -> None:
+    """Topic, partition and offset: somebody has to go and look."""
+    with pytest.raises(DecodeError) as caught:
+        classify(Record(topic, 1, 17, None, value), RECIPE)
+    assert reason in str(caught.value)
+    assert f"{topic}[1]@17" in str(caught.value)
+    assert value == caught.value.raw
+
+
+# -- the recipe
+
+
+@pytest.mark.parametrize("wrong, text", [
+    ({"tables": {}}, "at least one table"),
+    ({"tables": {"t": row_type(*FIELDS)}}, "write public.t"),
+    ({"snapshot": "always"}, "'initial' or 'none'"),
+    ({"full_identity": frozenset({"public.u"})}, "full_identity names public.u"),
+    ({"tables": {"public.a b": row_type(*FIELDS), "public.a-b": row_type(*FIELDS), "public.a_b": row_type(*FIELDS)}},
+     "one topic"),
+])
+def test_a_wrong_recipe_is_refused(wrong: dict[str, Any], text: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(UsageError, match=text):
+        Recipe(**{"prefix": "src", "tables": dict(RECIPE.tables), **wrong})
+
+
+def test_a_recipe_knows_its_topics_and_travels() -> None:
+    """It goes to other processes with its row types."""
+    assert ["src.transaction", "notes", TOPIC] == RECIPE.topics()
+    assert "src.public.a_b" == Recipe("src", {"public.a b": row_type(*FIELDS)}).topic("public.a b")
+    travelled = pickle.loads(pickle.dumps(RECIPE))
+    assert RECIPE == travelled
+    assert said(envelope(after=ROW)) == said(envelope(after=ROW), recipe=travelled)
+
+
+# -- what was recorded
+
+
+@pytest.mark.parametrize("run, rows", [("clean_full", 2878), ("crash_full", 9358)])
+def test_every_recorded_row_is_understood(run: str, rows: int) -> None:
+    """No row of the recorded runs is unfit, and none is passed over."""
+    said_by = [fact for entries in facts(run).values() for _, fact in entries]
+    assert not [fact for fact in said_by if isinstance(fact, Unfit)]
+    assert rows == sum(isinstance(fact, RowFact) for fact in said_by)
+    assert 2 == sum(isinstance(fact, Truncate) for fact in said_by)
+    whys = {fact.why for fact in said_by if isinstance(fact, Nothing)}
+    assert {"tombstone", "topic of no captured table"} == whys
+
+
+def test_every_update_with_default_identity_is_refused() -> None:
+    """1613 updates without an old row, but for those of the table that has FULL."""
+    how = recipe("clean_default")
+    facts_of = [classify(record, how) for record in dump("clean_default").read()]
+    refused = [fact for fact in facts_of if isinstance(fact, Unfit)]
+    assert all("REPLICA IDENTITY FULL" in fact.remedy for fact in refused)
+    whole = {fact.table for fact in facts_of if isinstance(fact, RowFact) and fact.op in "ud"}
+    assert {"public.order_items"} == whole
+    assert len(TABLES) - 2 == len({fact.table for fact in refused})

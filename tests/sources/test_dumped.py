@@ -1,0 +1,77 @@
+"""Dumped topics: each partition in its order, and damage named with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.errors import DecodeError, MissingLogError
+from cdcv2.sources.dumped import DumpedTopics
+from cdcv2.sources.facts import Record
+
+
+def line(topic: str, partition: int, offset: int, timestamp: int = 0, **more: Any) -> str:
+    """A line of a dump."""
+    return json.dumps({"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp, **more})
+
+
+def dumped(path: Path, *lines: str) -> Path:
+    """A dump with these lines."""
+    raw = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+@pytest.mark.parametrize("name", ["dump.jsonl", "dump.jsonl.gz"])
+def test_a_record_is_what_stood_in_the_topic(tmp_path: Path, name: str) -> None:
+    """Key and value as bytes, null as None; what else is there is passed over."""
+    whole = line("t", 0, 4, key="k", value="é", headers={"h": "x"})
+    path = dumped(tmp_path / name, whole, "", line("t", 0, 5, value=None))
+    assert [Record("t", 0, 4, b"k", "é".encode()), Record("t", 0, 5, None, None)] == list(DumpedTopics(path).read())
+
+
+def test_partitions_are_merged_by_timestamp_and_each_keeps_its_order(tmp_path: Path) -> None:
+    """About the order of arrival, so that little is held open; a clock that steps back reorders nothing."""
+    path = dumped(
+        tmp_path / "dump", line("b", 0, 1, 15), line("b", 0, 0, 20), line("a", 0, 0, 10), line("a", 0, 1, 18),
+        line("a", 0, 2, 30),
+    )
+    dump = DumpedTopics(path)
+    assert [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("a", 2)] == [(r.topic, r.offset) for r in dump.read()]
+    assert {("a", 0): 3, ("b", 0): 2} == dump.ends()
+    assert ["a", "b"] == dump.topics()
+
+
+def test_it_can_be_read_from_positions(tmp_path: Path) -> None:
+    """Where a partition is not named, from its start."""
+    path = dumped(tmp_path / "dump", *(line(topic, 0, offset) for topic in "ab" for offset in range(3)))
+    read = [(r.topic, r.offset) for r in DumpedTopics(path).read({("a", 0): 2})]
+    assert [("a", 2), ("b", 0), ("b", 1), ("b", 2)] == sorted(read)
+
+
+def test_several_dumps_are_one(tmp_path: Path) -> None:
+    """A topic may be spread over files."""
+    first = dumped(tmp_path / "1", line("a", 0, 1))
+    second = dumped(tmp_path / "2", line("a", 0, 0))
+    assert [0, 1] == [record.offset for record in DumpedTopics(first, second).read()]
+
+
+@pytest.mark.parametrize("wrong", ["{", "[1]", '{"topic": "a"}', line("a", 0, 1, value=5), line("a", True, 1)])
+def test_a_line_that_is_no_record_is_named(tmp_path: Path, wrong: str) -> None:
+    """File and line."""
+    path = dumped(tmp_path / "dump", line("a", 0, 0), wrong)
+    with pytest.raises(DecodeError, match=r"dump\[0\]@2: no dumped record"):
+        DumpedTopics(path)
+
+
+def test_a_file_that_is_not_there_or_damaged_is_named(tmp_path: Path) -> None:
+    """A wrong name is not an empty topic, nor is half a file."""
+    with pytest.raises(MissingLogError, match="there is no dump"):
+        DumpedTopics(tmp_path / "nowhere")
+    (tmp_path / "half.gz").write_bytes(gzip.compress(line("a", 0, 0).encode())[:-9])
+    with pytest.raises(DecodeError, match="damaged"):
+        DumpedTopics(tmp_path / "half.gz")

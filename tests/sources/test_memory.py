@@ -1,0 +1,36 @@
+"""The capture's memory in a file: the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.sources.memory import FileMemory
+
+
+def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
+    """Nothing first; folders are made; nothing is left beside it."""
+    memory = FileMemory(tmp_path / "inside" / "memory.json")
+    assert memory.load() is None
+    memory.save({"a": 1})
+    memory.save({"a": 2})
+    assert {"a": 2} == FileMemory(memory.path).load()
+    assert ["memory.json"] == os.listdir(memory.path.parent)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"\xff"])
+def test_a_file_that_is_no_memory_is_refused(tmp_path: Path, raw: bytes) -> None:
+    """It belongs to somebody else, or is damaged; the text says that losing it costs time only."""
+    (tmp_path / "memory.json").write_bytes(raw)
+    with pytest.raises(ForeignStateError, match="no memory of a capture"):
+        FileMemory(tmp_path / "memory.json").load()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A file where a folder should be."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be written"):
+        FileMemory(tmp_path / "file" / "memory.json").save({})

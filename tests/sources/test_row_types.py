@@ -1,0 +1,157 @@
+"""Row types from the schema inside the records, and from PostgreSQL's catalogue: the same, and right for the rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.sources import postgres
+from cdcv2.sources.debezium import Recipe, classify
+from cdcv2.sources.facts import RowFact, SnapshotRow, Unfit
+from cdcv2.sources.row_types import row_type_from_envelope, row_types_in
+from cdcv2.wire.rows import RowType
+from tests.recorded import HOME, TABLES, dump
+
+TYPES_T = """
+    CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+    CREATE TYPE mood AS ENUM ('sad', 'glad');
+    CREATE TABLE types_t (
+      id int PRIMARY KEY, s text, big text, n numeric(12, 2), nbare numeric, f float8, b boolean NOT NULL DEFAULT true,
+      d date, t time, ts timestamp, tz timestamptz, iv interval, j jsonb, arr int[], bin bytea, u uuid, e int4range,
+      big8 bigint, c char(5));
+    CREATE TABLE more (
+      small smallint, real4 real, millis timestamp(3), clock time(0), zoned timetz, one bit(1), many bit(9),
+      pos positive, state mood, texts text[], addr inet, doc xml, doubled int GENERATED ALWAYS AS (2) STORED,
+      "unit price" money);
+    CREATE TABLE odd (id int, place point);
+"""
+
+
+def test_a_row_type_from_the_envelope_takes_every_recorded_row() -> None:
+    """All types of the recording, snapshot and stream, infinities and decimals among them."""
+    found = row_types_in(dump("edge", "topics_edgeall").read(), "edgeall")
+    assert {"public.nopk", "public.types_t"} == found.keys()
+    how = Recipe("edgeall", {table: RowType(schema) for table, schema in found.items()})
+    facts = [classify(record, how) for record in dump("edge", "topics_edgeall").read()]
+    refused = [fact.reason for fact in facts if isinstance(fact, Unfit)]
+    # The run had REPLICA IDENTITY DEFAULT at first; later a column was added to each table, and one dropped.
+    assert all("old values" in reason or "large value" in reason or "columns" in reason for reason in refused)
+    assert any("'added' is new" in reason for reason in refused)
+    rows = [row for fact in facts if isinstance(fact, RowFact) for row, _ in fact.changes]
+    rows += [fact.row for fact in facts if isinstance(fact, SnapshotRow)]
+    assert 15 < len(rows)
+    first = next(row for row in rows if hasattr(row, "nbare") and row.nbare is not None)
+    assert b"\xde\xad\xbe\xef" == first.bin
+    assert (1, None, 3) == first.arr
+    assert first.nbare.scale == 0
+
+
+def test_its_fields_say_what_the_numbers_mean() -> None:
+    """Days, micros, ISO text: nobody can tell from an int."""
+    schema = row_types_in(dump("edge", "topics_edgeall").read(), "edgeall")["public.types_t"]
+    docs = {field["name"]: field.get("doc") for field in schema["fields"]}
+    assert "days since 1970-01-01" == docs["d"]
+    assert "microseconds since 1970-01-01 00:00, no time zone" == docs["ts"]
+    assert {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2} == schema["fields"][3]["type"][1]
+
+
+@pytest.mark.parametrize("schema, text", [
+    ({}, "no struct 'after'"),
+    ({"fields": [{"field": "after", "type": "struct", "fields": [{"field": "x", "type": "odd"}]}]}, "column 'x'"),
+    ({"fields": [{"field": "after", "type": "struct", "fields": [{
+        "field": "x", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"},
+    }]}]}, "decimal.handling.mode=string"),
+])
+def test_a_schema_that_is_none_is_refused(schema: dict[str, Any], text: str) -> None:
+    """With the column, and the setting that helps."""
+    with pytest.raises(MalformedError, match=text):
+        row_type_from_envelope(schema)
+
+
+def test_maps_of_strings_become_maps() -> None:
+    """hstore.handling.mode=map."""
+    kind = {"field": "x", "type": "map", "keys": {"type": "string"}, "values": {"type": "string", "optional": True}}
+    envelope = {"fields": [{"field": "after", "type": "struct", "fields": [kind]}]}
+    (field,) = row_type_from_envelope(envelope)["fields"]
+    assert {"type": "map", "values": ["null", "string"]} == field["type"]
+
+
+# -- from PostgreSQL
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Any]:
+    """A PostgreSQL with tables of many types."""
+    from cdcv2.embedded.postgres import Postgres
+
+    with Postgres() as server, server.connect(autocommit=True) as connected:
+        connected.execute(TYPES_T)
+        yield connected
+
+
+@pytest.mark.integration
+def test_the_catalogue_gives_what_the_records_have(connection: Any) -> None:
+    """The same table, described by PostgreSQL and by the connector's schema: the same types but for decimals."""
+    recorded = row_types_in(dump("edge", "topics_edgeall").read(), "edgeall")["public.types_t"]
+    decimals = {"n", "nbare"}
+    expected = [field for field in recorded["fields"] if field["name"] not in decimals]
+    said = postgres.row_type_from_postgres(connection, "public.types_t")["fields"]
+    assert expected == [field for field in said if field["name"] not in decimals]
+    assert [["null", "string"]] * 2 == [field["type"] for field in said if field["name"] in decimals]
+
+
+@pytest.mark.integration
+def test_types_that_the_recording_lacks(connection: Any) -> None:
+    """Domains and enums by what is underneath; short times in millis; generated columns are left out."""
+    schema = postgres.row_type_from_postgres(connection, "public.more")
+    types = {field["name"]: field["type"][1] for field in schema["fields"]}
+    assert {
+        "small": "int", "real4": "float", "millis": "long", "clock": "int", "zoned": "string", "one": "boolean",
+        "many": "bytes", "pos": "int", "state": "string", "texts": {"type": "array", "items": ["null", "string"]},
+        "addr": "string", "doc": "string", "unit_x0020_price": "string",
+    } == types
+    assert "without the generated columns doubled" in schema["doc"]
+    assert ("small", "unit price") == (RowType(schema).columns[0], RowType(schema).columns[-1])
+
+
+@pytest.mark.integration
+def test_what_has_no_row_type_is_named(connection: Any) -> None:
+    """Table or column, and what to do."""
+    with pytest.raises(MalformedError, match="column 'place' has the type 'point'"):
+        postgres.row_type_from_postgres(connection, "public.odd")
+    with pytest.raises(UsageError, match="no table 'public.nowhere'"):
+        postgres.row_type_from_postgres(connection, "public.nowhere")
+
+
+@pytest.mark.integration
+def test_identity_is_checked_in_the_catalogue(connection: Any) -> None:
+    """What no record says, PostgreSQL does."""
+    with pytest.raises(RefusedError, match="public.more, public.types_t: not REPLICA IDENTITY FULL.*ALTER TABLE"):
+        postgres.check_identity(connection, ["public.types_t", "public.more"])
+    connection.execute("ALTER TABLE types_t REPLICA IDENTITY FULL")
+    assert {"public.types_t"} == postgres.full_identity(connection, ["public.types_t", "public.more"])
+    assert {"public.types_t"} == postgres.check_identity(connection, ["public.types_t"])
+
+
+def test_a_connection_that_fails_says_nothing_secret() -> None:
+    """A DSN may hold a password."""
+    from cdcv2.errors import UnavailableError
+
+    with pytest.raises(UnavailableError) as caught:
+        postgres.connect("postgresql://me:s3cret@127.0.0.1:1/db")
+    assert "s3cret" not in str(caught.value)
+    with pytest.raises(UsageError) as misread:
+        postgres.connect("nonsense s3cret")
+    assert "s3cret" not in str(misread.value)
+
+
+def test_the_row_types_that_ship_with_the_tests_are_plain() -> None:
+    """Six tables; each schema is one that reads and writes as itself."""
+    assert 6 == len(TABLES)
+    for table, kind in TABLES.items():
+        text = (HOME / "rows" / f"{table}.avsc").read_text()
+        assert kind == RowType(json.loads(text))
