@@ -120,3 +120,31 @@ print(json.loads(importlib.resources.files("cdcv2.schemas").joinpath("message.av
     )
 
     assert ("progress\n", "") == (ran.stdout, ran.stderr)
+
+
+def test_every_base_module_imports_without_any_extra(installed: Path) -> None:
+    """What needs an extra asks for it when it is used, so that looking at a log in files needs no Kafka."""
+    boxes = ("core", "protocol", "wire", "sources", "commands")
+    names = [
+        ".".join(path.relative_to(installed).with_suffix("").parts).removesuffix(".__init__")
+        for box in boxes
+        for path in sorted((installed / "cdcv2" / box).rglob("*.py"))
+    ]
+    ran = run_with_the_base_only(installed, f"import importlib\nfor name in {names}: importlib.import_module(name)\n")
+
+    assert ("", "") == (ran.stdout, ran.stderr)
+
+
+def test_the_spark_box_names_the_extra_that_it_needs(installed: Path) -> None:
+    """A missing package is the commonest error of a first day; its message is the cure."""
+    ran = run_with_the_base_only(installed, "import cdcv2.spark.session\n")
+
+    assert "cdcv2[spark]" in ran.stderr.splitlines()[-1]
+
+
+def test_the_command_answers_without_any_extra(installed: Path) -> None:
+    """`cdcv2 --help` is what one types first."""
+    ran = run_with_the_base_only(installed, "sys.argv = ['cdcv2', '--help']\nimport cdcv2.cli\ncdcv2.cli.main()\n")
+
+    assert "" == ran.stderr
+    assert "usage: cdcv2" in ran.stdout
