@@ -130,7 +130,7 @@ class Ledger:
         for time, stated in counts.items():
             self._expected[time] = stated
         self._contest(disputes)
-        for time in {*counts, *crossed, *(dispute.time for dispute in disputes)}:
+        for time in {*counts, *crossed, *self.contested}:
             self._refresh(time)
 
     def _wanted(self, statement: Progress) -> bool:

@@ -1,4 +1,4 @@
-"""Rule 6: an error changes nothing; in quarantine a dispute holds its time, is kept as evidence, and can be resolved."""
+"""Rule 6: an error changes nothing; in quarantine a dispute holds its time, with its evidence, until resolved."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_count_decided_before_it_is_stated_holds() -> None:
 
 def test_a_surplus_is_resolved_by_count_or_by_identity() -> None:
     """Either more were meant, or one of them never happened."""
-    messages = [Progress([0], [5], {3: 1}), Updates([("a", 3, 1), ("b", 3, 1)])]
+    messages: list[Message] = [Progress([0], [5], {3: 1}), Updates([("a", 3, 1), ("b", 3, 1)])]
 
     by_count = parked(*messages).resolve(3, count=2)
     by_identity = parked(*messages).resolve(3, data="a", diff=0)
