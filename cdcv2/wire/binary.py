@@ -142,7 +142,9 @@ class _Code:
 
     def _read_optional(self, shape: Shape, target: str, depth: int) -> None:
         value, null = (2, 0) if shape.null_first else (0, 2)
-        self.add(depth, "b = buf[p]", "p += 1", f"if b == {value}:")
+        # A branch may be written longer than it need be, as every integer may.
+        self.add(depth, "b = buf[p]", "p += 1", "if b > 127:", "    n, p = tail(buf, p, b)", "    b = n * 2",
+                 f"if b == {value}:")
         self.read(shape.item, target, depth + 1)
         self.add(depth, f"elif b == {null}: {target} = None", "else: bad('an unknown branch of a union')")
 

@@ -20,6 +20,8 @@ from cdcv2.wire.values import decimal_text, shown
 #: Integers up to here, either way, are the same number in every JSON tool.
 SAFE = 2**53 - 1
 
+# Python refuses to make integers of more digits than 4300.
+_DIGITS = 4000
 _NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 #: One direction for one shape.
@@ -37,7 +39,7 @@ def plain_int(number: int) -> int | str:
 
 def int_from_plain(plain: Any) -> Any:
     """The integer again; what is not one is given back as it is, for the check that names the column."""
-    if isinstance(plain, str) and plain.removeprefix("-").isdecimal() and plain.isascii():
+    if isinstance(plain, str) and plain.removeprefix("-").isdecimal() and plain.isascii() and len(plain) <= _DIGITS:
         return int(plain)
     return plain
 
@@ -52,6 +54,11 @@ def plain_float(number: float) -> float | str:
 def float_from_plain(plain: Any) -> Any:
     """The float again; what is not one is given back as it is."""
     return _NAMES.get(plain, plain) if isinstance(plain, str) else plain
+
+
+def plain_bytes(raw: bytes) -> str:
+    """Bytes as JSON carries them: base64."""
+    return base64.b64encode(raw).decode()
 
 
 def bytes_from_plain(plain: Any) -> Any:
@@ -80,7 +87,7 @@ def to_plain(shape: Shape) -> Convert:
         return lambda raw: decimal_text(raw, scale)
     simple: dict[str, Convert] = {
         "int": plain_int, "long": plain_int, "float": plain_float, "double": plain_float,
-        "bytes": _base64, "fixed": _base64,
+        "bytes": plain_bytes, "fixed": plain_bytes,
     }
     return simple.get(kind, _same)
 
@@ -109,10 +116,6 @@ def from_plain(shape: Shape, place: str = "the row") -> Convert:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
 
 
 def _object(parts: dict[str, Convert], place: str, plain: Any) -> Any:
