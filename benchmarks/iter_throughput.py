@@ -1,8 +1,8 @@
 """How many updates a second does one thread replay from memory?
 
 Compared with what one writes by hand when there is no protocol: put everything into a set, sort it by time, and hope
-that it was all. Expected: ``Iter`` takes four times as long, and unlike the set it knows that it was all. Found: nearly
-ten times. Answer: ``results/iter_throughput.csv``, from ``python -m benchmarks iter_throughput``.
+that it was all. Expected: ``Iter`` takes four times as long, and unlike the set it knows that it was all. Found: eight
+to ten times. Answer: ``results/iter_throughput.csv``, from ``python -m benchmarks iter_throughput``.
 """
 
 from __future__ import annotations
