@@ -60,7 +60,7 @@ class RecordingLog:
 
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """What was durable at the call, from `after` on."""
-        self.reads.append(after)
+        self.reads.append(None if after is None else dict(after))
         first = (after or {}).get(0, 0)
         for offset, message in enumerate(self.durable[first:], start=first):
             yield Entry(Position(self.name, 0, offset), message)

@@ -65,7 +65,8 @@ class Writer:
             raise UsageError(f"updates_per_message is {updates_per_message!r}: it takes an int from 1 on")
         self._log = log
         self._chunk = updates_per_message
-        reader, self._positions = _read(log, start, state)
+        origin = Antichain([0] if start is None else start)
+        reader, self._positions = _read(log, origin, state)
         if not reader.known:
             raise LogFinishedError(f"the history of log {log.name} is complete: nothing can be added to it")
         #: All times not beyond it are stated, by whomever.
@@ -81,7 +82,7 @@ class Writer:
         # Time -> the sums of the diffs fed at it, at times beyond known.
         self._pending: OpenTimes[ChangeBatch[Any]] = OpenTimes(total=total)
         # What is fed must be beyond it: the last frontier advanced to, which known may be ahead of.
-        self._fed = Antichain([0] if start is None else start)
+        self._fed = origin
         self._staged: Progress | None = None
         #: Updates fed at times that the log had stated already: they were written before.
         self.already_written = 0
@@ -89,21 +90,26 @@ class Writer:
     def update(self, data: Any, time: Time, diff: int) -> None:
         """Say that the multiplicity of ``data`` changes at ``time`` by ``diff``; changes to one identity add up.
 
-        Raises MalformedError for a value that is no time, or a time not beyond the frontier advanced to, or a
-        diff that is not an int. Data at a time that the log has stated already is taken as written before.
+        Raises MalformedError for a value that is no time, or a time not beyond the frontier advanced to (also when
+        that advance has raised), a diff that is not an int, data that cannot be hashed. Data at
+        a time that the log has stated already is taken as written before.
         """
-        pending = self._pending.get(time) if type(time) is not bool else None
+        check_time(time)
+        # Asked of each update, not only of the first at a time: what was staged must not change any more.
+        if not self._fed.less_equal(time):
+            raise MalformedError(f"the update {data!r} is at time {time}, but {self._fed} was advanced to before")
+        if type(diff) is not int:
+            raise MalformedError(f"the diff {diff!r} of {data!r} at time {time} is not an int")
+        pending = self._pending.get(time)
         if pending is None:
-            check_time(time)
-            if not self._fed.less_equal(time):
-                raise MalformedError(f"the update {data!r} is at time {time}, but {self._fed} was advanced to before")
             if not self.known.less_equal(time):
                 self.already_written += 1
                 return
             pending = self._pending[time] = ChangeBatch()
-        if type(diff) is not int:
-            raise MalformedError(f"the diff {diff!r} of {data!r} at time {time} is not an int")
-        pending.update(data, diff)
+        try:
+            pending.update(data, diff)
+        except TypeError:
+            raise MalformedError(f"the data {data!r} cannot be hashed: use tuples, not lists or dicts") from None
 
     def extend(self, updates: Iterable[Update]) -> None:
         """:meth:`update` for each triple."""
@@ -114,14 +120,16 @@ class Writer:
         """Say that no more will be fed at times not beyond ``frontier``: write them, then state them.
 
         When it returns, both are durable. When it raises (UnavailableError, OutputError), calling it again with
-        the same frontier is right. Raises ResumeError when an orphan in the log is not among what was fed, and
-        UsageError when ``frontier`` is not beyond the one before.
+        the same frontier is right. Raises ResumeError when an orphan in the log is not among what was fed,
+        UsageError when ``frontier`` is not beyond the one before, LogFinishedError after :meth:`finish`.
         """
         self.stage(frontier)
         self.commit()
 
     def stage(self, frontier: Union[Iterable[Time], Antichain]) -> None:
         """The first half of :meth:`advance`: the updates are durable when it returns, and nothing is stated."""
+        if not self.known:
+            raise LogFinishedError(f"the history of log {self._log.name} is complete: nothing can be added to it")
         bound = frontier if isinstance(frontier, Antichain) else Antichain(frontier)
         if not bound.dominates(self._fed):
             raise UsageError(f"the frontier {bound} is not beyond {self._fed}, which was advanced to before")
@@ -129,6 +137,8 @@ class Writer:
         counts: dict[Time, int] = {}
         batch: list[Update] = []
         self._check_orphans(upper)
+        # From here on parts of it may be durable, even if this raises: what is fed so far is final.
+        self._fed = bound
         for time in self._pending.not_beyond(upper):
             sums = self._pending[time]
             if len(sums):
@@ -142,7 +152,6 @@ class Writer:
             self._log.flush()
             steps.reach(UPDATES_DURABLE)
         self._staged = Progress(self.known, upper, counts)
-        self._fed = bound
 
     def commit(self) -> None:
         """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns."""
@@ -193,14 +202,14 @@ class Writer:
 
 
 def _read(
-    log: Log, start: Iterable[Time] | None, state: Mapping[str, Any] | None
+    log: Log, start: Antichain, state: Mapping[str, Any] | None
 ) -> tuple[Resolver, Positions]:
     """A reader of all that the log holds now, and the positions behind that."""
     if state is None:
         reader, positions = Resolver(start), Positions()
     else:
         reader, positions = Resolver.restore(state["reader"]), dict(state["positions"])
-    for entry in log.read(positions or None):
+    for entry in log.read(dict(positions) or None):
         if entry is not None:
             reader.absorb(entry)
             part, offset = entry.position.part, entry.position.offset
