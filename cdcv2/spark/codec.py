@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.avro.functions import from_avro, to_avro
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
 from cdcv2.spark.schema import envelope, updates_type
 from cdcv2.wire.avro import MessageCodec
@@ -98,6 +99,11 @@ class RowCodec:
         )
         message = F.struct(updates.alias("member0"), progress.alias("member1"))
         return to_avro(F.struct(message.alias("message")), self._envelope)
+
+
+def beyond(frontier: Antichain) -> Column:
+    """Whether the ``time`` of a row, an integer, is beyond the frontier."""
+    return reduce(lambda a, b: a | b, (F.col("time") >= F.lit(time) for time in frontier), F.lit(False))
 
 
 def _rewriter(schema: list[Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -82,10 +82,12 @@ class Guard:
                 raise BatchFailed(one_line(error)) from None
 
 
-def follow(query: StreamingQuery, guard: Guard) -> None:
-    """Wait for the end of the query: its own, one that a signal asks for between batches, or an error, raised."""
+def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lambda: False) -> None:
+    """Wait for the end of the query: its own, one that a signal or ``until`` asks for, or an error, which is raised."""
     try:
         while not query.awaitTermination(0.5):  # type: ignore[arg-type]
+            if until():
+                guard.stopping.set()
             if guard.stopping.is_set():
                 with guard.busy:
                     pass  # the batch under way ends first, and no other begins

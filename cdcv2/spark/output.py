@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
+from cdcv2.spark.codec import beyond
 from cdcv2.spark.manifest import Numbered, durable, local_path
 from cdcv2.spark.schema import updates_type
 from cdcv2.wire.rows import RowType
@@ -52,21 +53,22 @@ class Target(Protocol):
     def upper(self) -> Antichain:
         """Everything not beyond it has been applied."""
 
-    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> None:
+    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> dict[str, int]:
         """Take the updates (data, time, diff) of each table at times in ``[lower, upper)``, each identity once.
 
         A table without rows may be absent. The rows must take effect together with the move of ``upper``, or not at
         all; those not beyond the target's own upper must be left out. Called again with the same or with other
-        bounds after a crash, as nobody knows then whether the first call took effect. Raises RefusedError when
-        ``lower`` is ahead of the target's upper. Not promised: that bounds are the same in the next run.
+        bounds after a crash, as nobody knows then whether the first call took effect. Returns how many rows of each
+        table took effect. Raises RefusedError when ``lower`` is ahead of the target's upper. Not promised: that
+        bounds are the same in the next run.
         """
 
 
-class File(NamedTuple):
-    """A file that counts: its table, its path below the output, and the interval that its times are in."""
+class Files(NamedTuple):
+    """Files that count together: their table, paths below the output, the interval of their times, their rows."""
 
     table: str
-    path: str
+    paths: list[str]
     lower: Antichain
     upper: Antichain
     rows: int
@@ -100,7 +102,7 @@ class Output:
         """Everything not beyond it is in the output."""
         return self._upper
 
-    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> None:
+    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> dict[str, int]:
         """See :class:`Target`. Raises OutputError when files cannot be written."""
         if not self._upper.dominates(lower):
             raise RefusedError(
@@ -109,18 +111,18 @@ class Output:
                 "state and checkpoint; then all is read again, and the output takes what it lacks"
             )
         if self._upper.dominates(upper):
-            return
+            return {}
         number, begin = self._number + 1, self._upper
-        files: list[File] = []
-        for table, frame in sorted(rows.items()):
-            files += self._write(table, frame, number, begin, upper)
-        durable(*(self.folder / file.path for file in files))
+        written = [self._write(table, frame, number, begin, upper) for table, frame in sorted(rows.items())]
+        files = [each for each in written if each is not None]
+        durable(*(self.folder / path for each in files for path in each.paths))
         steps.reach(_AFTER_FILES)
         self._put(number, files, begin, upper)
         steps.reach(_AFTER_MANIFEST)
         if not self._cleaned:
             self._clean()
             self._cleaned = True
+        return {each.table: each.rows for each in files}
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -139,28 +141,24 @@ class Output:
                 f"{self.folder} begins at {newest['start']}, not at {self._start.to_plain()}: {remedy}"
             )
 
-    def _write(self, table: str, frame: DataFrame, number: int, lower: Antichain, upper: Antichain) -> list[File]:
+    def _write(self, table: str, frame: DataFrame, number: int, lower: Antichain, upper: Antichain) -> Files | None:
         folder = self.folder / table / f"{number:020d}-{uuid.uuid4().hex}"
         counted = Observation()
-        beyond = F.lit(False)
-        for time in lower:
-            beyond = beyond | (F.col("time") >= time)
-        fresh = frame.where(beyond).select("data", "time", "diff").observe(counted, F.count(F.lit(1)).alias("rows"))
-        fresh.write.parquet(folder.as_uri())
+        fresh = frame.where(beyond(lower)).select("data", "time", "diff")
+        fresh.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder.as_uri())
         if not counted.get.get("rows", 0):
             shutil.rmtree(folder, ignore_errors=True)
-            return []
+            return None
         paths = sorted(folder.glob("*.parquet"))
         if not paths:
             raise OutputError(
                 f"{folder} is empty after Spark has written to it: the output must be a folder that the driver and "
                 "all executors see under the same path"
             )
-        return [
-            File(table, str(path.relative_to(self.folder)), lower, upper, counted.get["rows"]) for path in paths
-        ]
+        names = [str(path.relative_to(self.folder)) for path in paths]
+        return Files(table, names, lower, upper, counted.get["rows"])
 
-    def _put(self, number: int, files: list[File], lower: Antichain, upper: Antichain) -> None:
+    def _put(self, number: int, files: list[Files], lower: Antichain, upper: Antichain) -> None:
         full = number % FULL == 0
         listed = [*_files(self._numbered, self._number), *files] if full and number else files
         plain = {
@@ -170,7 +168,7 @@ class Output:
             "lower": lower.to_plain(),
             "upper": upper.to_plain(),
             "builds_on": None if full else self._builds_on,
-            "files": [[*file[:2], file.lower.to_plain(), file.upper.to_plain(), file.rows] for file in listed],
+            "files": [[*each[:2], each.lower.to_plain(), each.upper.to_plain(), each.rows] for each in listed],
         }
         self._numbered.put(number, plain)
         self._number, self._upper = number, upper
@@ -179,7 +177,9 @@ class Output:
 
     def _clean(self) -> None:
         """Remove the files of dead attempts: those for numbers that are decided, and that nothing names."""
-        named = {Path(file.path).parent.name for file in _files(self._numbered, self._number)}
+        named = {
+            Path(path).parent.name for each in _files(self._numbered, self._number) for path in each.paths
+        }
         for table in self._tables:
             folder = self.folder / table
             for path in folder.iterdir() if folder.is_dir() else ():
@@ -211,14 +211,12 @@ def history(
     name = _table(newest, table, path)
     through = _frontier(newest, frontier, path)
     paths = [
-        str(local_path(path) / file.path) for file in _files(numbered, newest["number"])
-        if file.table == name and not file.lower.dominates(through)
+        str(local_path(path) / one) for each in _files(numbered, newest["number"])
+        if each.table == name and not each.lower.dominates(through) for one in each.paths
     ]
     schema = updates_type(RowType(newest["tables"][name]))
     rows = spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
-    for time in through:
-        rows = rows.where(F.col("time") < time)
-    return rows
+    return rows.where(~beyond(through))
 
 
 def as_of(
@@ -280,24 +278,24 @@ def _read(numbered: Numbered, number: int) -> dict[str, Any]:
     return plain
 
 
-def _files(numbered: Numbered, number: int) -> list[File]:
+def _files(numbered: Numbered, number: int) -> list[Files]:
     """The files that count as of manifest ``number``."""
     newest = _read(numbered, number)
     first = number if newest["builds_on"] is None else newest["builds_on"]
     plain = [_read(numbered, each)["files"] for each in range(first, number)] + [newest["files"]]
     return [
-        File(table, path, Antichain.from_plain(lower), Antichain.from_plain(upper), rows)
-        for listed in plain for table, path, lower, upper, rows in listed
+        Files(table, paths, Antichain.from_plain(lower), Antichain.from_plain(upper), rows)
+        for listed in plain for table, paths, lower, upper, rows in listed
     ]
 
 
 def _table(newest: Mapping[str, Any], table: str | None, path: str | Path) -> str:
-    names = list(newest["tables"])
+    names = [str(name) for name in newest["tables"]]
     if table is None and len(names) == 1:
         return names[0]
-    if table not in names:
+    if table is None or table not in names:
         raise UsageError(f"table={table!r}: {path} has the tables {', '.join(names)}")
-    return str(table)
+    return table
 
 
 def _frontier(

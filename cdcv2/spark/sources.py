@@ -7,22 +7,25 @@ read decides only what a micro-batch brings. What has been *absorbed* is decided
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
-import fastavro
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2.errors import UsageError
+from cdcv2.errors import DecodeError, UnsafeTopicError, UsageError
 from cdcv2.spark.codec import ARROW, RAW
+from cdcv2.wire.container import unpack
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
 
-_FILE = re.compile(r"(\d{20})\.avro\Z")
+# What a directory log calls its files; nothing else in the directory is part of the log.
+_NAMES = "[0-9]" * 20 + ".avro"
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
 #: About so many bytes of messages go into one Arrow batch.
 _BATCH = 4 << 20
 
@@ -95,7 +98,7 @@ class Logs:
         return _from_kafka(frame)
 
     def _directory(self, spark: SparkSession, name: str) -> DataFrame:
-        reader = spark.readStream.format("binaryFile").option("pathGlobFilter", "*.avro")
+        reader = spark.readStream.format("binaryFile").schema(_FILES).option("pathGlobFilter", _NAMES)
         # By default Spark overlooks a file that is a week older than the newest one.
         reader = reader.option("maxFileAge", "36500d")
         if self.files is not None:
@@ -103,10 +106,24 @@ class Logs:
         return _from_files(reader.load(Path(name).as_uri()), name)
 
 
+def row_type_of(directory: Path) -> RowType:
+    """The row type that a directory log says it has. Raises MissingLogError, or UsageError for times of another kind."""
+    log = DirectoryLog(directory)
+    if log.times != "int":
+        raise UsageError(f"the times of {directory} have {log.times} coordinates: this job takes integer times only")
+    return log.row_type
+
+
 def read_files(spark: SparkSession, directory: str, numbers: Iterable[int]) -> DataFrame:
-    """Some files of a directory log, by number, as RAW."""
-    paths = [(Path(directory) / f"{number:020d}.avro").as_uri() for number in numbers]
-    return _from_files(spark.read.format("binaryFile").load(paths), directory)
+    """Some files of a directory log, by number, as RAW. Raises UnsafeTopicError when one is gone."""
+    paths = [Path(directory) / f"{number:020d}.avro" for number in numbers]
+    for path in paths:
+        if not path.exists():
+            raise UnsafeTopicError(
+                f"the log {directory} has no file {path.name}, though later ones are there: it was removed, and with "
+                "it facts. Bring it back, or write the log anew"
+            )
+    return _from_files(spark.read.format("binaryFile").load([path.as_uri() for path in paths]), directory)
 
 
 def read_offsets(
@@ -145,23 +162,20 @@ def _unpacker(directory: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 
 def _messages(directory: str, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
-    """The messages in a file, as Arrow batches of RAW; a fault where the file breaks off or is none."""
-    found = _FILE.search(path)
-    number = int(found.group(1)) if found else -1
+    """The messages in a file, as Arrow batches of RAW; a fault where the file breaks off."""
+    number = int(path[-len(f"{0:020d}.avro"):-len(".avro")])
     values: list[bytes | None] = []
     first = size = 0
-    fault = None if found else f"{path} is no file of a log: they are called by their number of 20 digits"
+    fault = None
     try:
-        for record in fastavro.reader(io.BytesIO(content)) if found else ():
-            value: bytes = record["value"]  # type: ignore[index, call-overload]
+        for value in unpack(content):
             values.append(value)
             size += len(value)
             if size > _BATCH:
                 yield _batch(directory, number, first, values, None)
                 first, size, values = first + len(values), 0, []
-    except Exception as error:  # whatever fastavro meets in bytes that are no container
-        fault = f"the file breaks off here: {type(error).__name__}: {error}"
-    if fault is not None:
+    except DecodeError as error:
+        fault = error.reason
         values.append(None)
     if values:
         yield _batch(directory, number, first, values, fault)

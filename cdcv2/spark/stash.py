@@ -69,7 +69,7 @@ class ParquetStash:
         # Names of the pieces of this process, and of those it took over, that may still lie in the folder.
         self._written: set[str] = set()
         # Time -> rows held, repeats included, for every time that is not released.
-        self._counts: SortedDict[int, int] = SortedDict()
+        self._counts: SortedDict[Any, int] = SortedDict()
         self._type = spark.StructType(codec.updates_type.fields)
         self._type = self._type.add("place", spark.StringType()).add("part", spark.IntegerType())
         self._type = self._type.add("offset", spark.LongType()).add("index", spark.IntegerType())
@@ -102,7 +102,7 @@ class ParquetStash:
 
     # -- changes --------------------------------------------------------------------------------------------------
 
-    def append(self, rows: DataFrame) -> dict[int, int]:
+    def append(self, rows: DataFrame) -> dict[Any, int]:
         """Write the rows as a new piece; return how many there are at each time."""
         piece, counts = self._write(rows.select("data", "time", "diff", *POSITION), folded=False)
         if piece is not None:
@@ -111,7 +111,7 @@ class ParquetStash:
             self._counts[time] = self._counts.get(time, 0) + count
         return counts
 
-    def fold(self, session: SparkSession, times: Iterable[int]) -> dict[int, int]:
+    def fold(self, session: SparkSession, times: Iterable[int]) -> dict[Any, int]:
         """How many distinct identities there are at each of the times.
 
         Raises ContradictionError, with the positions of both, when one of them has two diffs.
@@ -135,7 +135,7 @@ class ParquetStash:
             del self._counts[time]
         self._pieces = [piece for piece in self._pieces if frontier.less_equal(piece.greatest)]
 
-    def tidy(self, session: SparkSession) -> dict[int, int] | None:
+    def tidy(self, session: SparkSession) -> dict[Any, int] | None:
         """Rewrite the stash if it holds too much that need not be held.
 
         Returns how many distinct identities there are at each time, if that was found out. Raises
@@ -219,7 +219,7 @@ class ParquetStash:
         if folded:
             self._counts = SortedDict(counts)
 
-    def _write(self, rows: DataFrame, *, folded: bool) -> tuple[Piece | None, dict[int, int]]:
+    def _write(self, rows: DataFrame, *, folded: bool) -> tuple[Piece | None, dict[Any, int]]:
         name = f"{self.number:020d}-{uuid.uuid4().hex}"
         self._written.add(name)
         folder = self.folder / name
@@ -253,7 +253,7 @@ def _at_least(time: int) -> Column:
     return F.col("time") >= time
 
 
-def _spans(times: list[int], among: SortedDict[int, int]) -> list[tuple[int, int]]:
+def _spans(times: list[int], among: SortedDict[Any, int]) -> list[tuple[int, int]]:
     """Intervals (both ends in it) that hold ``times``, sorted, and of the times in ``among`` as few others as can be.
 
     >>> _spans([1, 2, 5], SortedDict.fromkeys([1, 2, 4, 5]))

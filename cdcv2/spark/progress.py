@@ -1,0 +1,88 @@
+"""What a running replay says of itself: a line for people on standard error, and the same as JSON on standard output.
+
+After each micro-batch: how far the output is finished, how many rows that brought, which times are open and what they
+wait for. "At least" stands before numbers of missing updates that repeats may make too low: rows are counted exactly
+only when their time may be complete.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import sort_key, to_plain
+from cdcv2.spark.reader import Report, Table
+
+
+class ProgressLines:
+    """Writes the lines. ``people`` and ``machines`` may each be None: then nobody is told that way."""
+
+    def __init__(self, people: TextIO | None = None, machines: TextIO | None = None) -> None:
+        self._people = people
+        self._machines = machines
+
+    @classmethod
+    def standard(cls) -> ProgressLines:
+        """To standard error and standard output."""
+        return cls(sys.stderr, sys.stdout)
+
+    def batch(self, report: Report) -> None:
+        """Tell of a batch that is done."""
+        self._tell("batch", batch=report.batch, rows=report.rows, **state(report.frontier, report.tables))
+
+    def end(self, frontier: Antichain, tables: Mapping[str, Table]) -> None:
+        """Tell how the job ends."""
+        self._tell("end", **state(frontier, tables))
+
+    def _tell(self, what: str, **facts: Any) -> None:
+        if self._machines is not None:
+            line = {"job": "replay", "at": round(time.time(), 3), "what": what, **facts}
+            print(json.dumps(line, ensure_ascii=False), file=self._machines, flush=True)
+        if self._people is not None:
+            print(f"replay: {sentence(what, facts)}", file=self._people, flush=True)
+
+
+def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """How things stand, as JSON can hold it."""
+    opened = sorted({time for table in tables.values() for time in table.ledger.open_times()}, key=sort_key)
+    waits = {}
+    for name, table in tables.items():
+        missing = table.ledger.missing()
+        if missing:
+            waits[name] = str(missing)
+    return {
+        "frontier": frontier.to_plain(),
+        "closed": not frontier,
+        "open_times": len(opened),
+        "oldest_open": to_plain(opened[0]) if opened else None,
+        "held_rows": sum(table.stash.held for table in tables.values()),
+        "late_rows": sum(table.late for table in tables.values()),
+        "waiting_statements": sum(table.ledger.waiting_statements() for table in tables.values()),
+        "tables": {name: table.ledger.reported.to_plain() for name, table in tables.items()},
+        "waits_for": waits,
+    }
+
+
+def sentence(what: str, facts: Mapping[str, Any]) -> str:
+    """The same for people.
+
+    >>> sentence("end", {"frontier": [7], "open_times": 0, "held_rows": 0, "waits_for": {}})
+    'finished before 7; nothing that was stated is missing'
+    """
+    parts = [f"batch {facts['batch']}"] if "batch" in facts else []
+    frontier = facts["frontier"]
+    parts.append(f"finished before {frontier[0]}" if frontier else "the history is complete")
+    if facts.get("rows"):
+        parts.append(f"{facts['rows']} rows out")
+    if facts["open_times"]:
+        parts.append(f"{facts['open_times']} open times, {facts['held_rows']} rows held")
+    if facts["waits_for"]:
+        lack = "; ".join(f"{table}: {missing}" for table, missing in facts["waits_for"].items())
+        parts.append(f"waits for: {lack}" if what == "batch" else f"missing: {lack}")
+    elif what == "end":
+        parts.append("nothing that was stated is missing")
+    return "; ".join(parts)

@@ -1,0 +1,401 @@
+"""The reader: micro-batches of logs in any order in, finished updates of all tables out, in order, once.
+
+Rows stay on the executors (decoded, stashed, folded: ``codec.py``, ``stash.py``); what is finished is decided on the
+driver by the protocol's own ``Ledger``, one per table, which is told numbers only. Tables share a timeline: a frontier
+is released when every table has reported it, all tables together (the *meet* of their frontiers).
+
+The state is bound to the logs, and not to a query. A manifest, put when a batch is done, holds the ledgers, the names
+of the stash's pieces, and the next position of every partition. Facts may be absorbed again at will; they must not be
+passed over. So a new checkpoint is legal (all is read again, and dropped), and a batch that starts ahead of the
+state's position is refused. One batch::
+
+    statements, ranges  ->  updates into the stash  ->  fold  ->  settle  ->  target  ->  manifest  ->  clean
+
+The target moves before the manifest. A crash between them leaves the target ahead, which it notices by its own upper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, MalformedError, RefusedError
+from cdcv2.protocol.ledger import Ledger
+from cdcv2.protocol.log import Position
+from cdcv2.protocol.messages import Progress
+from cdcv2.spark.binding import binding, compare
+from cdcv2.spark.codec import POSITION, RowCodec, beyond
+from cdcv2.spark.manifest import Numbered, local_path
+from cdcv2.spark.output import Target
+from cdcv2.spark.session import tune
+from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
+from cdcv2.spark.stash import ParquetStash
+from cdcv2.wire.rows import RowType
+
+#: The version of the state.
+VERSION = 1
+#: So many manifests are kept, for people to look at.
+KEPT = 5
+
+_AFTER_STASH = steps.declare("reader.after-stash", "the updates are in the stash; no manifest names the piece")
+_AFTER_FOLD = steps.declare("reader.after-fold", "the ledgers have moved, in memory only; nothing is given out")
+_BEFORE_MANIFEST = steps.declare("reader.before-manifest", "the target has the rows; the state does not know it")
+_AFTER_MANIFEST = steps.declare("reader.after-manifest", "the state is durable; dead pieces are still there")
+_AFTER_CLEANING = steps.declare("reader.after-cleaning", "all is done; Spark has not committed the batch")
+
+_UPDATES, _STATEMENT = b"\x00", b"\x02"
+
+
+class Table:
+    """One table: its places, its rows' codec, what is finished of it, and its rows that are not given out."""
+
+    def __init__(self, name: str, places: Iterable[Place], row_type: RowType, start: Antichain, folder: Path) -> None:
+        self.name = name
+        self.places = sorted(place.name for place in places)
+        self.codec = RowCodec(row_type)
+        self.ledger = Ledger(start)
+        self.stash = ParquetStash(folder / "stash" / name, self.codec)
+        #: Rows that were dropped since their time was finished already.
+        self.late = 0
+        #: Rows that were given to the target.
+        self.given = 0
+
+
+@dataclass
+class Heard:
+    """What one partition brought: its range, how many messages of updates, the statements, the first odd message."""
+
+    place: str
+    part: int
+    least: int
+    end: int
+    updates: int
+    statements: list[Row]
+    odd: Row | None
+    # Directories only: the numbers of the files.
+    files: set[int]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a batch ended: what a progress line tells."""
+
+    batch: int
+    frontier: Antichain
+    tables: Mapping[str, Table] = field(repr=False)
+    rows: int = 0
+    moved: bool = False
+
+
+class Reader:
+    """The state of one replay in ``folder``, and the function of its micro-batches.
+
+    ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a topic
+    made anew is another log). ``report`` is called after each batch, with its Report.
+
+    Raises ForeignStateError when the state is of other logs, row types or another start.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        logs: Logs,
+        tables: Mapping[str, RowType],
+        target: Target,
+        *,
+        start: Antichain,
+        identities: Mapping[str, str] | None = None,
+        report: Callable[[Report], None] = lambda report: None,
+    ) -> None:
+        self.folder = local_path(folder)
+        self._logs, self._target, self._report = logs, target, report
+        self.tables = {
+            name: Table(name, [place for place in logs.places if place.table == name], tables[name], start, self.folder)
+            for name in sorted(tables)
+        }
+        self._table_of = {place.name: self.tables[place.table] for place in logs.places}
+        self._binding = binding(
+            {name: table.codec.row_type for name, table in self.tables.items()}, logs.places, identities or {}, start
+        )
+        self._numbered = Numbered(self.folder / "manifests", "the state")
+        # The number of the newest manifest; 0: there is none.
+        self._number = 0
+        # Everything not beyond it was given to the target.
+        self.released = start
+        # Place -> partition -> the next position: all before it is absorbed.
+        self._positions: dict[str, dict[int, int]] = {}
+        # The last batch that is in the state, and of which query it was: a hint that saves doing it again.
+        self._done: tuple[str, int] = ("", -1)
+        self._cleaned = False
+        self._load()
+
+    @property
+    def positions(self) -> dict[str, dict[int, int]]:
+        """Place -> partition -> the next position that the state has not absorbed; a copy."""
+        return {place: dict(parts) for place, parts in self._positions.items()}
+
+    # -- the batch ------------------------------------------------------------------------------------------------
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Absorb one micro-batch. Raises what is wrong with the log, the state or the target; nothing has changed
+        then that a new process would not find again."""
+        session = tune(frame.sparkSession)
+        query = str(session.sparkContext.getLocalProperty("sql.streaming.queryId"))
+        if query == self._done[0] and batch <= self._done[1]:
+            return
+        for table in self.tables.values():
+            table.stash.number = self._number + 1
+        raw = frame.persist()
+        try:
+            self._absorb(session, raw)
+        finally:
+            raw.unpersist()
+        before = self.released
+        rows = self._settle(session)
+        steps.reach(_BEFORE_MANIFEST)
+        self._done = (query, batch)
+        self._commit()
+        self._report(Report(batch, self.released, self.tables, rows, before != self.released))
+
+    def finish(self, session: SparkSession) -> None:
+        """At the end of the input: make the numbers of the ledgers exact. Raises ContradictionError."""
+        for table in self.tables.values():
+            held = [time for time, (_, rows) in table.ledger.open_times().items() if rows]
+            self._fold(tune(session.newSession()), table, held)
+
+    def _absorb(self, session: SparkSession, raw: DataFrame) -> None:
+        heard = self._listen(raw)
+        missed = self._missed(session, heard)
+        if missed is not None:
+            missed = missed.persist()
+            try:
+                self._take(missed, self._listen(missed))
+            finally:
+                missed.unpersist()
+        self._take(raw, heard)
+        for one in heard:
+            positions = self._positions.setdefault(one.place, {})
+            positions[one.part] = max(one.end, positions.get(one.part, 0))
+        steps.reach(_AFTER_STASH)
+
+    def _listen(self, raw: DataFrame) -> list[Heard]:
+        """What came, partition by partition: everything but the updates themselves."""
+        first = F.substring("value", 1, 1)
+        is_updates = F.coalesce((first == F.lit(_UPDATES)) & F.col("fault").isNull(), F.lit(False))
+        is_statement = F.coalesce((first == F.lit(_STATEMENT)) & F.col("fault").isNull(), F.lit(False))
+        whole = F.struct("offset", "index", "value", "fault")
+        directories = F.lit(False)
+        if self._logs.directories:
+            directories = F.col("place").isin(self._logs.directories)
+        found = raw.groupBy("place", "part").agg(
+            F.min("offset").alias("least"),
+            (F.max("offset") + 1).alias("end"),
+            F.count_if(is_updates).alias("updates"),
+            F.collect_list(F.when(is_statement, whole)).alias("statements"),
+            F.min(F.when(~is_updates & ~is_statement, whole)).alias("odd"),
+            F.collect_set(F.when(directories, F.col("offset"))).alias("files"),
+        )
+        heard = [Heard(**{**row.asDict(), "files": set(row["files"])}) for row in found.collect()]
+        return sorted(heard, key=lambda one: (one.place, one.part))
+
+    def _missed(self, session: SparkSession, heard: list[Heard]) -> DataFrame | None:
+        """What lies between the state's positions and this batch. A directory still has it; a topic must not have any.
+
+        Files become visible in the order of their numbers, but not always in that of their dates, which is Spark's.
+        """
+        frames = []
+        for one in heard:
+            following = self._positions.get(one.place, {}).get(one.part, 0)
+            if one.place in self._logs.directories:
+                numbers = set(range(following, one.end)) - one.files
+                if numbers:
+                    frames.append(read_files(session, one.place, sorted(numbers)))
+            elif one.least > following:
+                self._refuse_gap(session, one, following)
+        return reduce(DataFrame.unionByName, frames) if frames else None
+
+    def _refuse_gap(self, session: SparkSession, one: Heard, following: int) -> None:
+        """Raise, unless the offsets that were passed over never held a message (as those of transaction markers)."""
+        where = f"{one.place}[{one.part}]"
+        between = read_offsets(session, self._logs.kafka, one.place, one.part, following, one.least)
+        passed = between.count()
+        if passed:
+            raise RefusedError(
+                f"Spark's checkpoint begins {where} at {one.least}, but the state in {self.folder} has absorbed "
+                f"it only up to {following}: {passed} messages would be passed over. The state was lost, or is older "
+                "than the checkpoint: remove the checkpoint, and all that is needed is read again"
+            )
+
+    def _take(self, raw: DataFrame, heard: list[Heard]) -> None:
+        """Statements into the ledgers, updates into the stashes."""
+        said: dict[str, list[tuple[Progress, Position]]] = {}
+        for one in heard:
+            if one.odd is not None:
+                raise self._odd(one)
+            table = self._table_of[one.place]
+            said.setdefault(table.name, []).extend(_statements(table, one))
+        for table in self.tables.values():
+            table.ledger.state(said.get(table.name, []))
+            updates = sum(one.updates for one in heard if one.place in table.places)
+            if updates:
+                mine = raw.where(F.col("place").isin(table.places) & (F.substring("value", 1, 1) == F.lit(_UPDATES)))
+                self._stash(table, mine)
+
+    def _odd(self, one: Heard) -> DecodeError:
+        offset, index, value, fault = one.odd or (0, 0, None, None)
+        if value is None:
+            reason = fault or "there is no value (a tombstone): a log's messages have one"
+        else:
+            reason = self._table_of[one.place].codec.reason(bytes(value))
+        raw = None if value is None else bytes(value)
+        return DecodeError(reason, position=Position(one.place, one.part, offset, index), raw=raw)
+
+    def _stash(self, table: Table, raw: DataFrame) -> None:
+        """Updates of a table into its stash; those at finished times are counted and dropped."""
+        decoded = table.codec.decoded(raw)
+        seen = Observation()
+        exact = decoded.observe(seen, F.count_if(~F.col("exact")).alias("odd")).where("exact")
+        self._append(table, raw, exact)
+        if not seen.get.get("odd", 0):
+            return
+        rewritten = table.codec.rewritten(decoded.where(~F.col("exact"))).persist()
+        try:
+            fault = rewritten.where("fault is not null").orderBy(*POSITION).first()
+            again = table.codec.decoded(rewritten)
+            if fault is None:
+                # Python took it and Spark did not: nothing is known that does this, but it must not be passed over.
+                fault = again.where("updates is null").orderBy(*POSITION).first()
+            if fault is not None:
+                raise _wrong(table, raw, fault)
+            self._append(table, raw, again)
+        finally:
+            rewritten.unpersist()
+
+    def _append(self, table: Table, raw: DataFrame, decoded: DataFrame) -> None:
+        seen = Observation()
+        rows = table.codec.rows(decoded)
+        kept = beyond(table.ledger.reported)
+        observed = rows.observe(
+            seen, F.count_if(F.col("wrong")).alias("wrong"), F.count_if(~kept).alias("late")
+        )
+        counts = table.stash.append(observed.where(kept))
+        if seen.get.get("wrong", 0):
+            first = rows.where("wrong").orderBy(*POSITION).first()
+            raise _wrong(table, raw, first)
+        table.late += seen.get.get("late", 0)
+        table.ledger.arrived(counts, exact=False)
+
+    # -- what is finished -----------------------------------------------------------------------------------------
+
+    def _settle(self, session: SparkSession) -> int:
+        """Fold what may be complete, move the frontiers, and give out what all tables have reported."""
+        for table in self.tables.values():
+            self._fold(session, table, table.ledger.to_fold())
+            table.ledger.settle()
+        steps.reach(_AFTER_FOLD)
+        frontier = reduce(Antichain.meet, (table.ledger.reported for table in self.tables.values()))
+        given = 0
+        if frontier != self.released:
+            given = self._give(session, frontier)
+        for table in self.tables.values():
+            identities = table.stash.tidy(session)
+            if identities is not None:
+                table.ledger.folded({time: n for time, n in identities.items() if table.ledger.keeps(time)})
+        return given
+
+    def _fold(self, session: SparkSession, table: Table, times: Iterable[Any]) -> None:
+        table.ledger.folded(table.stash.fold(session, times))
+
+    def _give(self, session: SparkSession, frontier: Antichain) -> int:
+        # A target that is ahead already has what comes before its own upper.
+        lower = self.released.join(self._target.upper)
+        rows = {
+            name: table.stash.distinct(session, lower, frontier)
+            for name, table in self.tables.items() if table.stash.rows_between(lower, frontier)
+        }
+        given = self._target.apply(rows, self.released, frontier)
+        self.released = frontier
+        for name, table in self.tables.items():
+            table.given += given.get(name, 0)
+            table.stash.release(frontier)
+        return sum(given.values())
+
+    # -- the state ------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        numbers = self._numbered.numbers()
+        if not numbers:
+            return
+        plain = self._numbered.read(numbers[-1])
+        if plain.get("version") != VERSION:
+            raise MalformedError(
+                f"the state in {self.folder} has version {plain.get('version')!r}: this release reads {VERSION}; "
+                "remove it, and all is read again"
+            )
+        compare(plain["binding"], self._binding, self.folder)
+        self._number = numbers[-1]
+        self.released = Antichain.from_plain(plain["released"])
+        self._positions = {
+            place: {int(part): offset for part, offset in parts.items()} for place, parts in plain["positions"].items()
+        }
+        self._done = (plain["done"][0], plain["done"][1])
+        for name, table in self.tables.items():
+            kept = plain["tables"][name]
+            table.ledger = Ledger.restore(kept["ledger"])
+            table.stash.restore(kept["stash"])
+            table.late, table.given = kept["late"], kept["given"]
+
+    def _commit(self) -> None:
+        self._number += 1
+        self._numbered.put(self._number, {
+            "version": VERSION,
+            "binding": self._binding,
+            "released": self.released.to_plain(),
+            "positions": self._positions,
+            "done": list(self._done),
+            "tables": {
+                name: {
+                    "ledger": table.ledger.export(), "stash": table.stash.export(),
+                    "late": table.late, "given": table.given,
+                }
+                for name, table in self.tables.items()
+            },
+        })
+        steps.reach(_AFTER_MANIFEST)
+        for table in self.tables.values():
+            table.stash.clean(every=not self._cleaned)
+        self._cleaned = True
+        self._numbered.prune(self._number - KEPT + 1)
+        steps.reach(_AFTER_CLEANING)
+
+
+def _statements(table: Table, one: Heard) -> list[tuple[Progress, Position]]:
+    said = []
+    for offset, index, value, _ in sorted(one.statements, key=lambda row: (row["offset"], row["index"])):
+        position = Position(one.place, one.part, offset, index)
+        try:
+            message = table.codec.codec.decode(bytes(value))
+        except DecodeError as error:
+            raise DecodeError(error.reason, position=position, raw=error.raw) from None
+        if isinstance(message, Progress):
+            said.append((message, position))
+    return said
+
+
+def _wrong(table: Table, raw: DataFrame, found: Row | None) -> DecodeError:
+    """The error about the message from which ``found`` (with its position) was made."""
+    if found is None:
+        raise LookupError("the message that cannot be decoded is gone")
+    position = Position(*(found[name] for name in POSITION))
+    same = reduce(lambda a, b: a & b, (F.col(name) == found[name] for name in POSITION))
+    message = raw.where(same).select("value").first()
+    value = b"" if message is None else bytes(message["value"])
+    return DecodeError(table.codec.reason(value), position=position, raw=value)

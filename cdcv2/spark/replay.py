@@ -1,0 +1,189 @@
+"""The replay job: from the logs of one timeline to in-order, finished, consistent tables in Parquet.
+
+::
+
+    spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/replay.py \\
+        --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc --bootstrap-server localhost:9092 \\
+        --log ledger=/data/logs/ledger \\
+        --state /data/replay/state --output /data/replay/tables --available-now
+
+A table may be given several logs: they are copies, in any overlap, and all are read. All tables must be of one
+timeline; they are finished together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import check_time
+from cdcv2.errors import MalformedError, UsageError
+from cdcv2.spark.job import Guard, follow, listen, run
+from cdcv2.spark.manifest import local_path
+from cdcv2.spark.output import Output
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.reader import Reader
+from cdcv2.spark.session import AVRO, KAFKA, require, session
+from cdcv2.spark.sources import Logs, Place, row_type_of
+from cdcv2.spark.topics import check, describe, settings
+from cdcv2.wire.rows import RowType
+
+
+class Plan(NamedTuple):
+    """What a replay is to do: the arguments, checked as far as they can be without Spark."""
+
+    logs: Logs
+    tables: Mapping[str, RowType]
+    output: Path
+    state: Path
+    checkpoint: Path
+    start: Antichain
+    available_now: bool
+    interval: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job with these arguments (default: the process's). Returns the exit code."""
+    options = parser().parse_args(arguments)
+
+    def body() -> None:
+        plan = planned(options)
+        spark = session(options.name, spark_log=options.spark_log)
+        replay(spark, plan, ProgressLines.standard())
+
+    return run("replay", body)
+
+
+def replay(spark: SparkSession, plan: Plan, progress: ProgressLines, *, signals: bool = True) -> Reader:
+    """Run a replay to its end: of the input, of the history, or when a signal asks for it (``signals``).
+
+    Raises what is wrong with the logs, the state or the output.
+    """
+    reader = opened(spark, plan, progress)
+    guard = Guard(reader)
+    if signals:
+        listen(spark, guard)
+    follow(started(spark, plan, guard), guard, until=lambda: not reader.released)
+    if plan.available_now and not guard.stopping.is_set():
+        reader.finish(spark)
+    progress.end(reader.released, reader.tables)
+    return reader
+
+
+def opened(spark: SparkSession, plan: Plan, progress: ProgressLines) -> Reader:
+    """The reader of a plan, after every check that can be made before anything is read."""
+    require(spark, AVRO, *([KAFKA] if plan.logs.topics else []))
+    topics = describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
+    output = Output(plan.output, plan.tables, plan.start)
+    reader = Reader(
+        plan.state, plan.logs, plan.tables, output, start=plan.start,
+        identities={topic.name: topic.identity for topic in topics}, report=progress.batch,
+    )
+    for topic in topics:
+        check(topic, reader.positions.get(topic.name, {}))
+    return reader
+
+
+def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:
+    """Start the query."""
+    writer = plan.logs.stream(spark).writeStream.foreachBatch(guard).queryName("cdcv2 replay")
+    writer = writer.option("checkpointLocation", plan.checkpoint.as_uri())
+    if plan.available_now:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{plan.interval} seconds").start()
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """The plan of parsed arguments. Raises UsageError, MissingLogError for a directory that is not there."""
+    places = [Place.parse(text) for text in options.log]
+    if len({(place.kind, place.name) for place in places}) < len(places):
+        raise UsageError("a log is given twice with --log: each topic or directory is the log of one table")
+    given = dict(_pair(text) for text in options.rows)
+    kafka = {}
+    if any(place.kind == "topic" for place in places):
+        kafka = settings(options.bootstrap_server, options.kafka_config)
+    tables = {name: _row_type(name, places, given) for name in sorted({place.table for place in places})}
+    unknown = sorted(set(given) - set(tables))
+    if unknown:
+        raise UsageError(f"--rows names {', '.join(unknown)}, of which no --log is given")
+    try:
+        start = Antichain([check_time(options.start)])
+    except MalformedError as error:
+        raise UsageError(f"--start: {error}") from None
+    state = local_path(options.state)
+    checkpoint = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
+    return Plan(
+        Logs(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
+        checkpoint, start, options.available_now, options.interval,
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The job's arguments."""
+    made = argparse.ArgumentParser(
+        prog="replay.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = made.add_argument
+    add("--log", action="append", required=True, metavar="TABLE=LOG",
+        help="a log of a table: kafka:TOPIC or a directory; repeat it for more tables, and for copies of one log")
+    add("--rows", action="append", default=[], metavar="TABLE=FILE",
+        help="the row type of a table, an Avro schema (.avsc); a directory knows its own")
+    add("--output", required=True, metavar="DIR", help="where the tables go; every machine must see it")
+    add("--state", required=True, metavar="DIR", help="where the reader keeps what is not finished; as --output")
+    add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
+    add("--bootstrap-server", metavar="HOST:PORT", help="Kafka")
+    add("--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value as Java has them (TLS, SASL)")
+    add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
+    add("--interval", type=_positive(float), default=1.0, metavar="SECONDS",
+        help="begin a batch at most so often (default: 1)")
+    add("--max-messages", type=_positive(int), metavar="N", help="at most so many Kafka messages in a batch")
+    add("--max-files", type=_positive(int), metavar="N", help="at most so many files of each directory in a batch")
+    add("--start", type=int, default=0, metavar="TIME", help="where the history begins (default: 0)")
+    add("--name", default="cdcv2 replay", help="the application's name in Spark")
+    add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
+    return made
+
+
+def _positive(kind: type[Any]) -> Any:
+    def read(text: str) -> Any:
+        number = kind(text)
+        if number <= 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        return number
+
+    read.__name__ = f"positive {kind.__name__}"
+    return read
+
+
+def _pair(text: str) -> tuple[str, str]:
+    table, equals, path = text.partition("=")
+    if not equals or not table or not path:
+        raise UsageError(f"--rows {text!r} is not TABLE=FILE")
+    return table, path
+
+
+def _row_type(table: str, places: Sequence[Place], given: Mapping[str, str]) -> RowType:
+    """The row type of a table, from --rows and from its directories, which must agree."""
+    found = [(given[table], RowType.load(given[table]))] if table in given else []
+    for place in places:
+        if place.table == table and place.kind == "directory":
+            found.append((place.name, row_type_of(Path(place.name))))
+    if not found:
+        raise UsageError(f"the row type of {table} is not known: give --rows {table}=FILE.avsc")
+    for name, row_type in found[1:]:
+        if row_type != found[0][1]:
+            raise UsageError(
+                f"{table}: {found[0][0]} and {name} have different row types; they are no copies of one log"
+            )
+    return found[0][1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
