@@ -1,0 +1,138 @@
+"""Avro object container files with one ``bytes`` field per record: how messages lie in a file.
+
+Spark, DuckDB, Java and any Avro tool read them as a table of one binary column. Only what that needs is here, so
+that a damaged file is found out, and said where: the header, blocks without compression or with ``deflate``, and a
+sync marker behind each block. The marker written is a digest of the file's content, so equal content is equal
+bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+
+from cdcv2.errors import DecodeError
+from cdcv2.wire.binary import guarded
+from cdcv2.wire.varint import bad, long_bytes, read_bytes, read_long
+
+MAGIC = b"Obj\x01"
+#: The schema of every file of a log.
+FILE_SCHEMA = {
+    "type": "record", "name": "message", "namespace": "com.materialize.cdc.file",
+    "fields": [{"name": "value", "type": "bytes"}],
+}  # fmt: skip
+_SYNC = 16
+# A block inflates to no more than this: a few bytes of deflate can stand for any number.
+_MOST = 1 << 28
+_BLOCK = 1 << 20
+
+
+def pack(values: Iterable[bytes]) -> bytes:
+    """A container file of these values, uncompressed, in blocks of about 1 MiB."""
+    blocks, records, size = [], [], 0
+    for value in values:
+        records.append(long_bytes(len(value)) + value)
+        size += len(records[-1])
+        if size >= _BLOCK:
+            blocks.append((len(records), b"".join(records)))
+            records, size = [], 0
+    if records:
+        blocks.append((len(records), b"".join(records)))
+    digest = hashlib.sha256()
+    for _, body in blocks:
+        digest.update(body)
+    sync = digest.digest()[:_SYNC]
+    out = [MAGIC, _header(), sync]
+    for count, body in blocks:
+        out += [long_bytes(count), long_bytes(len(body)), body, sync]
+    return b"".join(out)
+
+
+def unpack(raw: bytes) -> Iterator[bytes]:
+    """The values of a container file, in order.
+
+    Raises DecodeError for bytes that are no such file, when it comes to them: what stands before a damaged block is
+    given out first.
+    """
+    codec, sync, at = guarded(_read_header, raw)
+    while at < len(raw):
+        values, at = guarded(_read_block, raw, at, codec, sync)
+        yield from values
+
+
+def _header() -> bytes:
+    pairs = {"avro.codec": b"null", "avro.schema": json.dumps(FILE_SCHEMA, separators=(",", ":")).encode()}
+    coded = [
+        long_bytes(len(key)) + key.encode() + long_bytes(len(value)) + value for key, value in sorted(pairs.items())
+    ]
+    return long_bytes(len(coded)) + b"".join(coded) + b"\x00"
+
+
+def _read_header(raw: bytes) -> tuple[str, bytes, int]:
+    if not raw.startswith(MAGIC):
+        bad("the file is no Avro container: it does not begin with 'Obj' and a 1")
+    held: dict[str, bytes] = {}
+    at = len(MAGIC)
+    while True:
+        count, at = read_long(raw, at)
+        if not count:
+            break
+        if count < 0:
+            _, at = read_long(raw, at)
+        if abs(count) > len(raw) - at:
+            bad(f"a header of {abs(count)} entries in {len(raw) - at} bytes")
+        for _ in range(abs(count)):
+            key, at = read_bytes(raw, at)
+            held[key.decode()], at = read_bytes(raw, at)
+    codec = held.get("avro.codec", b"null").decode()
+    if codec not in ("null", "deflate"):
+        bad(f"the file is compressed with {codec!r}: write logs without compression or with deflate")
+    _check_schema(held.get("avro.schema", b""))
+    if len(raw) - at < _SYNC:
+        bad("the file ends in its header")
+    return codec, raw[at:at + _SYNC], at + _SYNC
+
+
+def _check_schema(text: bytes) -> None:
+    try:
+        schema = json.loads(text)
+        (field,) = schema["fields"]
+        kind = field["type"]
+    except (ValueError, KeyError, TypeError):
+        kind = None
+    if kind not in ("bytes", {"type": "bytes"}):
+        bad("the file holds no messages: its records are not of one field of type bytes")
+
+
+def _read_block(raw: bytes, at: int, codec: str, sync: bytes) -> tuple[list[bytes], int]:
+    start = at
+    count, at = read_long(raw, at)
+    if count < 0:
+        bad(f"the block at byte {start} has the negative count {count}")
+    body, at = read_bytes(raw, at)
+    if raw[at:at + _SYNC] != sync:
+        bad(f"the block at byte {start} is not followed by the file's sync marker")
+    if codec == "deflate":
+        body = _inflated(body)
+    values, inside = [], 0
+    if count > len(body):
+        bad(f"{count} messages are said to stand in {len(body)} bytes")
+    for _ in range(count):
+        value, inside = read_bytes(body, inside)
+        values.append(value)
+    if inside != len(body):
+        bad(f"{len(body) - inside} bytes are left over in the block at byte {start}")
+    return values, at + _SYNC
+
+
+def _inflated(body: bytes) -> bytes:
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        out = inflate.decompress(body, _MOST)
+    except zlib.error as cause:
+        raise DecodeError(f"a block that is no deflate: {cause}") from None
+    if inflate.unconsumed_tail or not inflate.eof:
+        bad("a block whose deflate does not end, or is of more than 256 MiB")
+    return out
