@@ -123,8 +123,6 @@ def _images(fact: RowFact, encode: Any) -> tuple[bytes | None, bytes | None]:
     images: dict[int, bytes] = {}
     for row, diff in fact.changes:
         if diff not in (-1, 1) or diff in images:
-            raise Cdcv2Error(f"{fact.position}: a record takes away one row and adds one row at most, not {fact.changes!r}")
+            raise Cdcv2Error(f"{fact.position}: a record takes away one row and adds one, at most: {fact.changes!r}")
         images[diff] = encode(row)
     return images.get(-1), images.get(1)
-
-

@@ -40,7 +40,7 @@ class Screen(NamedTuple):
 
 @dataclass
 class RowGroup:
-    """Rows of one table, transaction, ``sequence[0]`` and partition: their ``total_order`` numbers, and where they are."""
+    """Rows of one table, transaction, ``sequence[0]`` and partition: their ``total_order``, and where they are."""
 
     low: int
     high: int

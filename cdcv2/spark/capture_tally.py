@@ -237,7 +237,7 @@ class Tally:
             for place, (low, high) in held.ranges.items():
                 before = ranges.get(place, (low, high))
                 ranges[place] = min(low, before[0]), max(high, before[1])
-        return Reading({tx: lsn for tx, lsn in release.transactions}, release.snapshot, ranges, expected, raw > distinct)
+        return Reading(dict(release.transactions), release.snapshot, ranges, expected, raw > distinct)
 
     def settle(self, release: Release) -> None:
         """The release is durable and stated: forget it, here and in ``commits``."""

@@ -11,7 +11,7 @@ from cdcv2.sources.commits import Commits
 from cdcv2.sources.facts import Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.spark.capture_said import Said, merged
 from cdcv2.spark.capture_tally import Numbers, Tally
-from tests.connector import PREFIX, History, Place, Topics, histories, sent
+from tests.connector import PREFIX, History, Place, Topics, Transaction, histories, sent
 
 SEEDS = range(300)
 TABLES = ("public.a", "public.b")
@@ -145,12 +145,8 @@ def test_nothing_is_counted_or_kept_that_is_released() -> None:
 
 def test_a_large_transaction_is_read_twice_and_no_more() -> None:
     """Counted as it comes, in many batches, and read again once, when it is whole."""
-    history = History({"public.a": 0, "public.b": 0}, [])
+    history = History({"public.a": 0, "public.b": 0}, [Transaction(7, 2000, ["public.a", "public.b"] * 2000)])
     chance = random.Random(7)
-    topics = sent(history, chance, crashes=0, notified=True)
-    from tests.connector import Transaction
-
-    history.transactions.append(Transaction(7, 2000, ["public.a", "public.b"] * 2000))
     topics = sent(history, chance, crashes=0, notified=True)
     run = Run(topics, True)
     run.read(chance, lives=0)
@@ -159,7 +155,7 @@ def test_a_large_transaction_is_read_twice_and_no_more() -> None:
 
 
 def test_what_stops_the_capture_is_seen_again_by_the_next_one() -> None:
-    """A stop that no transaction holds open: nothing that was read with it counts as read, or a restart would pass it."""
+    """A stop that no transaction holds open: what was read with it does not count as read, or it would be passed."""
     commits = Commits(TABLES, snapshot="none")
     tally = new_tally(commits, {})
     place = (f"{PREFIX}.public.a", 0)

@@ -1,0 +1,289 @@
+"""Capture on Spark: the topics of one source become one log per table, with explicit commit times.
+
+A micro-batch is a trigger and a share of new records, nothing else. Of each:
+
+1. The executors classify the records (one pass; the rows stay cached there) and tell the driver numbers.
+2. The driver counts, and asks ``Commits`` which transactions are whole.
+3. The rows of those are taken from the cache, and where they came in earlier batches, read again from the topics by
+   range; consolidated, and written by the executors. The updates of all tables are durable before
+4. the driver states them, table by table. After that
+5. the memory says from where the topics must be read again.
+
+A crash anywhere is healed by starting again: what is in the logs is recognized, what is not is written. So Spark's
+checkpoint has nothing to add to the memory; each run has a fresh one, which begins at the memory's positions. That a
+crash may leave some logs ahead of others is no harm: readers of the timeline see their meet, and so does the next run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcv2 import steps
+from cdcv2.errors import ForeignStateError, UnsafeTopicError
+from cdcv2.sources.commits import Commits
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.release import Release
+from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
+from cdcv2.spark.capture_logs import LogSpec, TableLogs, Written, consolidated
+from cdcv2.spark.capture_memory import CaptureMemory, Remembered
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_said import Screen, merged
+from cdcv2.spark.capture_tally import Reading, Tally
+from cdcv2.spark.capture_topics import Topics
+from cdcv2.spark.job import Guard
+from cdcv2.spark.session import tune
+
+BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
+COUNTED = steps.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
+BEFORE_UPDATES = steps.declare("spark-capture.before-updates", "transactions are whole; nothing of them is written")
+UPDATES_DURABLE = steps.declare("spark-capture.updates-durable", "all updates are durable; no statement is")
+TABLE_STATED = steps.declare("spark-capture.table-stated", "the statement of one more table is durable")
+STATED = steps.declare("spark-capture.stated", "the statements of every table are durable; the memory is not")
+REMEMBERED = steps.declare("spark-capture.remembered", "updates, statements and memory are durable")
+
+#: About so many rows go into one task of a release: fewer make small messages, more make slow tasks.
+ROWS_PER_TASK = 20_000
+_CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
+
+
+class Capture:
+    """One capture: what it knows, and the function of its micro-batches. Made on the driver.
+
+    ``specs`` has the log of each of the recipe's tables; ``state`` is its folder (memory and checkpoint). Opening
+    reads the memory and the logs' tails. Raises what these raise: ForeignStateError, LogFinishedError,
+    MissingLogError, UnsafeTopicError, UnavailableError.
+    """
+
+    def __init__(
+        self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
+        report: Report | None = None,
+    ) -> None:
+        self.recipe, self.topics, self.state = recipe, topics, state
+        self._spark = spark
+        self._report = report or Report()
+        self._memory = CaptureMemory(state / "memory", _binding(recipe, topics, specs))
+        remembered = self._memory.load()
+        self.logs = TableLogs(specs, remembered.tails if remembered else None)
+        self.commits = _commits(recipe, remembered, self.logs.meet())
+        self.start = dict(remembered.positions) if remembered else {}
+        self._identities = _same_topics(topics.check(spark, self.start), remembered)
+        self._tally = Tally(
+            self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start
+        )
+        self._missing: list[str] | None = None
+        self.transactions = self.updates = 0
+        self._tell_start(remembered is not None)
+
+    # -- micro-batches
+
+    def batch(self, frame: DataFrame, _number: int) -> None:
+        """Count the new records, and release what is whole. Raises SourceStop once all before the stop is released."""
+        spark = tune(frame.sparkSession)
+        steps.reach(BEGUN)
+        screen = self._tally.screen()
+        told = classified(frame, self.recipe, screen).persist()
+        try:
+            self._count(told, spark)
+            while True:
+                release = self.commits.ready()
+                if release is None:
+                    break
+                self._release(release, told, screen, spark)
+        finally:
+            told.unpersist()
+        self._tell_waiting(spark)
+        error = self._tally.error() or self.commits.stopped()
+        if error is not None:
+            raise error
+
+    def _count(self, told: DataFrame, spark: SparkSession) -> None:
+        parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
+        self._tally.absorb(merged(parts))
+        if self.commits.wants_ends:
+            self.commits.ends_read(self.topics.ends(spark))
+            self.commits.consumed(self._tally.counted)
+        steps.reach(COUNTED)
+
+    def _release(self, release: Release, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
+        reading = self._tally.reading(release)
+        rows = self._rows(reading, told, screen, spark)
+        if reading.repeats:
+            rows = rows.dropDuplicates(["table", "time", "tx", "number", "minus", "plus"])
+            if self._disputed(rows):
+                return
+        steps.reach(BEFORE_UPDATES)
+        frontier = release.through + 1
+        written: dict[tuple[str, int], Written] = {}
+        if reading.rows():
+            spark.conf.set("spark.sql.shuffle.partitions", str(_tasks(reading.rows(), spark)))
+            written = self.logs.write(consolidated(rows), frontier)
+        _check(written, reading)
+        steps.reach(UPDATES_DURABLE)
+        for table in self.logs.tables:
+            counts = {time: done.identities for (of, time), done in written.items() if of == table}
+            if self.logs.state(table, frontier, counts):
+                steps.reach(TABLE_STATED)
+        steps.reach(STATED)
+        self._tally.settle(release)
+        self._memory.save(
+            Remembered(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)
+        )
+        steps.reach(REMEMBERED)
+        self._tell_release(release, written)
+
+    def _rows(self, reading: Reading, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
+        """The records of a release: ``table, time, tx, number, minus, plus``."""
+        frames = []
+        earlier = {
+            place: (low, min(high, screen.start[place] - 1))
+            for place, (low, high) in reading.ranges.items() if low < screen.start.get(place, 0)
+        }
+        if any(high >= screen.start.get(place, 0) for place, (_, high) in reading.ranges.items()) or not earlier:
+            frames.append(told)
+        if earlier:
+            again = Screen({}, screen.through, screen.base)
+            frames.append(classified(self.topics.ranges(spark, earlier), self.recipe, again, counted=False))
+        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        columns = ["table", "time", "tx", "number", "minus", "plus"]
+        times = spark.createDataFrame(_times(reading.times))
+        changed = rows.where(F.col("kind") == ROW).join(F.broadcast(times), "tx").select(*columns)
+        if reading.snapshot is None:
+            return changed
+        scanned = rows.where((F.col("kind") == SNAPSHOT) & (F.col("tx") == reading.snapshot))
+        return changed.unionByName(scanned.withColumn("time", F.col("tx")).select(*columns))
+
+    def _disputed(self, rows: DataFrame) -> bool:
+        """Whether two different rows have one number in a transaction: then it and what follows is not released."""
+        several = rows.where(F.col("number").isNotNull()).groupBy("tx", "table", "number").count()
+        disputed = several.where(F.col("count") > 1).groupBy("tx").agg(F.min("number").alias("number")).collect()
+        for row in disputed:
+            reason = f"transaction {row['tx']} has two different rows numbered {row['number']}"
+            self.commits.halt(row["tx"], reason, _CORRUPT)
+        return bool(disputed)
+
+    # -- what it tells
+
+    def _tell_start(self, remembered: bool) -> None:
+        through = self.commits.through
+        where = "nothing is released yet" if through is None else f"all through {through} is in the logs"
+        memory = "its memory" if remembered else "the start of the topics, as it has no memory"
+        self._report.tell("start", f"{len(self.logs.tables)} tables; {where}; goes on from {memory}",
+                          tables=list(self.logs.tables), through=through, remembered=remembered)
+        for table, name in self.logs.names().items():
+            self._report.tell("log", f"{table} -> {name}", table=table, log=name)
+
+    def _tell_release(self, release: Release, written: Mapping[tuple[str, int], Written]) -> None:
+        updates = sum(done.identities for done in written.values())
+        self.updates += updates
+        self.transactions += len(release.transactions)
+        if release.assumed:
+            assumed = "snapshot completeness assumed: no notification topic says how many rows it has"
+            self._report.tell("assumed", assumed)
+        snapshot = "" if release.snapshot is None else f"the snapshot at {release.snapshot} and "
+        self._report.tell(
+            "released",
+            f"frontier {release.through + 1}: released {snapshot}{len(release.transactions)} transactions, "
+            f"{updates} updates ({self.transactions} and {self.updates} in this run)",
+            frontier=release.through + 1, snapshot=release.snapshot, transactions=len(release.transactions),
+            updates=updates, total_transactions=self.transactions, total_updates=self.updates,
+        )
+
+    def _tell_waiting(self, spark: SparkSession) -> None:
+        waiting = self.commits.waits()
+        self._report.tell(
+            "waiting",
+            f"read {self._tally.records} records ({self._tally.repeats} repeats); {self._tally.rows_waiting} rows of "
+            f"{self.commits.open_transactions()} open transactions; {waiting.text}",
+            records=self._tally.records, repeats=self._tally.repeats, rows=self._tally.rows_waiting,
+            open=self.commits.open_transactions(), waits_for=waiting.what, waits=waiting.text,
+        )
+        self._tell_missing(spark)
+
+    def _tell_missing(self, spark: SparkSession) -> None:
+        if self._missing == []:
+            return
+        missing = self.topics.missing(spark)
+        if missing and missing != self._missing:
+            self._report.tell("missing", f"waits for the topics {', '.join(missing)}, which do not exist yet (the "
+                              "connector makes one at the first row of its table)", topics=missing)
+        self._missing = missing
+
+    # -- the query
+
+    def query(self, guard: Guard, *, available_now: bool = False, interval: str | None = None) -> StreamingQuery:
+        """Start the streaming query; ``guard`` is made of :meth:`batch`."""
+        self._tell_missing(self._spark)
+        checkpoints = self.state / "checkpoint"
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        writer = self.topics.stream(self._spark, self.start).writeStream.foreachBatch(guard).queryName("cdcv2 capture")
+        writer = writer.option("checkpointLocation", str(checkpoints / uuid.uuid4().hex))
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif interval is not None:
+            writer = writer.trigger(processingTime=interval)
+        return writer.start()
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+        self.logs.close()
+
+
+def _binding(recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
+    binding: dict[str, Any] = {
+        "source": topics.binding(), "prefix": recipe.prefix, "transaction topic": recipe.transaction_topic,
+        "snapshot": recipe.snapshot,
+    }
+    for table, row_type in sorted(recipe.tables.items()):
+        binding[f"row type of {table}"] = row_type.fingerprint
+        binding[f"log of {table}"] = specs[table].name
+    return binding
+
+
+def _commits(recipe: Recipe, remembered: Remembered | None, known: int) -> Commits:
+    notifications = recipe.notification_topic is not None
+    if remembered is None:
+        return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known)
+    return Commits.restore(
+        remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
+    )
+
+
+def _same_topics(found: Mapping[str, str], remembered: Remembered | None) -> dict[str, str]:
+    """The identities of the topics. Raises ForeignStateError when one was made anew since they were remembered."""
+    for topic, identity in (remembered.identities if remembered else {}).items():
+        if found.get(topic, identity) != identity:
+            raise ForeignStateError(
+                f"the topic {topic} is another one than the one that was captured before: it was made anew. Begin anew "
+                "with it: an empty state directory, and other logs"
+            )
+    return dict(found)
+
+
+def _times(times: Mapping[int, int]) -> pa.Table:
+    return pa.table({"tx": pa.array(times.keys(), pa.int64()), "time": pa.array(times.values(), pa.int64())})
+
+
+def _tasks(rows: int, spark: SparkSession) -> int:
+    return max(1, min(rows // ROWS_PER_TASK, 4 * spark.sparkContext.defaultParallelism))
+
+
+def _check(written: Mapping[tuple[str, int], Written], reading: Reading) -> None:
+    """Whether what was read for the release is what was counted before: the rows of a topic must not go away."""
+    found = {key: done.records for key, done in written.items()}
+    for key in sorted(found.keys() | reading.expected.keys()):
+        if found.get(key, 0) != reading.expected.get(key, 0):
+            table, time = key
+            raise UnsafeTopicError(
+                f"{reading.expected.get(key, 0)} rows of {table} at time {time} were counted in its topic, and then "
+                f"{found.get(key, 0)} were read there: something removes or rewrites its records. Nothing is stated of "
+                "them. Set cleanup.policy=delete and a longer retention.ms on the source's topics, and start again"
+            )

@@ -1,0 +1,324 @@
+"""The logs that a capture writes, one for each table: updates by the executors, statements by the driver.
+
+The rules are the writer's (:mod:`cdcv2.protocol.writer`): what a release changes is consolidated, so that each
+identity ``(data, time)`` is written once with its final diff; the updates of every table are durable before any
+statement counts them; a log that holds updates which no statement counts (*orphans* of a crash) is only gone on with
+if they are among what is written now.
+
+Rows travel as the canonical bytes of their row type, in which equal rows have equal bytes, so Spark may group by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdcv2.errors import ForeignStateError, LogFinishedError, ResumeError, UsageError
+from cdcv2.protocol.log import Log, Positions
+from cdcv2.protocol.messages import Progress, Update, Updates
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.spark.capture_memory import LogTail
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: What is written: the table's number, the data as bytes, and of how many records it is (for the count of records).
+CHANGES = "table int, time long, data binary, diff long, weight long"
+UPDATES_PER_MESSAGE = 1000
+#: Well below the million bytes that a Kafka topic takes by default.
+BYTES_PER_MESSAGE = 256 * 1024
+COUNTS_PER_STATEMENT = 20_000
+
+_WRITTEN = "table int, time long, identities long, weight long"
+_WRITTEN_ARROW = pa.schema([
+    ("table", pa.int32()), ("time", pa.int64()), ("identities", pa.int64()), ("weight", pa.int64()),
+])
+
+
+@dataclass(frozen=True)
+class LogSpec:
+    """Which log a table is written to: enough for an executor to open it.
+
+    ``topic`` or ``folder`` is given; ``bootstrap`` and ``config_file`` are for Kafka.
+    """
+
+    table: str
+    row_type: RowType
+    folder: str | None = None
+    topic: str | None = None
+    bootstrap: str | None = None
+    config_file: str | None = None
+
+    def open(self, *, create: bool = False) -> Log:
+        """The log; with ``create`` it is made if it is not there. Raises what opening raises."""
+        if self.folder is not None:
+            return DirectoryLog(self.folder, self.row_type, create=create)
+        if self.topic is None or self.bootstrap is None:
+            raise UsageError(f"the log of {self.table} is neither a directory nor a topic with a bootstrap address")
+        from cdcv2.wire.kafka import KafkaLog
+
+        return KafkaLog(self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create)
+
+    @property
+    def name(self) -> str:
+        """The log's name for the memory, and for people."""
+        return f"kafka:{self.topic}" if self.topic is not None else str(self.folder)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written of one time of one table: distinct identities (to be stated), and the records they came from."""
+
+    identities: int
+    records: int
+
+
+class TableLogs:
+    """The logs of all tables, on the driver. They are opened, and read from their tails on, at once.
+
+    Raises LogFinishedError for a log whose history is complete, ForeignStateError for one that is shorter than its
+    tail says, and what reading raises. Cost: reading what is behind the tails (without them, the whole logs).
+    """
+
+    def __init__(self, specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail] | None = None) -> None:
+        self.tables = tuple(sorted(specs))
+        self._specs = tuple(specs[table] for table in self.tables)
+        self._logs = {table: specs[table].open(create=True) for table in self.tables}
+        #: All times below it are stated.
+        self.known: dict[str, int] = {}
+        # (table's number, time) -> data -> diff: durable, and counted by no statement.
+        self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
+        self._tails: dict[str, Positions] = {}
+        for number, table in enumerate(self.tables):
+            self._open(number, table, (tails or {}).get(table))
+
+    def _open(self, number: int, table: str, tail: LogTail | None) -> None:
+        log = self._logs[table]
+        positions: Positions = dict(tail.positions) if tail else {}
+        ends = log.ends()
+        for part, position in positions.items():
+            if ends.get(part, 0) < position:
+                raise ForeignStateError(
+                    f"log {log.name} ends at {ends.get(part, 0)}, but the capture's memory has seen it up to "
+                    f"{position}: was it made anew? Remove the memory, and the capture writes it from the topics' start"
+                )
+        reader = Resolver([tail.known] if tail else None)
+        for entry in log.read(positions or None):
+            if entry is not None:
+                reader.absorb(entry)
+                part, offset = entry.position.part, entry.position.offset
+                positions[part] = max(positions.get(part, 0), offset + 1)
+        self.known[table] = _known(reader, log.name)
+        self._tails[table] = positions
+        encode = self._specs[number].row_type.encode
+        for data, time, diff in reader.orphans():
+            self._orphans.setdefault((number, _int(time, log.name)), {})[encode(data)] = diff
+
+    def meet(self) -> int:
+        """How far all of them are stated."""
+        return min(self.known.values())
+
+    # -- writing
+
+    def write(self, changes: DataFrame, frontier: int) -> dict[tuple[str, int], Written]:
+        """Make the updates below ``frontier`` durable, on the executors; returns what they are by table and time.
+
+        ``changes`` is CHANGES, consolidated (diffs may be 0). What a log has stated already is counted, and not
+        written again. Raises ResumeError, before anything is written, when an orphan is not among the changes.
+        """
+        orphans = {key: rows for key, rows in self._orphans.items() if key[1] < frontier}
+        if orphans:
+            self._check_orphans(changes, orphans)
+        known = [self.known[table] for table in self.tables]
+        context = changes.sparkSession.sparkContext
+        held = context.broadcast(orphans)
+        try:
+            ordered = changes.sortWithinPartitions("table", "time")
+            frame = ordered.mapInArrow(partial(_write, self._specs, known, held), _WRITTEN).toArrow()
+        finally:
+            held.destroy()
+        written: dict[tuple[str, int], Written] = {}
+        for number, time, identities, records in zip(*(column.to_pylist() for column in frame.columns)):
+            before = written.get((self.tables[number], time), Written(0, 0))
+            written[self.tables[number], time] = Written(before.identities + identities, before.records + records)
+        return written
+
+    def _check_orphans(self, changes: DataFrame, orphans: Mapping[tuple[int, int], dict[bytes, int]]) -> None:
+        context = changes.sparkSession.sparkContext
+        held = context.broadcast(dict(orphans))
+        try:
+            found = changes.mapInArrow(partial(_match, held), _WRITTEN).toArrow()
+        finally:
+            held.destroy()
+        matched: dict[tuple[int, int], int] = {}
+        for number, time, count, _ in zip(*(column.to_pylist() for column in found.columns)):
+            matched[number, time] = matched.get((number, time), 0) + count
+        for (number, time), rows in sorted(orphans.items(), key=lambda item: item[0]):
+            if matched.get((number, time), 0) != len(rows):
+                row = self._specs[number].row_type.decode(next(iter(rows)))
+                raise ResumeError(
+                    f"log {self._logs[self.tables[number]].name} holds {len(rows)} updates at time {time} that no "
+                    f"statement counts ({row!r} among them), and {matched.get((number, time), 0)} of them are what the "
+                    "topics say: they are another history than the log's. Capture the same one, or begin a new log"
+                )
+
+    def state(self, table: str, frontier: int, counts: Mapping[int, int]) -> bool:
+        """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state."""
+        known = self.known[table]
+        if frontier <= known:
+            return False
+        log = self._logs[table]
+        for statement in _statements(known, frontier, {time: n for time, n in counts.items() if n and time >= known}):
+            log.send(statement)
+        log.flush()
+        self.known[table] = frontier
+        number = self.tables.index(table)
+        self._orphans = {key: rows for key, rows in self._orphans.items() if key[0] != number or key[1] >= frontier}
+        # Our own updates and statements need no reader. What another capture has put there beyond our frontier
+        # is for that one to state, and for every reader to compare.
+        self._tails[table] = log.ends()
+        return True
+
+    def tails(self) -> dict[str, LogTail]:
+        """From where the next process reads them."""
+        return {table: LogTail(self.known[table], dict(self._tails[table])) for table in self.tables}
+
+    def names(self) -> dict[str, str]:
+        """The logs by table, for people and for the memory's binding."""
+        return {spec.table: spec.name for spec in self._specs}
+
+    def close(self) -> None:
+        """Release them. States nothing."""
+        for log in self._logs.values():
+            log.close()
+
+
+def _known(reader: Resolver, name: str) -> int:
+    if not reader.known:
+        raise LogFinishedError(f"the history of log {name} is complete: nothing can be added to it")
+    return _int(reader.known.elements[0], name)
+
+
+def _int(time: Any, name: str) -> int:
+    if type(time) is not int:
+        raise UsageError(f"log {name} has the time {time!r}, which is no int: capture needs a log of its own")
+    return time
+
+
+def _statements(known: int, frontier: int, counts: Mapping[int, int]) -> Iterator[Progress]:
+    """The interval in as many statements as keep each one small enough for a message."""
+    times = sorted(counts)
+    lower = known
+    for first in range(0, len(times), COUNTS_PER_STATEMENT):
+        part = times[first:first + COUNTS_PER_STATEMENT]
+        upper = part[-1] + 1 if first + COUNTS_PER_STATEMENT < len(times) else frontier
+        yield Progress([lower], [upper], [(time, counts[time]) for time in part])
+        lower = upper
+    if not times:
+        yield Progress([lower], [frontier])
+
+
+def consolidated(rows: DataFrame) -> DataFrame:
+    """CHANGES from records, each with ``table, time, minus, plus``: one row per identity, with its final diff.
+
+    Each record weighs 1, whatever becomes of its changes: so their number can be checked to the last one.
+    """
+    from pyspark.sql import functions as F
+
+    gone = F.struct(F.col("minus").alias("data"), F.lit(-1).alias("diff"), F.lit(1).alias("weight"))
+    weight = F.when(F.col("minus").isNull(), 1).otherwise(0)
+    come = F.struct(F.col("plus").alias("data"), F.lit(1).alias("diff"), weight.alias("weight"))
+    changes = rows.select("table", "time", F.explode(F.array(gone, come)).alias("change"))
+    return (
+        changes.select("table", "time", "change.*").where(F.col("data").isNotNull())
+        .groupBy("table", "time", "data")
+        .agg(F.sum("diff").alias("diff"), F.sum("weight").alias("weight"))
+    )
+
+
+# -- on the executors
+
+#: The logs that this worker process has open: a producer takes longer to start than a small release to write.
+_OPEN: dict[LogSpec, Log] = {}
+
+
+def _write(
+    specs: tuple[LogSpec, ...], known: list[int], held: Any, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    orphans: Mapping[tuple[int, int], Mapping[bytes, int]] = held.value
+    written: dict[tuple[int, int], list[int]] = {}
+    outlets = [_Outlet(spec) for spec in specs]
+    for batch in batches:
+        for number, time, data, diff, weight in zip(*(column.to_pylist() for column in batch.columns)):
+            tally = written.setdefault((number, time), [0, 0])
+            tally[1] += weight
+            if diff:
+                tally[0] += 1
+                if time >= known[number] and data not in orphans.get((number, time), ()):
+                    outlets[number].put(data, time, diff)
+    for outlet in outlets:
+        outlet.flush()
+    yield _summary(written)
+
+
+def _match(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """How many orphans of each time are among the changes, with the same diff."""
+    orphans: Mapping[tuple[int, int], Mapping[bytes, int]] = held.value
+    matched: dict[tuple[int, int], list[int]] = {}
+    for batch in batches:
+        for number, time, data, diff, _ in zip(*(column.to_pylist() for column in batch.columns)):
+            if orphans.get((number, time), {}).get(data) == diff:
+                matched.setdefault((number, time), [0, 0])[0] += 1
+    yield _summary(matched)
+
+
+def _summary(numbers: Mapping[tuple[int, int], list[int]]) -> pa.RecordBatch:
+    rows = [[*key, *values] for key, values in numbers.items()]
+    columns = zip(*rows) if rows else ([], [], [], [])
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _WRITTEN_ARROW)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_WRITTEN_ARROW)
+
+
+class _Outlet:
+    """Messages to one log, of bounded size. Nothing is durable before :meth:`flush`."""
+
+    def __init__(self, spec: LogSpec) -> None:
+        self._spec = spec
+        self._updates: list[Update] = []
+        self._bytes = 0
+        self._sent = False
+
+    def put(self, data: bytes, time: int, diff: int) -> None:
+        """One more update."""
+        if self._updates and (len(self._updates) == UPDATES_PER_MESSAGE or self._bytes + len(data) > BYTES_PER_MESSAGE):
+            self._send()
+        self._updates.append((self._spec.row_type.decode(data), time, diff))
+        self._bytes += len(data)
+
+    def flush(self) -> None:
+        """Return when all is durable. A log that fails is not used again."""
+        if self._updates:
+            self._send()
+        if self._sent:
+            try:
+                self._log().flush()
+            except Exception:
+                _OPEN.pop(self._spec).close()
+                raise
+
+    def _send(self) -> None:
+        self._log().send(Updates.trusted(tuple(self._updates)))
+        self._sent = True
+        self._updates, self._bytes = [], 0
+
+    def _log(self) -> Log:
+        log = _OPEN.get(self._spec)
+        if log is None:
+            log = _OPEN[self._spec] = self._spec.open()
+        return log

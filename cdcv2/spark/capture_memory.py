@@ -1,0 +1,114 @@
+"""What a capture must not forget: a few positions, and nothing else.
+
+Rows are never kept: they lie in the source's topics, and are read again by range. So the memory is small: what
+``Commits`` exports (through which END all is released, and whether the snapshot is), from where each partition must
+be read again, and for each log how far it is stated and where its tail begins. It is written after the statements
+that it tells of, as a file with the next number (:mod:`cdcv2.spark.manifest`), so a crash leaves the old or the new
+one, and a second process with the same memory is found out.
+
+It is bound to what it tells of: the source, the tables with their row types, and the logs. Losing it costs time,
+never facts: the topics are read from their start, and what the logs have already is recognized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdcv2.errors import ForeignStateError
+from cdcv2.protocol.log import Positions
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.manifest import Numbered
+
+VERSION = 1
+#: How many old ones are kept, for people.
+KEPT = 3
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """A log is stated up to ``known``; what is behind ``positions`` has not been read."""
+
+    known: int
+    positions: Positions
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """One memory: what ``Commits.export`` gave, positions in the source, and the tails of the logs by table.
+
+    ``identities`` tell the source's topics from others of their names.
+    """
+
+    commits: Mapping[str, Any]
+    positions: Mapping[Place, int]
+    tails: Mapping[str, LogTail]
+    identities: Mapping[str, str]
+
+
+class CaptureMemory:
+    """The memory in a folder, for one capture, which ``binding`` describes (plain values only).
+
+    One thread, one process at a time: ``save`` raises RefusedError when another process has saved in between.
+    """
+
+    def __init__(self, folder: Path, binding: Mapping[str, Any]) -> None:
+        self._files = Numbered(folder, "the memory of the capture")
+        self._folder = folder
+        self._binding = dict(binding)
+        self._number = 0
+
+    def load(self) -> Remembered | None:
+        """What was saved last; None if nothing was. Raises ForeignStateError for the memory of another capture."""
+        numbers = self._files.numbers()
+        if not numbers:
+            return None
+        self._number = numbers[-1]
+        plain = self._files.read(self._number)
+        if plain.get("version") != VERSION:
+            raise ForeignStateError(
+                f"the memory in {self._folder} has version {plain.get('version')!r}, "
+                f"this release reads {VERSION}: {_FORGET}"
+            )
+        self._check_binding(plain["binding"])
+        positions = {
+            (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
+        }
+        tails = {
+            table: LogTail(tail["known"], {int(part): offset for part, offset in tail["positions"].items()})
+            for table, tail in plain["logs"].items()
+        }
+        return Remembered(plain["commits"], positions, tails, plain["topics"])
+
+    def save(self, remembered: Remembered) -> None:
+        """Keep it, durably. Raises RefusedError when another process saved meanwhile, OutputError when it cannot."""
+        positions: dict[str, dict[str, int]] = {}
+        for (topic, part), offset in sorted(remembered.positions.items()):
+            positions.setdefault(topic, {})[str(part)] = offset
+        self._files.put(self._number + 1, {
+            "version": VERSION,
+            "binding": self._binding,
+            "commits": dict(remembered.commits),
+            "positions": positions,
+            "topics": dict(remembered.identities),
+            "logs": {
+                table: {"known": tail.known, "positions": {str(part): at for part, at in tail.positions.items()}}
+                for table, tail in sorted(remembered.tails.items())
+            },
+        })
+        self._number += 1
+        self._files.prune(self._number - KEPT)
+
+    def _check_binding(self, found: Mapping[str, Any]) -> None:
+        for name in sorted(found.keys() | self._binding.keys()):
+            if found.get(name) != self._binding.get(name):
+                raise ForeignStateError(
+                    f"the memory in {self._folder} is of another capture: its {name} is {found.get(name)!r}, here it "
+                    f"is {self._binding.get(name)!r}. Give each capture a state directory of its own; if only this "
+                    f"memory is wrong, {_FORGET}"
+                )
+
+
+_FORGET = "remove it: the capture then begins at the start of its topics and repeats the facts that are there"

@@ -1,0 +1,112 @@
+"""Where the source's records come from, behind one small seam: Kafka's topics, or files that topics were dumped to.
+
+Capture asks a source for two things: a stream of what is new, from given positions on; and certain ranges of it once
+more, when the rows in them are released. Both are frames of ``topic, partition, offset, key, value``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdcv2.errors import MissingLogError
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.snapshot import Place
+
+_DUMPED = "topic string, partition int, offset long, key string, value string"
+
+
+class Topics(Protocol):
+    """The source of a capture. Called on the driver, by one thread."""
+
+    def binding(self) -> str:
+        """What tells this source from others, for the capture's memory."""
+
+    def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
+        """Whether everything from ``positions`` on (where none is given: from the start) is there and will stay.
+
+        Returns, for each topic that is there, what tells it from another one of its name, where there is such a
+        thing. Raises MissingLogError, UnsafeTopicError, UnavailableError.
+        """
+
+    def missing(self, spark: SparkSession) -> list[str]:
+        """The tables' topics that do not exist yet: the connector makes them at a table's first row."""
+
+    def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
+        """Everything from ``positions`` on, as a stream; it may begin earlier."""
+
+    def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        """The records in these ranges of offsets, both ends included."""
+
+    def ends(self, spark: SparkSession) -> dict[Place, int]:
+        """For each partition of the tables, the offset behind the last record that is there now."""
+
+
+@dataclass(frozen=True)
+class FileTopics:
+    """Topics that were dumped to JSON lines (``sources/dumped.py`` has the format), in the files of a directory.
+
+    The files are read in the order of their modification times, ``files`` of them at a time (None: all that are
+    there), and the records of a partition must come in the order of their offsets.
+    """
+
+    folder: Path
+    recipe: Recipe
+    files: int | None = None
+
+    def binding(self) -> str:
+        """The directory."""
+        return f"files in {self.folder}"
+
+    def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
+        """Whether the directory is there."""
+        if not self.folder.is_dir():
+            raise MissingLogError(f"there is no directory {self.folder} with dumped topics: check --files")
+        return {}
+
+    def missing(self, spark: SparkSession) -> list[str]:
+        """None: what has no file yet is as good as empty."""
+        return []
+
+    def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
+        """All of it, as files know no positions; the tally passes over what was counted."""
+        # By default Spark overlooks a file that is a week older than the newest one.
+        reader = spark.readStream.schema(_DUMPED).option("mode", "FAILFAST").option("maxFileAge", "36500d")
+        if self.files is not None:
+            reader = reader.option("maxFilesPerTrigger", str(self.files))
+        return _records(reader.json(self._uri()))
+
+    def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        """Reads all files: this source is for small things."""
+        wanted = [_inside(place, low, high) for place, (low, high) in ranges.items()]
+        frame = self._read(spark)
+        return _records(frame.where(reduce(Column.__or__, wanted, F.lit(False))))
+
+    def ends(self, spark: SparkSession) -> dict[Place, int]:
+        """Behind the greatest offset in the files."""
+        found = self._read(spark).groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect()
+        return {(row["topic"], row["partition"]): row["last"] + 1 for row in found if self.recipe.table(row["topic"])}
+
+    def _read(self, spark: SparkSession) -> DataFrame:
+        return spark.read.schema(_DUMPED).option("mode", "FAILFAST").json(self._uri())
+
+    def _uri(self) -> str:
+        return self.folder.absolute().as_uri()
+
+
+def _inside(place: Place, low: int, high: int) -> Column:
+    topic, part = place
+    return (F.col("topic") == topic) & (F.col("partition") == part) & F.col("offset").between(low, high)
+
+
+def _records(frame: DataFrame) -> DataFrame:
+    return frame.select(
+        "topic", "partition", "offset", F.col("key").cast("binary").alias("key"),
+        F.col("value").cast("binary").alias("value"),
+    )
