@@ -1,0 +1,113 @@
+"""Logs of one timeline, read together: what is given out is finished in each of them.
+
+Times of one timeline come from one source, so a transaction over two tables has one time in two logs. The *parts*
+(one log each, or several copies of one) are read by one :class:`Resolver` each, and released at the *meet* of their
+frontiers: every cut that is given out holds whole transactions, across all parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Union
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time
+from cdcv2.errors import UsageError
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.messages import Garbled, Message, Update
+from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.open_times import OpenTimes
+from cdcv2.protocol.resolver import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What all parts have at times beyond ``lower`` and not beyond ``upper``: part -> its updates, by time.
+
+    A part without updates is not in ``updates``. Unpacks to ``updates, upper``, as a batch does.
+    """
+
+    updates: dict[str, list[Update]]
+    lower: Antichain
+    upper: Antichain
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.updates, self.upper))
+
+
+class Timeline:
+    """A reader of several parts, one message at a time.
+
+    >>> from cdcv2.protocol.messages import Progress, Updates
+    >>> reader = Timeline(["accounts", "ledger"])
+    >>> reader.absorb("accounts", Updates([("alice", 1, -5)]))
+    >>> reader.absorb("accounts", Progress([0], [9], {1: 1}))
+    >>> reader.absorb("ledger", Progress([0], [4], {}))
+    Cut(updates={'accounts': [('alice', 1, -5)]}, lower=Antichain([0]), upper=Antichain([4]))
+
+    Copies of one log are one part: absorb the messages of all of them under its name. ``start`` and ``on_error``
+    are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`.
+
+    Raises UsageError for no parts. Cost: that of the Resolver, a look at each part's frontier when a part's moves.
+    Memory: that of the Resolvers, and what is finished in one part and not yet in another.
+    """
+
+    def __init__(
+        self, parts: Iterable[str], *, start: Iterable[Time] | None = None, on_error: str = "raise"
+    ) -> None:
+        begin = Antichain([0] if start is None else start)
+        #: Part -> its reader.
+        self.readers = {part: Resolver(begin, on_error=on_error) for part in parts}
+        if not self.readers:
+            raise UsageError("a timeline needs at least one log")
+        total = all(type(time) is int for time in begin)
+        # Released by the part's reader; each time is beyond _reported.
+        self._held: dict[str, OpenTimes[list[Update]]] = {part: OpenTimes(total=total) for part in self.readers}
+        # Everything not beyond it has been given out.
+        self._reported = begin
+
+    def absorb(self, part: str, message: Union[Message, Entry, Garbled]) -> Cut | None:
+        """Take in one message of a part; return the cut that it completes, if it completes one.
+
+        Atomic, and raises, as :meth:`Resolver.absorb`; KeyError for a part that is not among them.
+        """
+        batch = self.readers[part].absorb(message)
+        if batch is None:
+            return None
+        held = self._held[part]
+        for update in batch.updates:
+            rows = held.get(update[1])
+            if rows is None:
+                rows = held[update[1]] = []
+            rows.append(update)
+        return self._settle()
+
+    def _settle(self) -> Cut | None:
+        lower, upper = self._reported, Antichain()
+        for reader in self.readers.values():
+            upper = upper.meet(reader.frontier)
+        if upper == lower:
+            return None
+        updates: dict[str, list[Update]] = {}
+        for part, held in self._held.items():
+            released = [update for time in held.not_beyond(upper) for update in held.pop(time)]
+            if released:
+                updates[part] = released
+        self._reported = upper
+        return Cut(updates, lower, upper)
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is complete in each part, and has been given out."""
+        return self._reported
+
+    @property
+    def closed(self) -> bool:
+        """Whether the history of every part is complete, and all of it has been given out."""
+        return not self._reported
+
+    def missing(self) -> dict[str, Missing]:
+        """Part -> what lacks there, for the parts in which something that was stated is missing."""
+        told = {part: reader.missing() for part, reader in self.readers.items()}
+        return {part: missing for part, missing in told.items() if missing}

@@ -1,0 +1,132 @@
+"""Logs of one timeline are read together, and given out at the meet of their frontiers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Product
+from cdcv2.errors import ContradictionError, UsageError
+from cdcv2.protocol.log import Entry, Position
+from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.protocol.timeline import Cut, Timeline
+from tests import oracle
+from tests.oracle import beyond
+from tests.strategies import History, build, histories, lift, mangled, seeded
+
+
+def test_what_one_part_has_finished_waits_for_the_other() -> None:
+    """A transaction over two tables comes out whole, or not at all."""
+    reader = Timeline(["accounts", "ledger"])
+    first = reader.absorb("accounts", Updates([("alice", 3, -5), ("alice", 7, 1)]))
+    second = reader.absorb("accounts", Progress([0], [8], {3: 1, 7: 1}))
+    third = reader.absorb("ledger", Progress([0], [5], {3: 1}))
+    fourth = reader.absorb("ledger", Updates([("paid", 3, 1)]))
+
+    assert (None, None) == (first, second)
+    assert Cut({}, Antichain([0]), Antichain([3])) == third
+    both = {"accounts": [("alice", 3, -5)], "ledger": [("paid", 3, 1)]}
+    assert Cut(both, Antichain([3]), Antichain([5])) == fourth
+    assert (Antichain([5]), False) == (reader.frontier, reader.closed)
+
+
+def test_a_cut_unpacks_to_updates_and_frontier() -> None:
+    """As a batch does."""
+    updates, frontier = Cut({"t": [("a", 1, 1)]}, Antichain([0]), Antichain([2]))
+
+    assert ({"t": [("a", 1, 1)]}, Antichain([2])) == (updates, frontier)
+
+
+def test_copies_of_a_log_are_one_part() -> None:
+    """What one copy lacks, the other may have."""
+    reader = Timeline(["t"])
+    assert reader.absorb("t", Progress([0], [2], {1: 1})) == Cut({}, Antichain([0]), Antichain([1]))
+    assert reader.absorb("t", Updates([("a", 1, 1)])) == Cut({"t": [("a", 1, 1)]}, Antichain([1]), Antichain([2]))
+    assert reader.absorb("t", Updates([("a", 1, 1)])) is None
+    assert reader.absorb("t", Progress([0], [])) == Cut({}, Antichain([2]), Antichain())
+    assert reader.closed
+
+
+def test_what_is_missing_is_told_by_part() -> None:
+    """Only the parts that lack something are named."""
+    reader = Timeline(["a", "b"])
+    reader.absorb("a", Progress([0], [5], {2: 3}))
+    reader.absorb("b", Progress([0], [5], {}))
+
+    assert {"a": "3 updates missing at time 2"} == {part: str(lacks) for part, lacks in reader.missing().items()}
+
+
+def test_an_error_changes_nothing() -> None:
+    """As in each part's own reader; with quarantine it is held there instead."""
+    entries = [Entry(Position("t", 0, number), message) for number, message in enumerate([
+        Updates([("a", 1, 1)]), Updates([("a", 1, 2)]), Progress([0], [2], {1: 1}),
+    ])]
+    reader = Timeline(["t"])
+    reader.absorb("t", entries[0])
+    with pytest.raises(ContradictionError) as caught:
+        reader.absorb("t", entries[1])
+    assert ("t[0]@0", "t[0]@1") == tuple(map(str, caught.value.positions))
+    cut = reader.absorb("t", entries[2])
+    assert cut is not None and {"t": [("a", 1, 1)]} == cut.updates
+
+    held = Timeline(["t"], on_error="quarantine")
+    for entry in entries:
+        held.absorb("t", entry)
+    assert Antichain([1]) == held.frontier
+
+
+def test_a_timeline_has_parts() -> None:
+    """Nothing at all is complete in every part: that would be wrong to say."""
+    with pytest.raises(UsageError):
+        Timeline([])
+
+
+def test_product_times_start_where_they_are_told_to() -> None:
+    """Frontiers of parts may be incomparable; what lies before both is given out."""
+    reader = Timeline(["a", "b"], start=[Product(0, 0)])
+    reader.absorb("a", Updates([("x", Product(0, 0), 1), ("y", Product(1, 0), 1)]))
+    assert reader.absorb("a", Progress([Product(0, 0)], [Product(2, 0)], {Product(0, 0): 1, Product(1, 0): 1})) is None
+    cut = reader.absorb("b", Progress([Product(0, 0)], [Product(1, 0), Product(0, 1)]))
+
+    assert cut == Cut(
+        {"a": [("x", Product(0, 0), 1)]}, Antichain([Product(0, 0)]), Antichain([Product(1, 0), Product(0, 1)])
+    )
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(150))
+def test_parts_of_any_histories_come_out_at_the_meet_of_what_each_may_give(seed: int, dims: int) -> None:
+    """Cuts follow one another, and hold exactly what happened between their frontiers, in every part."""
+    choose = seeded(seed)
+    drawn = {part: histories(choose, dims) for part in ("a", "b", "c")[: choose.integer(1, 3)]}
+    start = next(iter(drawn.values())).start
+    parts = {part: History(dims, start, history.truth, history.log) for part, history in drawn.items()}
+    todo = choose.shuffled([(part, message) for part in parts for message in mangled(choose, parts[part].log)])
+    judges = {
+        part: oracle.Oracle(start, [message for whose, message in todo if whose == part]) for part in parts
+    }
+    reader = Timeline(parts, start=[lift(time) for time in start])
+    frontier = oracle.least(start)
+    for part, message in todo:
+        cut = reader.absorb(part, build(message))
+        judges[part].absorb(message)
+        met = oracle.least(time for judge in judges.values() for time in judge.reported)
+        if met == frontier:
+            assert cut is None
+            continue
+        assert cut is not None and (frontier, met) == (oracle.frontier(cut.lower), oracle.frontier(cut.upper))
+        expected = {
+            whose: {
+                (data, time): diff for time, rows in history.truth.items() for data, diff in rows.items()
+                if beyond(frontier, time) and not beyond(met, time)
+            }
+            for whose, history in parts.items()
+        }
+        given = {
+            whose: {(data, oracle.coordinates(time)): diff for data, time, diff in updates}
+            for whose, updates in cut.updates.items()
+        }
+        assert {whose: rows for whose, rows in expected.items() if rows} == given
+        frontier = met
+    assert frontier == oracle.frontier(reader.frontier)
+    assert set(reader.missing()) == {whose for whose, judge in judges.items() if judge.missing()}
