@@ -1,0 +1,8 @@
+"""``python -m cdcv2`` is the ``cdcv2`` command."""
+
+import sys
+
+from cdcv2.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""The ``cdcv2`` command: finds the sub-command, and turns each way that it may end into an exit code.
+
+An error of this package is one line on standard error, without a traceback; any other exception is a mistake in
+cdcv2 and shows its traceback. Ctrl-C is one line; a reader of the output that went away is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from cdcv2 import __version__
+from cdcv2.commands import MEANINGS, Exit, exit_of
+from cdcv2.errors import Cdcv2Error, UsageError
+
+#: Sub-command -> what it does; each is imported from ``cdcv2.commands`` when it is asked for.
+COMMANDS = {
+    "capture": "turn Debezium's topics into one log per table, without Spark",
+    "inspect": "print the messages of a log",
+    "replay": "print the history that logs hold, in order, once",
+    "as-of": "print a table as it was at a time",
+    "verify": "say up to when logs are complete, or what is missing or wrong",
+    "mangle": "copy logs, duplicated, reordered and re-batched",
+    "rows": "make the row type of a table, from its database or from a record",
+    "demo": "see it work on real change data",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError where argparse would print and leave."""
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong arguments: one line, which names where to read more."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (default: those of the process); returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = f"cdcv2 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "cdcv2"
+    try:
+        with _warnings_said(name):
+            code = _dispatch(arguments)
+            sys.stdout.flush()
+        return code
+    except Cdcv2Error as error:
+        _say(f"{name}: {error}")
+        return exit_of(error)
+    except KeyboardInterrupt:
+        _say(f"{name}: interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return Exit.NOBODY_READS
+    except Exception:
+        traceback.print_exc()
+        _say(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
+        return Exit.BUG
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of one sub-command, its help included."""
+    module = _module(command)
+    parser = Parser(
+        prog=f"cdcv2 {command}",
+        description=module.__doc__,
+        epilog=_epilog(module.EXAMPLES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.configure(parser)
+    return parser
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments and arguments[0] in COMMANDS:
+        parser = parser_of(arguments[0])
+        run, rest = _module(arguments[0]).run, arguments[1:]
+    else:
+        parser = _front()
+        run, rest = _nothing_asked, arguments
+    try:
+        args = parser.parse_args(rest)
+    except SystemExit as left:
+        # Only --help and --version leave: an error raises UsageError.
+        return int(left.code or 0)
+    return int(run(args))
+
+
+def _front() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {name:<8}  {summary}" for name, summary in COMMANDS.items())
+    parser = Parser(
+        prog="cdcv2",
+        description="Change data capture that may be duplicated, reordered and re-batched at will.",
+        epilog=f"commands:\n{listed}\n\n'cdcv2 COMMAND --help' shows its arguments, examples and exit codes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"cdcv2 {__version__}")
+    parser.add_argument("command", metavar="COMMAND", choices=list(COMMANDS), help="one of those below")
+    return parser
+
+
+def _nothing_asked(args: argparse.Namespace) -> int:
+    raise UsageError(f"{args.command!r} comes first: cdcv2 {args.command} ...")
+
+
+def _module(command: str) -> Any:
+    return importlib.import_module(f"cdcv2.commands.{command.replace('-', '_')}")
+
+
+def _epilog(examples: Sequence[tuple[str, str]]) -> str:
+    shown = "\n".join(f"  # {meaning}\n  {line}" for line, meaning in examples)
+    codes = "\n".join(f"  {code:<4d} {text}".replace("\n", "\n       ") for code, text in MEANINGS.items())
+    return f"examples:\n{shown}\n\nexit codes:\n{codes}"
+
+
+def _say(text: str) -> None:
+    # One line, whatever an error quotes.
+    print(" ".join(text.split()), file=sys.stderr)
+
+
+@contextmanager
+def _warnings_said(name: str) -> Iterator[None]:
+    """Within the block, what the package logs as a warning is a line on standard error."""
+    logger, handler = logging.getLogger("cdcv2"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(f"{name}: %(message)s"))
+    handler.setLevel(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _forget_output() -> None:
+    """Let the interpreter flush what is left into nothing, so that its own last words stay quiet."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        # Standard output is no file here: there is nothing that could be flushed into it.
+        return

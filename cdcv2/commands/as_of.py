@@ -1,0 +1,99 @@
+"""Print a table as it was at a time, as CSV or JSON.
+
+The time must be finished: everything that happened up to it is in the log. If it is not, nothing is printed, the exit
+code is 1, and what is known is said. Without --at it is the last time that is finished.
+
+In CSV a row that is there n times is n lines, NULL is an empty field, an empty string is "". In JSON each distinct row
+is a line, with how often it is there. A row that is there less than no times is an error, 3: the log does not hold the
+whole history, or its writer was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import Named, add_log_arguments, entries, open_one, parse_time
+from cdcv2.commands.shown import csv_line, frontier_text, row_text, sort_key, through_text, time_text
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.core.order import Time, less_equal
+from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.plain import plain_int
+from cdcv2.wire.rows import Row
+
+EXAMPLES = (
+    ("cdcv2 as-of logs --table public.orders", "all that is finished"),
+    ("cdcv2 as-of logs --table public.orders --at 101936016", "at a time"),
+    ("cdcv2 as-of logs/public.orders --json --output orders.json", "as JSON lines, into a file"),
+    ("cdcv2 as-of kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_log_arguments(parser, several=False)
+    parser.add_argument("--table", metavar="TABLE", help="which of the tables in the directory")
+    parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
+    parser.add_argument("--start", action="append", metavar="TIME",
+                        help="where the history begins (default: 0); once for each element of the frontier")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line")
+    form.add_argument("--csv", action="store_true", help="CSV (this is the default)")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Add up the updates, and print what they come to."""
+    logs = open_one(args, args.table)
+    at = parse_time(args.at) if args.at is not None else None
+    start = [parse_time(text) for text in args.start] if args.start else None
+    rows, frontier = _collection(logs, at, start)
+    shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
+    with Output(args.output) as output:
+        _print(shown, logs[0], output, as_json=args.json)
+    number = sum(count for _, count in shown)
+    when = f"at {time_text(at)}" if at is not None else through_text(frontier)
+    remark(f"cdcv2 as-of: {logs[0].table}, {when}: {number} rows")
+    return Exit.DONE
+
+
+def _collection(logs: list[Named], at: Time | None, start: list[Time] | None) -> tuple[ChangeBatch[Row], Antichain]:
+    reader, rows = Resolver(start), ChangeBatch[Row]()
+    if at is not None and not Antichain([0] if start is None else start).less_equal(at):
+        raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
+    for _, entry in entries(logs, "adding up"):
+        batch = reader.absorb(entry)
+        if batch is not None:
+            rows.extend((data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at))
+            if at is not None and not reader.frontier.less_equal(at):
+                break
+    if at is not None and reader.frontier.less_equal(at):
+        raise IncompleteError(
+            f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(reader.frontier)}, "
+            f"and {reader.missing()}"
+        )
+    for data, count in rows:
+        if count < 0:
+            when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"
+            raise MalformedError(
+                f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: the log does not "
+                "hold the whole history (see --start), or its writer was wrong"
+            )
+    return rows, reader.frontier
+
+
+def _print(shown: list[tuple[Row, int]], named: Named, output: Output, *, as_json: bool) -> None:
+    if as_json:
+        for row, count in shown:
+            plain = {"data": named.row_type.to_plain(row), "multiplicity": plain_int(count)}
+            output.line(json.dumps(plain))
+        return
+    output.line(csv_line(list(named.row_type.columns)))
+    for row, count in shown:
+        line = csv_line(list(named.row_type.to_plain(row).values()))
+        for _ in range(count):
+            output.line(line)

@@ -1,0 +1,211 @@
+"""Turn the topics of Debezium's PostgreSQL connector into one log per table, without Spark.
+
+The topics are read from Kafka, or from dumps: JSON lines with topic, partition, offset, key, value, plain or .gz. Each
+table needs its row type, as DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The logs are directories below --into; what was
+captured before is not written again, so it may be run again after a crash, and over topics that have grown.
+
+Ends where the topics end, or goes on with --follow until it is told to stop (SIGTERM or Ctrl-C). What it cannot carry
+over, as a TRUNCATE, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to there. Exit
+code 1: the topics end inside a transaction or a snapshot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, progress, remark
+from cdcv2.commands.logs import CAPTURE_FILE, add_kafka_arguments, kafka_client, load_row_type
+from cdcv2.commands.shown import through_text
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, OutputError, UsageError
+from cdcv2.sources.capture import Capture
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.dumped import DumpedTopics
+from cdcv2.sources.facts import Record
+from cdcv2.sources.memory import FileMemory
+from cdcv2.sources.release import Waiting
+from cdcv2.sources.running import Item, Topics
+from cdcv2.sources.running import run as run_capture
+from cdcv2.sources.snapshot import Place
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.jsonlines import plain_frontier
+
+EXAMPLES = (
+    ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs", "from a dump"),
+    ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --tables public.orders --into orders-only",
+     "one table of it"),
+    ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
+     "--into logs --follow", "from Kafka, until it is told to stop"),
+)
+
+#: Where the capture keeps from where to read its topics again.
+MEMORY_FILE = "_memory.json"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
+    parser.add_argument("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")
+    parser.add_argument("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
+    parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
+    parser.add_argument("--into", required=True, metavar="DIR", help="where the logs go, a directory per table")
+    parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
+                        help="whether the topics begin with the connector's initial snapshot (default: initial)")
+    parser.add_argument("--notifications", metavar="TOPIC",
+                        help="the connector's notification topic: it says how many rows the snapshot has")
+    parser.add_argument("--full-identity", metavar="A,B", default="",
+                        help="tables that are known to have REPLICA IDENTITY FULL")
+    parser.add_argument("--release-every", type=int, default=2000, metavar="N",
+                        help="write what is complete after so many records (default: 2000)")
+    parser.add_argument("--follow", action="store_true", help="go on when the topics end; from Kafka")
+    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    add_kafka_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Capture until the topics end, or it is told to stop."""
+    if args.release_every < 1:
+        raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
+    recipe = _recipe(args)
+    topics = _topics(args, recipe)
+    into = Path(args.into)
+    _begin(into, recipe)
+    with ExitStack() as opened, _told_to_stop() as stopping:
+        tables = sorted(recipe.tables.items())
+        logs = {table: DirectoryLog(into / table, row_type, create=True) for table, row_type in tables}
+        capture = opened.enter_context(Capture(recipe, logs, memory=FileMemory(into / MEMORY_FILE)))
+        move = opened.enter_context(progress(sum(topics.ends().values()), "capturing", shown=not args.follow))
+        waiting = run_capture(
+            capture, _Watched(topics, move), follow=args.follow, release_every=args.release_every, stopping=stopping
+        )
+        capture.save()
+        _report(capture, waiting, as_json=args.json)
+    return Exit.MISSING if waiting.what in ("rows", "snapshot") and not stopping() else Exit.DONE
+
+
+class _Watched:
+    """Topics, and a bar that moves as they are read."""
+
+    def __init__(self, topics: Topics, move: Callable[[int], object]) -> None:
+        self._topics, self._move = topics, move
+        self.ends, self.let_wait = topics.ends, topics.let_wait
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
+        """The same items."""
+        self._move(sum(positions.values()))
+        for item in self._topics.read(positions, follow=follow):
+            if isinstance(item, Record):
+                self._move(1)
+            yield item
+
+
+def _recipe(args: argparse.Namespace) -> Recipe:
+    folder = Path(args.rows)
+    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.avsc"))}
+    wanted = _names(args.tables) if args.tables else list(found)
+    if not wanted:
+        raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
+    for table in wanted:
+        if table not in found:
+            raise UsageError(f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows")
+    return Recipe(
+        args.prefix,
+        {table: load_row_type(str(found[table])) for table in wanted},
+        snapshot=args.snapshot,
+        notification_topic=args.notifications,
+        full_identity=frozenset(_names(args.full_identity)),
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
+    if args.source == ["kafka"]:
+        from cdcv2.sources.kafka_topics import KafkaTopics
+
+        return KafkaTopics(kafka_client(args), recipe)
+    if "kafka" in args.source:
+        raise UsageError("topics come from dumps or from Kafka, not from both")
+    if args.follow:
+        raise UsageError("--follow goes with kafka: a dump does not grow")
+    return DumpedTopics(*args.source)
+
+
+def _begin(into: Path, recipe: Recipe) -> None:
+    """Note how the capture was begun, for verify; or check that it is this one that goes on."""
+    # Without notifications nobody says how many rows the snapshot has.
+    assumed = recipe.snapshot == "initial" and not recipe.notification_topic
+    begun: dict[str, Any] = {
+        "version": 1,
+        "prefix": recipe.prefix,
+        "tables": sorted(recipe.tables),
+        "snapshot": recipe.snapshot,
+        "snapshot_completeness": "assumed" if assumed else "known",
+    }
+    path = into / CAPTURE_FILE
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            beside = path.with_name(f".{path.name}.{os.getpid()}")
+            beside.write_text(json.dumps(begun, indent=2) + "\n", encoding="utf-8")
+            os.replace(beside, path)
+        before = json.loads(path.read_bytes())
+    except OSError as error:
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
+    except ValueError as error:
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
+    changed = [name for name in begun if before.get(name) != begun[name]]
+    if changed:
+        raise ForeignStateError(
+            f"{into} holds another capture, with {_shown(before, changed)} and not {_shown(begun, changed)}: give "
+            "another --into, or the same arguments as before"
+        )
+
+
+def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name} {json.dumps(plain.get(name))}" for name in names)
+
+
+def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
+    frontier = capture.frontier if capture.frontier is not None else Antichain([0])
+    counted = capture.counters
+    with Output(None) as output:
+        if as_json:
+            output.line(json.dumps({
+                "frontier": plain_frontier(frontier),
+                "waiting": {"what": waiting.what, "text": waiting.text},
+                "records": counted.records, "rows": counted.rows, "repeats": counted.repeats,
+                "transactions": counted.transactions,
+            }))
+            return
+        output.line(
+            f"{through_text(frontier)}: {counted.transactions} transactions, {counted.rows} rows "
+            f"({counted.repeats} repeats), out of {counted.records} records"
+        )
+    remark(f"cdcv2 capture: {waiting.text}")
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[Callable[[], bool]]:
+    """Within the block, SIGTERM is a wish that can be asked for."""
+    told: list[int] = []
+    try:
+        before = signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    except ValueError:
+        # Not the main thread: whoever runs it there sees to signals.
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(told)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,33 @@
+"""See it work: change data on its way through capture, a mangled log, and replay, compared with its source.
+
+Without --small, the real thing: PostgreSQL, Kafka, Debezium and two Spark jobs that are killed on the way, all started
+here and stopped again; it needs Java 17 and the demo extra. With --small, without servers: recorded change data,
+through files, in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from cdcv2.commands import Exit
+
+EXAMPLES = (
+    ("cdcv2 demo --small", "without servers, in seconds"),
+    ("cdcv2 demo", "with real servers; a few minutes"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--small", action="store_true", help="without servers: recorded change data, through files")
+
+
+def run(args: argparse.Namespace) -> Exit | int:
+    """Run it; its exit code says whether everything was as promised."""
+    if args.small:
+        from cdcv2.demo import small
+
+        return small.main()
+    from cdcv2.demo import full
+
+    return int(full.main())

@@ -1,0 +1,76 @@
+"""Print the messages of a log as they stand in it: repeats, disorder and all.
+
+Bytes that are no message are shown with their position; the exit code is then 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
+from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, time_text
+from cdcv2.errors import UsageError
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.messages import Garbled, Message, Updates
+from cdcv2.wire.jsonlines import JsonLines
+
+EXAMPLES = (
+    ("cdcv2 inspect logs/public.orders", "every message of a log in a directory"),
+    ("cdcv2 inspect logs/public.orders --limit 5", "the first five"),
+    ("cdcv2 inspect logs --json", "all the logs of a capture, as JSON lines"),
+    ("cdcv2 inspect kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_log_arguments(parser, several=True)
+    parser.add_argument("--limit", type=int, metavar="N", help="stop after N messages")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Print each message with its position."""
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: it takes a number from 1 on")
+    logs = open_logs(args)
+    show = _json if args.json else _text
+    garbled = 0
+    with Output(args.output) as output:
+        for number, (named, entry) in enumerate(entries(logs, "reading", bar=not output.is_terminal), 1):
+            garbled += isinstance(entry.message, Garbled)
+            for line in show(named, entry):
+                output.line(line)
+            if number == args.limit:
+                break
+    if garbled:
+        remark(f"cdcv2 inspect: {garbled} of the messages {'is' if garbled == 1 else 'are'} garbled")
+    return Exit.WRONG if garbled else Exit.DONE
+
+
+def _text(named: Named, entry: Entry) -> list[str]:
+    head, message = str(entry.position), entry.message
+    if isinstance(message, Garbled):
+        return [f"{head}  garbled   {message.reason}: {raw_text(message.raw)}"]
+    if isinstance(message, Updates):
+        lines = [f"{head}  updates   {len(message.updates)}"]
+        for data, time, diff in message.updates:
+            lines.append(f"    {diff:+d} at {time_text(time)}  {row_text(named.row_type, data)}")
+        return lines
+    counts = "  ".join(f"{time_text(time)}: {count}" for time, count in message.counts)
+    return [f"{head}  progress  {frontier_text(message.lower)} to {frontier_text(message.upper)}  {counts}".rstrip()]
+
+
+def _json(named: Named, entry: Entry) -> list[str]:
+    plain: dict[str, Any] = {"table": named.table, "position": plain_position(entry.position)}
+    message: Message | Garbled = entry.message
+    if isinstance(message, Garbled):
+        plain["garbled"] = {"reason": message.reason, "raw": message.raw.hex()}
+    else:
+        plain |= JsonLines(named.row_type).plain(message)
+    return [json.dumps(plain)]

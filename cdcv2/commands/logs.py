@@ -1,0 +1,236 @@
+"""How a command line names logs: directories, Kafka topics, and what a capture wrote.
+
+::
+
+    logs/public.orders          a directory log; it knows its row type
+    logs                        what a capture wrote: every log in it, one per table
+    kafka:orders                a topic; --bootstrap says where, --row of which row type
+    orders=kafka:orders-copy    the same, as (a copy of) the table ``orders``
+
+Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands.console import progress
+from cdcv2.core.order import Time, from_plain
+from cdcv2.errors import MalformedError, MissingLogError, UsageError
+from cdcv2.protocol.log import Entry, Log
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.times import Times
+
+#: What a capture writes beside its logs: how it was begun.
+CAPTURE_FILE = "_capture.json"
+#: What makes a directory a log.
+LOG_FILE = "_log.json"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A log, the table that it is (a copy) of, and the type of its rows."""
+
+    table: str
+    log: Log
+    row_type: RowType
+    times: Times = "int"
+
+
+def add_log_arguments(parser: argparse.ArgumentParser, *, several: bool) -> None:
+    """Declare the log or logs to read, as ``args.log``, and how to reach Kafka."""
+    parser.add_argument("log", nargs="+" if several else None, metavar="LOG",
+                        help="a directory, kafka:TOPIC, or TABLE=one of these")
+    add_kafka_arguments(parser)
+    add_row_arguments(parser)
+
+
+def add_row_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what a topic does not say of itself: the type of its rows and the kind of its times."""
+    parser.add_argument("--row", action="append", default=[], metavar="[TABLE=]FILE",
+                        help="the row type of a Kafka log: an .avsc file; for one table, or for all")
+    parser.add_argument("--rows", metavar="DIR", help="the same for many: DIR/TABLE.avsc")
+    parser.add_argument("--times", default="int", metavar="N",
+                        help="for Kafka logs whose times are Products: the number of their coordinates")
+
+
+def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how to reach Kafka."""
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="the Kafka broker, for kafka:TOPIC")
+    parser.add_argument("--kafka-config", metavar="FILE",
+                        help="settings for the Kafka client, key=value a line: TLS, SASL, passwords")
+
+
+def open_logs(args: argparse.Namespace) -> list[Named]:
+    """The logs that the arguments name, to be read. Raises UsageError, MissingLogError, UnavailableError."""
+    given = args.log if isinstance(args.log, list) else [args.log]
+    named = [log for text in given for log in _open(text, args)]
+    kinds: dict[str, RowType] = {}
+    for log in named:
+        if kinds.setdefault(log.table, log.row_type) != log.row_type:
+            raise UsageError(
+                f"the logs given for table {log.table} have different row types, so they are no copies of one: "
+                "name them TABLE=LOG, each by its table"
+            )
+    return named
+
+
+def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
+    """The log of one table, or its copies; ``table`` chooses it where the arguments name logs of several."""
+    named = open_logs(args)
+    tables = sorted({log.table for log in named})
+    if table is None and len(tables) > 1:
+        raise UsageError(f"there are logs of {', '.join(tables)}: choose one of these with --table")
+    chosen = [log for log in named if log.table == (table or tables[0])]
+    if not chosen:
+        raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}")
+    return chosen
+
+
+def directory_logs(folder: Path) -> list[Path]:
+    """The directory logs in what a capture wrote; the directory itself when it is a log.
+
+    Raises MissingLogError where there is neither.
+    """
+    if (folder / LOG_FILE).exists():
+        return [folder]
+    if not folder.is_dir():
+        raise MissingLogError(f"there is no directory {folder}")
+    inside = sorted(path.parent for path in folder.glob(f"*/{LOG_FILE}"))
+    if not inside:
+        raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")
+    return inside
+
+
+def table_of(row: str) -> tuple[str | None, str]:
+    """``TABLE=THING`` taken apart; a thing alone is of no table in particular."""
+    table, sign, thing = row.partition("=")
+    return (table, thing) if sign and table and "/" not in table and ":" not in table else (None, row)
+
+
+def load_row_type(path: str) -> RowType:
+    """The row type in an ``.avsc`` file. Raises UsageError for a file that holds none."""
+    try:
+        return RowType.load(path)
+    except MalformedError as error:
+        raise UsageError(str(error)) from error
+
+
+def kafka_client(args: argparse.Namespace) -> Any:
+    """How to reach Kafka. Raises UsageError without a broker's address, or without the client."""
+    if not args.bootstrap:
+        raise UsageError("Kafka needs --bootstrap HOST:PORT")
+    try:
+        from cdcv2.wire.kafka import Client
+    except ImportError:
+        raise UsageError("Kafka needs its client: pip install 'cdcv2[kafka]'") from None
+    return Client(args.bootstrap, args.kafka_config)
+
+
+def kafka_log(
+    topic: str, args: argparse.Namespace, row_type: RowType, times: Times, *, create: bool = False, partitions: int = 1
+) -> Log:
+    """The log in a topic. Raises what :func:`kafka_client` raises, and MissingLogError, UnavailableError."""
+    if not args.bootstrap:
+        raise UsageError(f"kafka:{topic} needs --bootstrap HOST:PORT")
+    try:
+        from cdcv2.wire.kafka import KafkaLog
+    except ImportError:
+        raise UsageError(f"kafka:{topic} needs the Kafka client: pip install 'cdcv2[kafka]'") from None
+    return KafkaLog(
+        topic, args.bootstrap, row_type,
+        config_file=args.kafka_config, create=create, partitions=partitions, times=times,
+    )
+
+
+def is_kafka(text: str) -> str | None:
+    """The topic, if the text names one."""
+    return text.removeprefix("kafka:") if text.startswith("kafka:") else None
+
+
+def parse_time(text: str) -> Time:
+    """A time as it is written on a command line: ``17``, or ``3,4`` for a Product. Raises UsageError.
+
+    >>> parse_time("17"), parse_time("3,4")
+    (17, Product(3, 4))
+    """
+    try:
+        numbers = [int(part) for part in text.split(",")]
+        return from_plain(numbers if len(numbers) > 1 else numbers[0])
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no time: write an integer from 0 on, or 3,4 for a Product") from error
+
+
+def snapshot_assumed(args: argparse.Namespace) -> bool:
+    """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
+    given = args.log if isinstance(args.log, list) else [args.log]
+    return any(_begun(Path(table_of(text)[1])).get("snapshot_completeness") == "assumed" for text in given)
+
+
+def entries(logs: Sequence[Named], what: str, *, bar: bool = True) -> Iterator[tuple[Named, Entry]]:
+    """The messages of all the logs to their present ends, a message of each in turn; a bar shows how far it is."""
+    total = sum(sum(named.log.ends().values()) for named in logs)
+    with progress(total, what, shown=bar) as move:
+        turns = deque((named, named.log.read(), dict[int, int]()) for named in logs)
+        while turns:
+            named, source, seen = turns.popleft()
+            for entry in source:
+                if entry is None:
+                    continue
+                part, following = entry.position.part, entry.position.offset + 1
+                move(following - seen.get(part, 0))
+                seen[part] = following
+                turns.append((named, source, seen))
+                yield named, entry
+                break
+
+
+def _open(text: str, args: argparse.Namespace) -> Iterator[Named]:
+    table, thing = table_of(text)
+    topic = is_kafka(thing)
+    if topic is not None:
+        name = table or topic
+        row_type, times = _row_type(name, args), _times(args.times)
+        yield Named(name, kafka_log(topic, args, row_type, times), row_type, times)
+        return
+    found = directory_logs(Path(thing))
+    if table is not None and len(found) > 1:
+        raise UsageError(f"{thing} holds the logs of {len(found)} tables, they cannot all be {table}")
+    for folder in found:
+        log = DirectoryLog(folder)
+        yield Named(table or folder.resolve().name, log, log.row_type, log.times)
+
+
+def _row_type(table: str, args: argparse.Namespace) -> RowType:
+    own: dict[str | None, str] = dict(table_of(row) for row in args.row)
+    path = own.get(table, own.get(None))
+    if path is None and args.rows:
+        path = str(Path(args.rows) / f"{table}.avsc")
+    if path is None:
+        raise UsageError(f"the row type of {table} is not given, and Kafka does not know it: --row FILE.avsc")
+    return load_row_type(path)
+
+
+def _times(text: str) -> Times:
+    if text == "int":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--times {text!r}: it takes int, or the number of coordinates of Product times") from None
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    try:
+        plain = json.loads((folder / CAPTURE_FILE).read_bytes())
+    except (OSError, ValueError):
+        # No capture's directory, or one that another release wrote: it says nothing.
+        return {}
+    return plain if isinstance(plain, dict) else {}

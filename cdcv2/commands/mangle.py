@@ -1,0 +1,98 @@
+"""Copy logs, with every fact repeated, reordered and re-batched.
+
+A reader of the copy gets the same history, and cannot tell the difference; that is the promise, and this is how to try
+it. A directory that a capture wrote is copied log by log. The same seed makes the same copy.
+
+Without --window messages are reordered over the whole log, which is then held in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import remark
+from cdcv2.commands.logs import (
+    Named, add_kafka_arguments, add_row_arguments, entries, is_kafka, kafka_log, open_logs,
+)
+from cdcv2.errors import DecodeError, UsageError
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.mangle import mangle
+from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.wire.files import DirectoryLog
+
+EXAMPLES = (
+    ("cdcv2 mangle logs copies", "all the logs of a capture, each fact twice, in any order"),
+    ("cdcv2 mangle logs/public.orders copy --seed 7 --copies 3 --window 50", "one log, reordered within 50 messages"),
+    ("cdcv2 mangle kafka:orders kafka:orders-mangled --bootstrap localhost:9092 --row rows/public.orders.avsc",
+     "from topic to topic"),
+)
+
+#: Messages that become durable together: in a directory, a file.
+TOGETHER = 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("log", metavar="SRC", help="the log, or the directory of a capture")
+    parser.add_argument("to", metavar="DST", help="a new directory, or kafka:TOPIC; {table} stands for the table")
+    add_kafka_arguments(parser)
+    add_row_arguments(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")
+    parser.add_argument("--copies", type=int, default=2, metavar="N", help="how often each fact comes (default: 2)")
+    parser.add_argument("--window", type=int, metavar="N", help="how many messages are reordered (default: all)")
+    parser.add_argument("--no-rebatch", action="store_true", help="leave the messages as they are")
+    parser.add_argument("--partitions", type=int, default=1, metavar="N", help="of a new topic (default: 1)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Copy each log."""
+    logs = open_logs(args)
+    targets = [_target(args.to, named.table, several=len(logs) > 1) for named in logs]
+    for named, target in zip(logs, targets):
+        written = _copied(named, target, args)
+        remark(f"cdcv2 mangle: {named.table}: {written} messages in {target}")
+    return Exit.DONE
+
+
+def _copied(named: Named, target: str, args: argparse.Namespace) -> int:
+    log = _open(target, named, args)
+    try:
+        if any(log.ends().values()):
+            raise UsageError(f"{target} holds messages already: give the name of a log that is not there yet")
+        written = 0
+        mangled = mangle(
+            _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch
+        )
+        for written, message in enumerate(mangled, 1):
+            log.send(message)
+            if written % TOGETHER == 0:
+                log.flush()
+        log.flush()
+        return written
+    finally:
+        log.close()
+
+
+def _messages(named: Named) -> Iterator[Message]:
+    for _, entry in entries([named], f"mangling {named.table}"):
+        if isinstance(entry.message, Garbled):
+            raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
+        yield entry.message
+
+
+def _target(text: str, table: str, *, several: bool) -> str:
+    if "{table}" in text:
+        return text.replace("{table}", table)
+    if several and is_kafka(text) is not None:
+        raise UsageError(f"{text} cannot hold the logs of several tables: write {text}-{{table}}")
+    return str(Path(text) / table) if several else text
+
+
+def _open(target: str, named: Named, args: argparse.Namespace) -> Log:
+    topic = is_kafka(target)
+    if topic is not None:
+        return kafka_log(topic, args, named.row_type, named.times, create=True, partitions=args.partitions)
+    return DirectoryLog(Path(target), named.row_type, create=True, times=named.times)

@@ -1,0 +1,112 @@
+"""Print the history that logs hold, in order, each update once.
+
+Logs of several tables are read together, as one timeline: after each line that names a frontier, everything before it
+is complete in all of them. Logs of the same table are copies, and read as one. Times of several logs must come from
+one source.
+
+As text, and as JSON lines (--json): the updates of a batch by table, then the frontier that they complete. As CSV
+(--csv, for one table): time, diff, and the columns; NULL is an empty field, an empty string is "".
+
+When the logs end before everything that was stated has arrived, what is complete is printed all the same, and the
+exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import add_log_arguments, entries, open_logs, parse_time
+from cdcv2.commands.shown import csv_line, frontier_text, row_text, through_text, time_text
+from cdcv2.errors import UsageError
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.wire.jsonlines import plain_frontier, plain_time
+from cdcv2.wire.rows import RowType
+
+EXAMPLES = (
+    ("cdcv2 replay logs/public.orders", "the history of one table"),
+    ("cdcv2 replay logs --json", "of all the tables of a capture, as JSON lines"),
+    ("cdcv2 replay logs/public.orders --csv --output orders.csv", "as CSV, into a file"),
+    ("cdcv2 replay orders=logs/public.orders orders=copies/public.orders", "two copies of one log, as one"),
+    ("cdcv2 replay kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_log_arguments(parser, several=True)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line")
+    form.add_argument("--csv", action="store_true", help="CSV; for one table")
+    parser.add_argument("--start", action="append", metavar="TIME",
+                        help="where the history begins (default: 0); once for each element of the frontier")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Read the logs to their ends, and print each batch as it is complete."""
+    logs = open_logs(args)
+    row_types = {named.table: named.row_type for named in logs}
+    start = [parse_time(text) for text in args.start] if args.start else None
+    timeline = Timeline(row_types, start=start)
+    with Output(args.output) as output:
+        write = _writer(args, row_types, output)
+        for named, entry in entries(logs, "replaying", bar=not output.is_terminal):
+            cut = timeline.absorb(named.table, entry)
+            if cut is not None:
+                write(cut)
+    return _outcome(timeline)
+
+
+def _outcome(timeline: Timeline) -> Exit:
+    missing = timeline.missing()
+    remark(f"cdcv2 replay: {through_text(timeline.frontier)}")
+    for table, lacks in missing.items():
+        remark(f"cdcv2 replay: {table} is incomplete: {lacks}")
+    return Exit.MISSING if missing else Exit.DONE
+
+
+def _writer(args: argparse.Namespace, row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+    if args.csv:
+        return _csv(row_types, output)
+    return _json(row_types, output) if args.json else _text(row_types, output)
+
+
+def _each(cut: Cut) -> list[tuple[str, Update]]:
+    return [(table, update) for table, updates in cut.updates.items() for update in updates]
+
+
+def _text(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+    def write(cut: Cut) -> None:
+        for table, (data, time, diff) in _each(cut):
+            output.line(f"{diff:+d} at {time_text(time)}  {table}  {row_text(row_types[table], data)}")
+        output.line(f"-- {through_text(cut.upper)}, frontier {frontier_text(cut.upper)}")
+
+    return write
+
+
+def _json(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+    def write(cut: Cut) -> None:
+        for table, (data, time, diff) in _each(cut):
+            plain = {"table": table, "data": row_types[table].to_plain(data), "time": plain_time(time), "diff": diff}
+            output.line(json.dumps(plain))
+        output.line(json.dumps({"frontier": plain_frontier(cut.upper)}))
+
+    return write
+
+
+def _csv(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+    if len(row_types) > 1:
+        raise UsageError(f"CSV has one set of columns: name the log of one table, not of {', '.join(row_types)}")
+    (row_type,) = row_types.values()
+    output.line(csv_line(["time", "diff", *row_type.columns]))
+
+    def write(cut: Cut) -> None:
+        for _, (data, time, diff) in _each(cut):
+            output.line(csv_line([time_text(time), diff, *row_type.to_plain(data).values()]))
+
+    return write

@@ -1,0 +1,129 @@
+"""Make the row type of a table: an Avro record schema, to be looked at, committed, and given to capture.
+
+From PostgreSQL, its columns are read from the catalogue. From a record of Debezium that carries its schema
+(schemas.enable=true), from that. Never from values.
+
+Where the database is, and with which password, comes from the environment (CDCV2_POSTGRES, a connection string; or
+libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...), from a service in libpq's service file, or from a file that holds a
+connection string; never from an argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output
+from cdcv2.errors import MalformedError, MissingLogError, UsageError
+
+EXAMPLES = (
+    ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
+     "from the database that PGHOST, PGDATABASE, ... name"),
+    ("cdcv2 rows --from-postgres --service shop --table public.orders", "from a service of libpq's service file"),
+    ("cdcv2 rows --from-postgres --dsn-file shop.dsn --table public.orders", "from a connection string in a file"),
+    ("cdcv2 rows --from-envelope record.json --table public.orders", "from a record that carries its schema"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    origin = parser.add_mutually_exclusive_group(required=True)
+    origin.add_argument("--from-postgres", action="store_true", help="ask the database")
+    origin.add_argument("--from-envelope", metavar="FILE",
+                        help="read a record: JSON, or JSON lines (a dump, too), plain or .gz")
+    parser.add_argument("--table", required=True, metavar="SCHEMA.TABLE", help="which table")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--service", metavar="NAME", help="a service of libpq's service file")
+    place.add_argument("--dsn-file", metavar="FILE", help="a file that holds a connection string, and nothing else")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Make the schema and print it."""
+    if args.from_envelope and (args.service or args.dsn_file):
+        raise UsageError("--service and --dsn-file go with --from-postgres")
+    if "." not in args.table:
+        raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
+    schema = _asked(args) if args.from_postgres else _read(Path(args.from_envelope), args.table)
+    with Output(args.output) as output:
+        output.line(json.dumps(schema, indent=2, ensure_ascii=False))
+    return Exit.DONE
+
+
+def _asked(args: argparse.Namespace) -> dict[str, Any]:
+    from cdcv2.sources.postgres import connect, row_type_from_postgres
+
+    connection = connect(_connection_string(args))
+    try:
+        return row_type_from_postgres(connection, args.table)
+    finally:
+        connection.close()
+
+
+def _connection_string(args: argparse.Namespace) -> str:
+    if args.service:
+        return f"service={args.service}"
+    if args.dsn_file is None:
+        # Empty: libpq looks into its own variables.
+        return os.environ.get("CDCV2_POSTGRES", "")
+    try:
+        return Path(args.dsn_file).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the file {args.dsn_file} with the connection string cannot be read: {error}") from error
+
+
+def _read(path: Path, table: str) -> dict[str, Any]:
+    from cdcv2.sources.row_types import row_type_from_envelope
+
+    for body in _records(path):
+        source = body["payload"].get("source") if isinstance(body.get("payload"), dict) else None
+        if isinstance(source, dict) and isinstance(body.get("schema"), dict):
+            if f"{source.get('schema')}.{source.get('table')}" == table:
+                return row_type_from_envelope(body["schema"], table)
+    raise UsageError(
+        f"{path} holds no record of {table} with a schema: set value.converter.schemas.enable=true in the connector's "
+        "worker, or take --from-postgres"
+    )
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a file: records, bare or as the value of a dumped one."""
+    for found in _values(_text(path), str(path)):
+        if isinstance(found, dict) and isinstance(found.get("value"), str):
+            found = next(_values(found["value"], f"a value in {path}"), None)
+        if isinstance(found, dict):
+            yield found
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    except FileNotFoundError:
+        raise MissingLogError(f"there is no file {path}") from None
+    except OSError as error:
+        # Not readable, or not gzip.
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    except (UnicodeDecodeError, EOFError) as error:
+        raise MalformedError(f"{path} is no text: {error}") from error
+
+
+def _values(text: str, place: str) -> Iterator[Any]:
+    """The JSON that a whole text is, else that of each of its lines."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise MalformedError(f"line {number} of {place} is no JSON: {error}") from None
+    else:
+        yield whole

@@ -1,0 +1,89 @@
+"""Times, frontiers, rows and positions, as a person or a program reads them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Product, Time
+from cdcv2.protocol.log import Position
+from cdcv2.wire.rows import RowType
+
+
+def time_text(time: Time) -> str:
+    """A time, as ``--at`` takes it, too.
+
+    >>> time_text(17), time_text(Product(3, 4))
+    ('17', '3,4')
+    """
+    return ",".join(map(str, time)) if isinstance(time, Product) else str(time)
+
+
+def frontier_text(frontier: Antichain) -> str:
+    """A frontier in brackets.
+
+    >>> frontier_text(Antichain([Product(0, 2), Product(2, 0)])), frontier_text(Antichain())
+    ('[0,2 2,0]', '[]')
+    """
+    return f"[{' '.join(map(time_text, frontier))}]"
+
+
+def through_text(frontier: Antichain) -> str:
+    """How far a frontier says that things are complete, in words.
+
+    >>> through_text(Antichain([18])), through_text(Antichain()), through_text(Antichain([0]))
+    ('complete through 17', 'complete through the end: the history is finished', 'nothing is complete yet')
+    """
+    times = list(frontier)
+    if not times:
+        return "complete through the end: the history is finished"
+    if len(times) == 1 and type(times[0]) is int:
+        return f"complete through {times[0] - 1}" if times[0] else "nothing is complete yet"
+    return f"complete through every time not beyond {frontier_text(frontier)}"
+
+
+def row_text(row_type: RowType, row: Any) -> str:
+    """A row as one line of JSON."""
+    return json.dumps(row_type.to_plain(row), ensure_ascii=False)
+
+
+def csv_line(values: list[Any]) -> str:
+    """Plain values as a line of CSV as PostgreSQL writes it: NULL is nothing, an empty string is ``""``.
+
+    >>> csv_line([1, None, "", 'a "b", c', True])
+    '1,,"","a ""b"", c",true'
+    """
+    return ",".join(map(_csv_field, values))
+
+
+def _csv_field(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text and not any(mark in text for mark in ',"\r\n') and text == text.strip():
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def plain_position(position: Any) -> Any:
+    """A position as JSON: topic or directory, partition, offset or file number, and index in the file."""
+    return position._asdict() if isinstance(position, Position) else None if position is None else str(position)
+
+
+def raw_text(raw: bytes, most: int = 32) -> str:
+    """The first bytes in hexadecimal, and how many there are.
+
+    >>> raw_text(bytes([0, 255])), raw_text(bytes(40), 3)
+    ('00 ff (2 bytes)', '00 00 00 ... (40 bytes)')
+    """
+    return f"{raw[:most].hex(' ')}{' ...' if len(raw) > most else ''} ({len(raw)} bytes)"
+
+
+def sort_key(value: Any) -> Any:
+    """A key that sorts values of one column: null first, then NaN, then the values; inside of tuples alike."""
+    if value is None:
+        return (0,)
+    if isinstance(value, tuple):
+        return (2, [sort_key(item) for item in value])
+    return (2, value) if value == value else (1,)

@@ -1,0 +1,174 @@
+"""Say up to when logs are complete, what is missing, or what is wrong; from the logs alone.
+
+Exit code 0: nothing that was stated is missing or in dispute ("complete through ..."). 1: something is, and what; with
+--closed also when the history goes on. 3: the logs contradict themselves, or hold bytes that are no messages; with the
+positions of both facts.
+
+A reader forgets a time when it is finished, and counts what comes later as late. With --full nothing is forgotten: a
+contradiction is found wherever it stands, at the price of holding the whole log in memory.
+
+Logs of several tables are judged each by itself; complete is what is complete in all. Logs of one table are copies,
+and judged as one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output
+from cdcv2.commands.logs import add_log_arguments, entries, open_logs, parse_time, snapshot_assumed
+from cdcv2.commands.shown import plain_position, raw_text, through_text
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError
+from cdcv2.protocol.ledger import Dispute
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.messages import Garbled
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.jsonlines import plain_frontier, plain_time
+from cdcv2.wire.rows import RowType
+
+EXAMPLES = (
+    ("cdcv2 verify logs", "all the logs of a capture"),
+    ("cdcv2 verify logs/public.orders --full", "one log, with contradictions at finished times"),
+    ("cdcv2 verify logs --json", "the same for a program"),
+    ("cdcv2 verify kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
+)
+
+#: How many findings of one table the text names; JSON has them all.
+MOST_SHOWN = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_log_arguments(parser, several=True)
+    parser.add_argument("--full", action="store_true", help="find contradictions at finished times, too")
+    parser.add_argument("--closed", action="store_true", help="demand that the history is finished")
+    parser.add_argument("--start", action="append", metavar="TIME",
+                        help="where the history begins (default: 0); once for each element of the frontier")
+    parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
+
+
+class Judged:
+    """One table: its reader, and what it comes to."""
+
+    def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool) -> None:
+        self.table, self.row_type, self.reader = table, row_type, reader
+        self.missing = reader.missing()
+        self.disputes = [dispute for disputes in reader.quarantine.values() for dispute in disputes]
+        self.unfinished = closed and not reader.closed
+        self.orphans = len(reader.orphans())
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code that this table alone deserves."""
+        if self.disputes or self.reader.parked:
+            return Exit.WRONG
+        return Exit.MISSING if self.missing or self.unfinished else Exit.DONE
+
+    def text(self) -> list[str]:
+        """What people are told, the first line first."""
+        counted = self.reader.counters
+        lines = [
+            f"{self.table}: {through_text(self.reader.frontier)} ({counted['updates']} updates, of them "
+            f"{counted['repeats']} repeats; {counted['statements']} statements)"
+        ]
+        findings = [f"wrong: {dispute.error()}" for dispute in self.disputes]
+        findings += [f"wrong: {_garbled_text(parked)}" for parked in self.reader.parked]
+        lines += [f"  {finding}" for finding in findings[:MOST_SHOWN]]
+        if len(findings) > MOST_SHOWN:
+            lines.append(f"  and {len(findings) - MOST_SHOWN} more; --json names them all")
+        if self.missing:
+            lines.append(f"  missing: {self.missing}")
+        if self.unfinished:
+            lines.append("  missing: the statement that the history is finished")
+        if self.orphans:
+            lines.append(f"  {self.orphans} updates are there that no statement counts yet")
+        if counted["late"]:
+            lines.append(f"  {counted['late']} updates came at finished times: repeats, or else only --full can tell")
+        return lines
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "exit": int(self.exit),
+            "frontier": plain_frontier(self.reader.frontier),
+            "known": plain_frontier(self.reader.known),
+            "closed": self.reader.closed,
+            "missing": self.missing.to_plain(),
+            "contradictions": [_plain_dispute(dispute, self.row_type) for dispute in self.disputes],
+            "malformed": [_plain_garbled(parked) for parked in self.reader.parked],
+            "orphans": self.orphans,
+            "counters": self.reader.counters,
+        }
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Read the logs to their ends and judge them."""
+    logs = open_logs(args)
+    start = [parse_time(text) for text in args.start] if args.start else None
+    readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
+    row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
+    for named, entry in entries(logs, "verifying"):
+        readers[named.table].absorb(entry)
+    judged = [
+        Judged(table, row_types[table], reader, closed=args.closed) for table, reader in sorted(readers.items())
+    ]
+    frontier = Antichain()
+    for reader in readers.values():
+        frontier = frontier.meet(reader.frontier)
+    verdict = max(one.exit for one in judged)
+    assumed = snapshot_assumed(args)
+    with Output(None) as output:
+        for line in (_plain if args.json else _text)(judged, frontier, verdict, assumed):
+            output.line(line)
+    return verdict
+
+
+def _text(judged: list[Judged], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
+    lines = [line for one in judged for line in one.text()]
+    if assumed:
+        lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
+    said = {Exit.DONE: "", Exit.MISSING: "incomplete; ", Exit.WRONG: "wrong; "}[verdict]
+    return [*lines, f"{said}{through_text(frontier)}"]
+
+
+def _plain(judged: list[Judged], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
+    return [json.dumps({
+        "exit": int(verdict),
+        "frontier": plain_frontier(frontier),
+        "closed": not frontier,
+        "snapshot_assumed": assumed,
+        "tables": {one.table: one.plain() for one in judged},
+    })]
+
+
+def _plain_dispute(dispute: Dispute, row_type: RowType) -> dict[str, Any]:
+    return {
+        "what": dispute.what,
+        "time": plain_time(dispute.time),
+        "data": row_type.to_plain(dispute.data) if dispute.what == "diff" else None,
+        "first": dispute.first,
+        "second": dispute.second,
+        "positions": [plain_position(position) for position in dispute.positions],
+    }
+
+
+def _garbled_text(parked: Entry | Garbled) -> str:
+    # What is parked says what could not be decoded, and where; the error has the words for it.
+    if isinstance(parked, Garbled):
+        return str(DecodeError(parked.reason))
+    garbled = parked.message
+    raw = f": {raw_text(garbled.raw)}" if isinstance(garbled, Garbled) else ""
+    reason = garbled.reason if isinstance(garbled, Garbled) else "no message"
+    return f"{DecodeError(reason, position=parked.position)}{raw}"
+
+
+def _plain_garbled(parked: Entry | Garbled) -> dict[str, Any]:
+    garbled = parked.message if isinstance(parked, Entry) else parked
+    position = parked.position if isinstance(parked, Entry) else None
+    if not isinstance(garbled, Garbled):
+        return {"position": plain_position(position), "reason": "no message", "raw": ""}
+    return {"position": plain_position(position), "reason": garbled.reason, "raw": garbled.raw.hex()}
