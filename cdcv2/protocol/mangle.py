@@ -48,13 +48,14 @@ def mangle(
 def _within(
     messages: Iterable[Message], random: Random, copies: int, window: int, rebatch: bool
 ) -> Iterator[Message]:
-    waiting: list[tuple[int, int, Message]] = []
+    waiting: list[tuple[float, int, Message]] = []
     number = 0
     for group in _grouped(messages, window):
         for piece in _copied(group, copies, rebatch, random):
-            heapq.heappush(waiting, (number + random.randrange(window), number, piece))
+            # Two pieces change places only if they stand less than window + 1 apart.
+            heapq.heappush(waiting, (number + random.random() * (window + 1), number, piece))
             number += 1
-            while waiting and waiting[0][0] < number - window:
+            while waiting and waiting[0][0] < number:
                 yield heapq.heappop(waiting)[2]
     while waiting:
         yield heapq.heappop(waiting)[2]
