@@ -16,8 +16,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -36,7 +37,8 @@ from cdcv2.spark.topics import check, describe, settings
 from cdcv2.wire.rows import RowType
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """What a replay is to do: the arguments, checked as far as they can be without Spark."""
 
     logs: Logs

@@ -107,7 +107,7 @@ class Logs:
 
 
 def row_type_of(directory: Path) -> RowType:
-    """The row type that a directory log says it has. Raises MissingLogError, or UsageError for times of another kind."""
+    """The row type that a directory log says it has. Raises MissingLogError; UsageError for times of another kind."""
     log = DirectoryLog(directory)
     if log.times != "int":
         raise UsageError(f"the times of {directory} have {log.times} coordinates: this job takes integer times only")

@@ -79,7 +79,7 @@ def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]
 
 
 def check(topic: Topic, positions: Mapping[int, int]) -> None:
-    """Whether the topic has everything from ``positions`` on (a partition that is absent: from the start), and keeps it.
+    """Whether the topic has everything from ``positions`` on (no partition there: from the start), and will keep it.
 
     Raises UnsafeTopicError with the remedy.
     """
