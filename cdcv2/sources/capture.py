@@ -94,32 +94,40 @@ class Capture:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
+        remembered = self._remembered()
         self._writers = {
-            table: Writer(logs[table], updates_per_message=updates_per_message) for table in sorted(logs)
+            table: _writer(log, remembered["logs"].get(table), updates_per_message)
+            for table, log in sorted(logs.items())
         }
         known = min(_int_time(writer.known, table) for table, writer in self._writers.items())
-        remembered = memory.load() if memory is not None else None
-        self._commits, self._next = self._resume(remembered, known)
+        self._commits = self._decisions(remembered["commits"], known)
+        self._next: dict[Place, int] = {
+            (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
+        }
         self._held = Held()
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         self._failed = False
         self.counters = Counters()
 
-    def _resume(self, remembered: Mapping[str, Any] | None, known: int) -> tuple[Commits, dict[Place, int]]:
-        recipe, notifications = self._recipe, self._recipe.notification_topic is not None
+    def _remembered(self) -> Mapping[str, Any]:
+        remembered = self._memory.load() if self._memory is not None else None
         if remembered is None:
-            return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known), {}
+            return {"commits": None, "positions": {}, "logs": {}}
         if remembered.get("version") != VERSION or remembered.get("capture") != self._identity():
             raise ForeignStateError(
                 f"the memory is of the capture {remembered.get('capture')}, this one is {self._identity()}: "
                 "give each capture a memory and logs of its own"
             )
-        commits = Commits.restore(
-            remembered["commits"], recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
+        return remembered
+
+    def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
+        recipe, notifications = self._recipe, self._recipe.notification_topic is not None
+        if remembered is None:
+            return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known)
+        return Commits.restore(
+            remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
         )
-        positions = remembered["positions"]
-        return commits, {(topic, int(part)): offset for topic, at in positions.items() for part, offset in at.items()}
 
     def _identity(self) -> dict[str, Any]:
         rows = {table: row_type.fingerprint for table, row_type in sorted(self._recipe.tables.items())}
@@ -185,6 +193,12 @@ class Capture:
             self._halt(fact)
         if not self._commits.snapshot_released:
             self._commits.consumed({place: position.offset + 1})
+
+    def reached(self, place: Place, following: int) -> None:
+        """The partition has been read up to the offset ``following``, which may be behind its last record."""
+        self._next[place] = max(following, self._next.get(place, 0))
+        if not self._commits.snapshot_released:
+            self._commits.consumed({place: self._next[place]})
 
     def _row(self, fact: RowFact, place: Place) -> None:
         self._commits.passed(place)
@@ -308,6 +322,7 @@ class Capture:
             "capture": self._identity(),
             "commits": self._commits.export(),
             "positions": positions,
+            "logs": {table: _plain_state(writer) for table, writer in self._writers.items()},
         })
 
     def close(self) -> None:
@@ -320,6 +335,25 @@ class Capture:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) -> Writer:
+    """A writer that reads only what its log got since the memory was made, where the memory fits the log."""
+    if kept is not None:
+        positions = {int(part): offset for part, offset in kept["positions"].items()}
+        ends = log.ends()
+        if all(ends.get(part, 0) >= offset for part, offset in positions.items()):
+            state = {"reader": kept["reader"], "positions": positions}
+            return Writer(log, updates_per_message=updates_per_message, state=state)
+    return Writer(log, updates_per_message=updates_per_message)
+
+
+def _plain_state(writer: Writer) -> dict[str, Any] | None:
+    """How far the writer's log had been read; None when that reader still held rows, after a crash."""
+    state = writer.export_state()
+    if state["reader"]["stash"]["updates"]:
+        return None
+    return {"reader": state["reader"], "positions": {str(part): at for part, at in state["positions"].items()}}
 
 
 def _int_time(known: Antichain, table: str) -> int:

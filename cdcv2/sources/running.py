@@ -1,0 +1,73 @@
+"""A capture at work: topics in, releases out, until the topics end or for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeAlias, Union
+
+from cdcv2.sources.capture import Capture
+from cdcv2.sources.facts import Record
+from cdcv2.sources.release import Waiting
+from cdcv2.sources.snapshot import Place
+
+
+class Reached(NamedTuple):
+    """The partition has been read up to the offset ``following``, exclusive, whatever stood there last."""
+
+    place: Place
+    following: int
+
+
+#: What topics give: a record, how far a partition was read, or None: nothing now.
+Item: TypeAlias = Union[Record, Reached, None]
+
+
+class Topics(Protocol):
+    """Where the records come from. One thread."""
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
+        """All records from the positions on (where none is given: from the start), each partition in its order.
+
+        Ends behind what was there at the call; with ``follow`` it does not end. Raises MissingLogError,
+        UnsafeTopicError (records are gone that were asked for, or may go), UnavailableError.
+        """
+
+    def ends(self) -> dict[Place, int]:
+        """For each partition, the offset behind the last record that is there now."""
+
+    def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
+        """Read partitions that are ahead no further, for now; None: read all. A wish, not an order."""
+
+
+def run(
+    capture: Capture,
+    topics: Topics,
+    *,
+    follow: bool = False,
+    release_every: int = 2000,
+    hold: int = 200_000,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Waiting:
+    """Read, absorb, release; returns why nothing more can be released, at the end of the topics or when told to stop.
+
+    A release is tried after ``release_every`` records and whenever there is nothing to read. When more than ``hold``
+    rows are held, partitions that are ahead are let wait. ``stopping`` is asked between records. Raises what the
+    topics and the capture raise; SourceStop once everything before the stop is written.
+    """
+    fresh = 0
+    for item in topics.read(capture.positions(), follow=follow):
+        if stopping():
+            break
+        if isinstance(item, Record):
+            capture.absorb(item)
+            fresh += 1
+        elif item is not None:
+            capture.reached(*item)
+        if capture.wants_ends:
+            capture.ends_read(topics.ends())
+        if fresh >= release_every or (fresh and item is None):
+            capture.release()
+            fresh = 0
+            topics.let_wait(capture.is_ahead if capture.held_rows > hold else None)
+    capture.release()
+    return capture.waits()

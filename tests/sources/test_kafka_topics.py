@@ -1,0 +1,274 @@
+"""The recorded topics in a real Kafka: captured as from the dump, and everything unsafe about topics is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.protocol.iter import Iter
+from cdcv2.sources import kafka_topics
+from cdcv2.sources.capture import Capture
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.facts import Record
+from cdcv2.sources.kafka_topics import KafkaTopics
+from cdcv2.sources.memory import FileMemory
+from cdcv2.sources.running import Reached, run
+from tests.doubles import RecordingLog
+from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time
+
+pytestmark = pytest.mark.integration
+_names = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Any]:
+    """One real broker."""
+    from cdcv2.embedded.kafka import KafkaBroker
+
+    with KafkaBroker() as running:
+        yield running
+
+
+class Cluster:
+    """What a test does to a cluster: topics of a prefix of its own, made and filled."""
+
+    def __init__(self, bootstrap: str) -> None:
+        from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient
+
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+
+    def make(self, topic: str, partitions: int = 1, **settings: str) -> None:
+        from confluent_kafka import admin
+
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        new = admin.NewTopic(  # type: ignore[attr-defined]
+            topic, num_partitions=partitions, replication_factor=1, config=config
+        )
+        self.admin.create_topics([new])[topic].result(timeout=20)
+
+    def send(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.producer.produce(record.topic, partition=record.partition, key=record.key, value=record.value)
+            self.producer.poll(0)
+        self.producer.flush(20)
+
+
+@pytest.fixture
+def cluster(broker: Any) -> Cluster:
+    """The broker, as a test's hands."""
+    return Cluster(broker.bootstrap)
+
+
+@pytest.fixture(scope="module")
+def recorded(broker: Any) -> str:
+    """The topics of clean_full as they were; the records stand at the same offsets."""
+    hands = Cluster(broker.bootstrap)
+    parts: dict[str, int] = {}
+    for topic, partition in dump("clean_full").partitions():
+        parts[topic] = max(parts.get(topic, 0), partition + 1)
+    for topic, number in parts.items():
+        hands.make(topic, number)
+    hands.send(dump("clean_full").read())
+    bootstrap: str = broker.bootstrap
+    return bootstrap
+
+
+def prefix() -> str:
+    """A name that no other test uses."""
+    return f"p{next(_names)}"
+
+
+def end(name: str, offset: int, tx: int, lsn: int) -> Record:
+    """END of a transaction without rows."""
+    value = f'{{"status": "END", "id": "{tx}:{lsn}", "event_count": 0, "data_collections": []}}'
+    return Record(f"{name}.transaction", 0, offset, None, value.encode())
+
+
+def small(name: str) -> Recipe:
+    """One table, no snapshot."""
+    return Recipe(name, {"public.order_items": TABLES["public.order_items"]}, snapshot="none")
+
+
+def items(log: RecordingLog) -> set[Any]:
+    """The updates that a reader of the log gets."""
+    return {update for batch in Iter(log.durable) for update in batch.updates}
+
+
+def test_the_topics_are_captured_as_their_dump_is(recorded: str, tmp_path: Any) -> None:
+    """Bytes from a real broker, in whatever order it gives them; the memory is a file, the stop is the same."""
+    logs = {table: RecordingLog() for table in TABLES}
+    memory = FileMemory(tmp_path / "memory.json")
+    how = recipe("clean_full")
+    with Capture(how, logs, memory=memory) as capture, pytest.raises(SourceStop, match="was truncated"):
+        run(capture, KafkaTopics(recorded, how), release_every=500)
+    for table in TABLES:
+        at = checkpoint_time("clean_full", "04_quiesced")
+        assert [truth("clean_full", "04_quiesced", table)] == content(logs[table].durable, table, at)
+    before = {table: list(log.durable) for table, log in logs.items()}
+    again = {table: log.again() for table, log in logs.items()}
+    with Capture(how, again, memory=memory) as capture, pytest.raises(SourceStop, match="was truncated"):
+        assert sum(capture.positions().values()) > 4000, "what is released is not read again"
+        run(capture, KafkaTopics(recorded, how))
+        assert 100 > capture.counters.records
+    assert before == {table: log.durable for table, log in again.items()}
+
+
+def test_ends_and_positions_are_those_of_the_dump(recorded: str) -> None:
+    """For progress, and for the snapshot whose rows nobody counted."""
+    topics = KafkaTopics(recorded, recipe("clean_full"))
+    wanted = recipe("clean_full").topics()
+    expected = {place: end for place, end in dump("clean_full").ends().items() if place[0] in wanted}
+    ends = topics.ends()
+    assert expected == {place: end for place, end in ends.items() if end}
+    records = [item for item in topics.read(ends) if isinstance(item, Record)]
+    assert [] == records
+    topics.close()
+
+
+def test_a_table_without_a_topic_is_waited_for(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connector makes it at the first row; following, it is found and read from its start."""
+    monkeypatch.setattr(kafka_topics, "_LOOK", 0.2)
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.send([end(name, 0, 5, 70)])
+    how = small(name)
+    topics = KafkaTopics(cluster.bootstrap, how)
+    assert [f"{name}.public.order_items"] == topics.missing()
+    found: list[Any] = []
+    for item in topics.read({}, follow=True):
+        if isinstance(item, Record):
+            found.append(item.topic)
+            if len(found) == 1:
+                cluster.make(f"{name}.public.order_items", 3)
+                cluster.send([Record(f"{name}.public.order_items", 2, 0, None, b"{}")])
+            else:
+                break
+    assert [f"{name}.transaction", f"{name}.public.order_items"] == found
+
+
+def test_until_the_end_is_until_what_was_there(cluster: Cluster) -> None:
+    """An idle topic ends; each partition says how far it was read, records or not."""
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.make(f"{name}.public.order_items", 2)
+    cluster.send([end(name, 0, 5, 70), end(name, 1, 6, 80)])
+    log = RecordingLog()
+    with Capture(small(name), {"public.order_items": log}) as capture:
+        waiting = run(capture, KafkaTopics(cluster.bootstrap, small(name)))
+        assert Antichain([81]) == capture.frontier
+    assert ("end", "nothing is open") == (waiting.what, waiting.text)
+    assert set() == items(log)
+    seen = [item for item in KafkaTopics(cluster.bootstrap, small(name)).read({}) if isinstance(item, Reached)]
+    assert {0} == {item.following for item in seen if item.place[0].endswith("order_items")}
+
+
+def test_it_stops_when_told(cluster: Cluster) -> None:
+    """Following has no end of its own; what is whole is released first."""
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.send([end(name, 0, 5, 70)])
+    with Capture(small(name), {"public.order_items": RecordingLog()}) as capture:
+        topics = KafkaTopics(cluster.bootstrap, small(name))
+        run(capture, topics, follow=True, stopping=lambda: capture.frontier == Antichain([71]))
+        assert Antichain([71]) == capture.frontier
+
+
+def test_partitions_that_are_ahead_wait_and_nothing_is_lost(recorded: str) -> None:
+    """A limit far below what is open at once: slower, the same."""
+    logs = {table: RecordingLog() for table in TABLES}
+    how = recipe("clean_full")
+    with Capture(how, logs) as capture, pytest.raises(SourceStop):
+        run(capture, KafkaTopics(recorded, how), release_every=50, hold=1)
+    at = checkpoint_time("clean_full", "04_quiesced")
+    for table in TABLES:
+        assert [truth("clean_full", "04_quiesced", table)] == content(logs[table].durable, table, at)
+
+
+def test_the_transaction_topic_must_exist_and_have_one_partition(cluster: Cluster) -> None:
+    """Without it there are no commit times; with two partitions no commit order."""
+    name = prefix()
+    with pytest.raises(MissingLogError, match=f"no topic '{name}.transaction'.*provide.transaction.metadata=true"):
+        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+    cluster.make(f"{name}.transaction", 2)
+    with pytest.raises(UnsafeTopicError, match="has 2 partitions"):
+        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+
+
+def test_a_compacted_topic_is_refused(cluster: Cluster) -> None:
+    """It loses rows, and nobody would see which."""
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.make(f"{name}.public.order_items", cleanup_policy="compact")
+    with pytest.raises(UnsafeTopicError, match="order_items' is compacted"):
+        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+
+
+def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None:
+    """What is asked for is not there any more, or never was."""
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.send(end(name, n, 5 + n, 70 + n) for n in range(4))
+    from confluent_kafka import TopicPartition
+
+    topic = f"{name}.transaction"
+    assert 4 == sum(isinstance(item, Record) for item in KafkaTopics(cluster.bootstrap, small(name)).read({}))
+    for future in cluster.admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+        future.result(timeout=20)
+    with pytest.raises(UnsafeTopicError, match="begins at 2 in partition 0, and 0 is wanted"):
+        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+    left = KafkaTopics(cluster.bootstrap, small(name)).read({(topic, 0): 2})
+    assert 2 == sum(isinstance(item, Record) for item in left)
+    with pytest.raises(UnsafeTopicError, match="ends at 4 in partition 0, and was read up to 9"):
+        list(KafkaTopics(cluster.bootstrap, small(name)).read({(topic, 0): 9}))
+
+
+def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, cluster: Cluster) -> None:
+    """Killed and started again while somebody follows: what comes then is read as if nothing had been."""
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.send([end(name, 0, 5, 70)])
+    found: list[int] = []
+    for item in KafkaTopics(broker.bootstrap, small(name)).read({}, follow=True):
+        if isinstance(item, Record):
+            found.append(item.offset)
+            if found == [0]:
+                broker.kill9()
+                broker.restart()
+                Cluster(broker.bootstrap).send([end(name, 1, 6, 80)])
+            else:
+                break
+    assert [0, 1] == found
+
+
+def test_brokers_that_stay_away_are_an_error(broker: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting has an end, and the end a name."""
+    monkeypatch.setattr(kafka_topics, "_PATIENCE", 0.5)
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.send([end(name, 0, 5, 70)])
+    topics = KafkaTopics(broker.bootstrap, small(name), patience=1.0)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        for item in topics.read({}, follow=True):
+            if isinstance(item, Record):
+                broker.kill9()
+    broker.restart()
+
+
+def test_a_broker_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was looked for, and nothing of how we log in."""
+    from cdcv2.embedded.processes import free_port
+
+    monkeypatch.setattr(kafka_topics, "_PATIENCE", 0.5)
+    nowhere = f"127.0.0.1:{free_port()}"
+    topics = KafkaTopics(nowhere, small("p"), settings={"sasl.username": "me", "sasl.password": "s3cret"})
+    with pytest.raises(UnavailableError, match=f"Kafka at {nowhere} does not answer") as caught:
+        list(topics.read({}))
+    assert "s3cret" not in str(caught.value)
