@@ -28,11 +28,13 @@ class Antichain:
     Source: the frontiers of the CDCv2 post, where they are called antichains.
     """
 
-    __slots__ = ("_elements",)
+    __slots__ = ("_elements", "_least")
 
     def __init__(self, times: Iterable[Time] = ()) -> None:
         # Invariant: no element is beyond another; sorted by sort_key, so equal sets have equal tuples.
         self._elements: tuple[Time, ...] = _minimal([check_time(time) for time in times])
+        # The element of an antichain of integers, which has one at most: asked for every update, so kept at hand.
+        self._least = self._elements[0] if self._elements and type(self._elements[0]) is int else None
 
     @property
     def elements(self) -> tuple[Time, ...]:
@@ -47,6 +49,8 @@ class Antichain:
         >>> frontier.less_equal(Product(3, 0)), frontier.less_equal(Product(1, 1))
         (True, False)
         """
+        if self._least is not None and type(time) is int:
+            return self._least <= time
         for element in self._elements:
             if less_equal(element, time):
                 return True

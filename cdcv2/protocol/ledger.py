@@ -189,15 +189,18 @@ class Ledger:
         and changes nothing, when more are held at a time not beyond ``known`` than are stated.
         Cost: O(log open) per time.
         """
+        # At a time beyond known nothing can be too much yet, and nothing holds reported back.
+        reached = [time for time in counts if not self.known.less_equal(time)]
         if exact and not self._quarantine:
-            for time, count in counts.items():
+            for time in reached:
                 if time not in self._unfolded:
-                    for dispute in self._surplus(time, self._expected.get(time), more=count):
+                    for dispute in self._surplus(time, self._expected.get(time), more=counts[time]):
                         raise dispute.error()
         for time, count in counts.items():
             self._held[time] = self._held.get(time, 0) + count
             if not exact:
                 self._unfolded.add(time)
+        for time in reached:
             self._refresh(time)
 
     def to_fold(self) -> list[Time]:
