@@ -1,0 +1,154 @@
+"""A bank's changes arrive in topics: snapshot, stream and marker, also when Connect is killed on the way.
+
+The judge is a few lines that know nothing of capture: each row record once, by transaction and place in it, added up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
+from cdcv2.embedded.connect import Connect, debezium_config
+from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.embedded.processes import poll_until
+from cdcv2.errors import UnavailableError
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """A database without tables."""
+    with Postgres() as started:
+        yield started
+
+
+def config(postgres: Postgres, prefix: str, tables: tuple[str, ...] = TABLES) -> dict[str, str]:
+    """The connector of a test."""
+    return debezium_config(
+        prefix, tables, host=postgres.host, port=postgres.port, database=postgres.database, user=postgres.username,
+        partitions=2,
+    )  # fmt: skip
+
+
+@contextmanager
+def reader(broker: KafkaBroker) -> Iterator[Consumer]:
+    """A consumer that belongs to no group."""
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "nobody", "enable.auto.commit": False, "log_level": 0}
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def partitions(broker: KafkaBroker, topic: str) -> int:
+    """How many the topic has; 0 without a topic."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    found = admin.list_topics(timeout=20).topics.get(topic)
+    return len(found.partitions) if found else 0
+
+
+def bodies(broker: KafkaBroker, topic: str) -> list[dict[str, Any]]:
+    """What the topic's records say, tombstones left out, with or without their schemas."""
+    found: list[dict[str, Any]] = []
+    with reader(broker) as consumer:
+        for number in range(partitions(broker, topic)):
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
+            consumer.assign([TopicPartition(topic, number, 0)])
+            for message in consumer.consume(end, timeout=20) if end else []:
+                raw = message.value()
+                if raw is not None:
+                    body = json.loads(raw)
+                    found.append(body["payload"] if body.keys() == {"schema", "payload"} else body)
+    return found
+
+
+def ends(broker: KafkaBroker, prefix: str) -> dict[str, tuple[int, dict[str, int]]]:
+    """Of each transaction that ended: its LSN, and how many rows of which captured table it has."""
+    found = {}
+    for body in bodies(broker, f"{prefix}.transaction"):
+        if body["status"] == "END":
+            tx, _, lsn = body["id"].partition(":")
+            counts = {part["data_collection"]: part["event_count"] for part in body["data_collections"] or []}
+            found[tx] = (int(lsn), {table: count for table, count in counts.items() if table in TABLES})
+    return found
+
+
+def arrived(broker: KafkaBroker, prefix: str) -> tuple[dict[str, Counter[Any]], dict[str, dict[str, int]], int]:
+    """Per table its rows added up, per transaction its records counted, and how many records came again."""
+    rows: dict[str, Counter[Any]] = {table: Counter() for table in TABLES}
+    counted: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    seen, repeats = set(), 0
+    for table, row_type in row_types().items():
+        for body in bodies(broker, f"{prefix}.{table}"):
+            transaction = body["transaction"]
+            if transaction is not None:
+                identity = (body["source"]["txId"], transaction["total_order"])
+                if identity in seen:
+                    repeats += 1
+                    continue
+                seen.add(identity)
+                counted[str(body["source"]["txId"])][table] += 1
+            for image, diff in (body["before"], -1), (body["after"], +1):
+                if image is not None:
+                    rows[table][tuple(image[column] for column in row_type.columns)] += diff
+    return {table: +counts for table, counts in rows.items()}, counted, repeats
+
+
+def test_everything_arrives_although_connect_is_killed(broker: KafkaBroker, postgres: Postgres, tmp_path: Path) -> None:
+    """Killed while changes come, and restarted, now with schemas in its records: nothing is lost."""
+    bank = Bank(postgres.connect, accounts=60, seed=3)
+    bank.create()
+    first = Connect(broker.bootstrap, config(postgres, "road"), environment=postgres.environment, folder=tmp_path)
+    with bank.at_work(clients=3, rate=100) as clients:
+        with first:
+            first.wait_streaming()
+            written, before = first.positions.stat().st_mtime_ns, len(ends(broker, "road"))
+            assert poll_until(lambda: len(ends(broker, "road")) > before + 20, 60, pause=0.5)
+            first.kill9()
+            unwritten = written == first.positions.stat().st_mtime_ns
+        second = Connect(
+            broker.bootstrap, config(postgres, "road"), environment=postgres.environment, folder=tmp_path, schemas=True
+        )
+        with second:
+            second.wait_streaming()
+            clients.stop()
+            marker = bank.marker()
+            assert poll_until(lambda: any(lsn > marker for lsn, _ in ends(broker, "road").values()), 60, pause=0.5)
+
+    rows, counted, repeats = arrived(broker, "road")
+    finished = ends(broker, "road")
+    assert bank.cut() == {table: in_order(rows[table].elements()) for table in TABLES}
+    assert {tx: counts for tx, (_, counts) in finished.items() if counts} == counted
+    assert [1] == [1 for lsn, _ in finished.values() if lsn > marker], "the marker, and nothing else, is past itself"
+    assert repeats > 0 or not unwritten, "what was sent after the last written position is sent again"
+    # One partition where order counts, and word of every table's snapshot.
+    names = ("transaction", "notifications", *TABLES)
+    assert (1, 1, 2, 2, 2) == tuple(partitions(broker, f"road.{name}") for name in names)
+    said = [body for body in bodies(broker, "road.notifications") if body["type"] == "TABLE_SCAN_COMPLETED"]
+    assert set(TABLES) == {body["additional_data"]["scanned_collection"] for body in said}
+
+
+def test_the_password_is_in_no_file_of_connect(broker: KafkaBroker, postgres: Postgres, tmp_path: Path) -> None:
+    """The connector's configuration is made to be copied, shown and committed; and a wrong password is said."""
+    with pytest.raises(UnavailableError, match="password authentication failed"):
+        with Connect(
+            broker.bootstrap, config(postgres, "wrong"), environment={"PGPASSWORD": "mistaken"}, folder=tmp_path
+        ) as connect:
+            connect.wait_streaming()
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {"connect.log", "connector.json", "worker.properties"} <= {path.name for path in files}
+    assert [] == [path.name for path in files if b"mistaken" in path.read_bytes()]
