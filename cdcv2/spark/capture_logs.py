@@ -45,7 +45,8 @@ _WRITTEN_ARROW = pa.schema([
 class LogSpec:
     """Which log a table is written to: enough for an executor to open it.
 
-    ``topic`` or ``folder`` is given; ``bootstrap`` and ``config_file`` are for Kafka.
+    ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.wire.kafka.Client` takes
+    it, ``partitions`` for a topic that is made.
     """
 
     table: str
@@ -54,6 +55,7 @@ class LogSpec:
     topic: str | None = None
     bootstrap: str | None = None
     config_file: str | None = None
+    partitions: int = 1
 
     def open(self, *, create: bool = False) -> Log:
         """The log; with ``create`` it is made if it is not there. Raises what opening raises."""
@@ -63,7 +65,10 @@ class LogSpec:
             raise UsageError(f"the log of {self.table} is neither a directory nor a topic with a bootstrap address")
         from cdcv2.wire.kafka import KafkaLog
 
-        return KafkaLog(self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create)
+        return KafkaLog(
+            self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
+            partitions=self.partitions,
+        )
 
     @property
     def name(self) -> str:

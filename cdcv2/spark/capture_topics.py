@@ -6,20 +6,26 @@ more, when the rows in them are released. Both are frames of ``topic, partition,
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2.errors import MissingLogError
+from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.snapshot import Place
+from cdcv2.spark.topics import describe
 
 _DUMPED = "topic string, partition int, offset long, key string, value string"
+#: How Spark's Kafka source writes "from the start".
+_EARLIEST = -2
 
 
 class Topics(Protocol):
@@ -110,3 +116,70 @@ def _records(frame: DataFrame) -> DataFrame:
         "topic", "partition", "offset", F.col("key").cast("binary").alias("key"),
         F.col("value").cast("binary").alias("value"),
     )
+
+
+class KafkaTopics:
+    """The connector's topics in the cluster at ``bootstrap``.
+
+    Spark reads them, by the settings ``java`` (as Java's clients have them, ``bootstrap.servers`` among them); what is
+    there is asked by the client of ``cdcv2.sources``, whose settings are librdkafka's. ``records`` limits a
+    micro-batch (None: all that is there).
+
+    Only committed records are read. With a transactional connector the end of a partition is a marker, which no
+    reader sees: give such a capture a notification topic, or its snapshot is whole only with the first row after it.
+    """
+
+    def __init__(
+        self, bootstrap: str, recipe: Recipe, *, java: Mapping[str, str] | None = None,
+        librdkafka: Mapping[str, Any] | None = None, records: int | None = None,
+    ) -> None:
+        self._java = {**(java or {}), "bootstrap.servers": bootstrap}
+        self._asked = sources.KafkaTopics(bootstrap, recipe, settings=librdkafka)
+        self._recipe, self._records = recipe, records
+
+    def binding(self) -> str:
+        """A cluster may be reached by many addresses, and topics have identities: nothing more."""
+        return "kafka"
+
+    def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
+        """Also that the transaction topic is there and has one partition, and that none is compacted."""
+        self._asked.check(positions)
+        names = sorted({topic for topic, _ in self._asked.partitions()})
+        return {topic.name: topic.identity for topic in describe(spark, self._java, names)}
+
+    def missing(self, spark: SparkSession) -> list[str]:
+        """Topics that do not exist yet."""
+        return self._asked.missing()
+
+    def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
+        """Exactly what is behind the positions; topics and partitions that appear later, from their start."""
+        start: dict[str, dict[str, int]] = {}
+        for topic, part in sorted(self._asked.partitions()):
+            start.setdefault(topic, {})[str(part)] = positions.get((topic, part), _EARLIEST)
+        # A pattern, as a list would have to name topics that exist.
+        pattern = "|".join(re.escape(topic) for topic in self._recipe.topics())
+        reader = spark.readStream.format("kafka").options(**self._options()).option("subscribePattern", pattern)
+        if self._records is not None:
+            reader = reader.option("maxOffsetsPerTrigger", str(self._records))
+        return reader.option("startingOffsets", json.dumps(start)).load()
+
+    def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        """By offset, partition by partition."""
+        assign: dict[str, list[int]] = {}
+        first: dict[str, dict[str, int]] = {}
+        behind: dict[str, dict[str, int]] = {}
+        for (topic, part), (low, high) in sorted(ranges.items()):
+            assign.setdefault(topic, []).append(part)
+            first.setdefault(topic, {})[str(part)] = low
+            behind.setdefault(topic, {})[str(part)] = high + 1
+        reader = spark.read.format("kafka").options(**self._options()).option("assign", json.dumps(assign))
+        return reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(behind)).load()
+
+    def ends(self, spark: SparkSession) -> dict[Place, int]:
+        """Asked now."""
+        return {place: end for place, end in self._asked.ends().items() if self._recipe.table(place[0])}
+
+    def _options(self) -> dict[str, str]:
+        options = {f"kafka.{key}": value for key, value in self._java.items()}
+        # Records that are gone are rows that are missing: better to stop, and say so.
+        return {**options, "kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}

@@ -1,0 +1,203 @@
+"""The capture job: from Debezium's topics to one log per table, all of one timeline.
+
+::
+
+    spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/capture.py \\
+        --bootstrap localhost:9092 --prefix bank --notifications bank.notifications \\
+        --rows rows --tables public.accounts,public.ledger \\
+        --logs kafka:cdc.{table} --state /data/capture
+
+    ... --logs /data/logs --state /data/capture --available-now     logs in directories; what is there, then end
+    ... --files /data/dumped --prefix bank --rows rows ...          from dumped topics (JSON lines), without Kafka
+
+The tables need REPLICA IDENTITY FULL, the connector provide.transaction.metadata=true and skipped.operations=none. Each
+table has a row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). A table's topic may be missing until its first row; the
+transaction topic must be there, with one partition.
+
+It may be killed and started again at any moment, and its state may be lost: it then reads the topics from their start,
+and repeats what the logs have. What it cannot carry over (TRUNCATE, a second snapshot, a changed row type) ends it with
+exit code 4, reason and remedy; the logs are complete up to there. Other codes: 1 error, 2 wrong usage, 3 records or
+logs that no reader can be right about. SIGTERM and Ctrl-C end it between two micro-batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from cdcv2.errors import SourceStop, UsageError
+from cdcv2.sources.debezium import Recipe
+from cdcv2.spark.capture import Capture
+from cdcv2.spark.capture_logs import LogSpec
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
+from cdcv2.spark.job import Guard, follow, listen, run
+from cdcv2.spark.manifest import local_path
+from cdcv2.spark.session import KAFKA, require, session
+from cdcv2.spark.topics import settings
+from cdcv2.wire.kafka_client import read_properties, translated
+from cdcv2.wire.rows import RowType
+
+STOPPED = 4
+TABLE = "{table}"
+
+
+class Plan(NamedTuple):
+    """What a capture is to do: the arguments, checked as far as they can be without Spark."""
+
+    recipe: Recipe
+    topics: Topics
+    logs: dict[str, LogSpec]
+    state: Path
+    available_now: bool
+    interval: float | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job with these arguments (default: the process's). Returns the exit code."""
+    options = parser().parse_args(arguments)
+    stopped = []
+
+    def body() -> None:
+        plan = planned(options)
+        spark = session(options.name, spark_log=options.spark_log)
+        if plan.logs and options.files is None:
+            require(spark, KAFKA)
+        try:
+            capture(spark, plan, Report.standard())
+        except SourceStop:
+            stopped.append(True)
+            raise
+
+    code = run("capture", body)
+    return STOPPED if stopped else code
+
+
+def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> Capture:
+    """Run a capture until its input ends (``available_now``), a signal asks for it (``signals``), or an error."""
+    made = Capture(plan.recipe, plan.topics, plan.logs, plan.state, spark, report)
+    try:
+        guard = Guard(made.batch)
+        if signals:
+            listen(spark, guard)
+        interval = None if plan.interval is None else f"{plan.interval} seconds"
+        follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
+    finally:
+        made.close()
+    frontier = made.commits.frontier
+    through = "nothing is released" if frontier is None else f"frontier {frontier.elements[0]}"
+    report.tell("end", f"{through}; {made.commits.waits().text}", frontier=frontier and frontier.to_plain())
+    return made
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """The plan of parsed arguments. Raises UsageError."""
+    if (options.files is None) == (options.bootstrap is None):
+        raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
+    recipe = _recipe(options)
+    topics: Topics
+    if options.files is not None:
+        topics = FileTopics(local_path(options.files), recipe, options.max_files)
+    else:
+        topics = KafkaTopics(
+            options.bootstrap, recipe, java=settings(options.bootstrap, options.kafka_config),
+            librdkafka=_librdkafka(options.kafka_config), records=options.max_records,
+        )
+    logs = {table: _log(table, row_type, options) for table, row_type in recipe.tables.items()}
+    return Plan(recipe, topics, logs, local_path(options.state), options.available_now, options.interval)
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    folder = Path(options.rows)
+    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.avsc"))}
+    wanted = _names(options.tables) or list(found)
+    if not wanted:
+        raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
+    for table in wanted:
+        if table not in found:
+            raise UsageError(f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows")
+    return Recipe(
+        options.prefix, {table: RowType.load(found[table]) for table in wanted}, snapshot=options.snapshot,
+        notification_topic=options.notifications, full_identity=frozenset(_names(options.full_identity)),
+    )
+
+
+def _log(table: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
+    where: str = options.logs
+    if not where.startswith("kafka:"):
+        folder = local_path(where.replace(TABLE, table) if TABLE in where else Path(where) / table)
+        return LogSpec(table, row_type, folder=str(folder))
+    topic = where.removeprefix("kafka:")
+    if TABLE not in topic:
+        raise UsageError(f"--logs {where} names one topic for all tables: write kafka:{topic}.{TABLE}")
+    bootstrap = options.log_bootstrap or options.bootstrap
+    if bootstrap is None:
+        raise UsageError("logs in Kafka need --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
+    return LogSpec(
+        table, row_type, topic=topic.replace(TABLE, table), bootstrap=bootstrap, config_file=options.kafka_config,
+        partitions=options.log_partitions,
+    )
+
+
+def _librdkafka(path: str | None) -> dict[str, Any]:
+    return {} if path is None else dict(translated(read_properties(path)))
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The job's arguments."""
+    made = argparse.ArgumentParser(
+        prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _add_source(made.add_argument_group("what is captured"))
+    add = made.add_argument_group("where it goes").add_argument
+    add("--logs", required=True, metavar="WHERE",
+        help="kafka:TOPIC with {table} in it, or a directory (with or without {table}), on which every machine writes")
+    add("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
+    add("--log-partitions", type=_positive(int), default=1, metavar="N", help="for log topics that are made (default: 1)")
+    add("--state", required=True, metavar="DIR", help="the capture's memory, small; and Spark's checkpoint")
+    add = made.add_argument_group("how it runs").add_argument
+    add("--kafka-config", metavar="FILE",
+        help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); every machine must see the file")
+    add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
+    add("--interval", type=_positive(float), metavar="SECONDS",
+        help="begin a batch at most so often (default: as soon as there is something)")
+    add("--max-records", "--max-offsets-per-trigger", type=_positive(int), default=200_000, metavar="N",
+        help="at most so many records in a batch (default: 200000)")
+    add("--max-files", type=_positive(int), metavar="N", help="at most so many of --files in a batch")
+    add("--name", default="cdcv2 capture", help="the application's name in Spark")
+    add("--spark-log", default="OFF", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
+    return made
+
+
+def _add_source(group: Any) -> None:
+    add = group.add_argument
+    add("--bootstrap", "--bootstrap-server", metavar="HOST:PORT", help="the Kafka that the connector writes to")
+    add("--files", metavar="DIR",
+        help="instead of Kafka: topics dumped to files of JSON lines, which are read in the order of their modification")
+    add("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")
+    add("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
+    add("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
+    add("--snapshot", choices=("initial", "none"), default="initial",
+        help="whether the topics begin with the connector's initial snapshot (default: initial)")
+    add("--notifications", metavar="TOPIC",
+        help="the connector's notification topic: it says how many rows the snapshot has")
+    add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
+
+
+def _positive(kind: type[Any]) -> Any:
+    def read(text: str) -> Any:
+        number = kind(text)
+        if number <= 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        return number
+
+    read.__name__ = f"positive {kind.__name__}"
+    return read

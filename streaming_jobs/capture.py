@@ -1,0 +1,10 @@
+"""Entry point for spark-submit: the changes of a database into one log per table. See ``--help``."""
+
+from __future__ import annotations
+
+import sys
+
+from cdcv2.spark.capture_job import main
+
+if __name__ == "__main__":
+    sys.exit(main())
