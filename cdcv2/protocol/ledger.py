@@ -154,27 +154,30 @@ class Ledger:
         for time, stated in counts.items():
             fresh[time] = stated
         disputes: list[Dispute] = []
+        # What was recorded before has been compared with those that wait: when it was recorded, or when they came.
         for stated_before in self._coverage.affected(plan):
-            disputes.extend(self._differences(stated_before, plan, fresh))
+            disputes.extend(self._differences(stated_before, plan, self.known, fresh))
         for stated_now in arrived:
-            disputes.extend(self._differences(stated_now, plan, fresh))
+            disputes.extend(self._differences(stated_now, plan, self.reported, self._expected, fresh))
         return counts, disputes
 
     def _crosses(self, time: Time, plan: Plan) -> bool:
         return self.known.less_equal(time) and not plan.known.less_equal(time)
 
-    def _differences(self, stated: Stated, plan: Plan, fresh: OpenTimes[tuple[int, Any]]) -> Iterable[Dispute]:
-        """Where ``stated`` differs from what is recorded, at times beyond reported and not beyond the new known."""
+    def _differences(
+        self, stated: Stated, plan: Plan, since: Antichain, *recorded_at: OpenTimes[tuple[int, Any]]
+    ) -> Iterable[Dispute]:
+        """Where ``stated`` differs from what is recorded, at times beyond ``since`` and not beyond the new known."""
         statement, position = stated
         said = {
             time: count for time, count in statement.counts
-            if self.reported.less_equal(time) and not plan.known.less_equal(time)
+            if since.less_equal(time) and not plan.known.less_equal(time)
         }
         for time, count in said.items():
-            recorded, where = self._expected.get(time) or fresh.get(time) or (0, None)
+            recorded, where = next((held[time] for held in recorded_at if time in held), (0, None))
             if recorded != count and time not in self._ruled:
                 yield Dispute("count", time, recorded, count, (where, position))
-        for held in (self._expected, fresh):
+        for held in recorded_at:
             for time in held.between(statement.lower, statement.upper):
                 if time not in said and time not in self._ruled:
                     recorded, where = held[time]
