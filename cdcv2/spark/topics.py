@@ -127,7 +127,7 @@ def _describe(java: Any, client: Any, name: str) -> Topic:
     return Topic(
         name,
         found.topicId().toString(),
-        {entry.name(): entry.value() for entry in config.entries()},
+        {entry.name(): entry.value() for entry in config.entries().toArray()},
         {place.partition(): offsets.get(place).offset() for place in wanted.keySet()},
     )
 
