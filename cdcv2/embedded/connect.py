@@ -187,7 +187,7 @@ class Connect(Server):
     def _answers(self) -> bool:
         return self._ask("/") is not None
 
-    def wait_streaming(self, timeout: float = 60.0) -> None:
+    def wait_streaming(self, timeout: float = 120.0) -> None:
         """Return when the connector follows the changes, and has written down that its snapshot is behind it.
 
         Killed any earlier, it takes a second snapshot when it is restarted, which capture refuses: its seam with the

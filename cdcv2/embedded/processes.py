@@ -210,7 +210,7 @@ class Server:
     """
 
     #: seconds within which it must answer after a start
-    patience = 60.0
+    patience = 120.0
 
     def __init__(self, name: str, folder: Path | None = None, *, place: str | None = None) -> None:
         self.name = name
