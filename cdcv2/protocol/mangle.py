@@ -27,8 +27,8 @@ def mangle(
 
     >>> log = [Updates([("a", 1, 1), ("b", 2, 1)]), Progress([0], [3], {1: 1, 2: 1})]
     >>> from cdcv2.protocol.iter import Iter
-    >>> [(sorted(updates), frontier) for updates, frontier in Iter(mangle(log, seed=7)) if frontier == Antichain([3])]
-    [([('b', 2, 1)], Antichain([3]))]
+    >>> sorted(update for updates, frontier in Iter(mangle(log, seed=7)) for update in updates)
+    [('a', 1, 1), ('b', 2, 1)]
 
     Raises UsageError for fewer than one copy or a window below one. Cost: linear times ``copies``, and a heap of
     ``window`` messages.
