@@ -152,7 +152,7 @@ def is_total(time: Time) -> bool:
 def check_time(time: object) -> Time:
     """Return ``time`` if it can be a time, else raise MalformedError that names it.
 
-    >>> check_time((1, 2))
+    >>> check_time((1, 2))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     cdcv2.errors.MalformedError: (1, 2) is a plain tuple, ... for several coordinates use Product(1, 2)
     """
