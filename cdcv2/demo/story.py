@@ -1,0 +1,52 @@
+"""What a demonstration says while it runs: numbered steps, short facts, and checks that it must pass."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Failed(Exception):
+    """A check of the demonstration did not hold; the text says which."""
+
+
+class Story:
+    """Prints to standard output, with the seconds since the beginning."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._steps = 0
+        self.checks = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long the story has been told."""
+        return time.monotonic() - self._begin
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """One numbered step."""
+        self._steps += 1
+        print(f"\n{self._steps}. {title}   [{self.seconds:.0f} s]", flush=True)
+        yield
+
+    def say(self, text: str) -> None:
+        """A fact, below the step."""
+        print(f"   {text}", flush=True)
+
+    def check(self, holds: bool, claim: str) -> None:
+        """A claim and whether it holds. Raises Failed when it does not."""
+        self.checks += 1
+        print(f"   {'ok ' if holds else 'NO '} {claim}", flush=True)
+        if not holds:
+            raise Failed(claim)
+
+    def end(self, failure: str | None) -> None:
+        """The last line."""
+        sys.stdout.flush()
+        if failure is None:
+            print(f"\nAll {self.checks} checks hold, after {self.seconds:.0f} s.", flush=True)
+        else:
+            print(f"\nFAILED after {self.seconds:.0f} s: {failure}", file=sys.stderr, flush=True)

@@ -1,0 +1,90 @@
+"""Looking at the logs from outside: how far they are known, what is in them, and mangled copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.demo.mangled import Mangled, describe
+from cdcv2.errors import MissingLogError
+from cdcv2.protocol.log import Positions
+from cdcv2.protocol.mangle import mangle
+from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.rows import RowType
+
+
+class LogWatch:
+    """Readers of some logs of one timeline that go on where they were, each time they are asked.
+
+    Args:
+        bootstrap: the broker.
+        topics: table -> the topic of its log; it may not be there yet.
+        rows: table -> its row type.
+    """
+
+    def __init__(self, bootstrap: str, topics: Mapping[str, str], rows: Mapping[str, RowType]) -> None:
+        self.bootstrap, self.rows = bootstrap, rows
+        self._topics = topics
+        self._readers = {table: Resolver() for table in topics}
+        self._positions: dict[str, Positions] = {table: {} for table in topics}
+        self._messages: dict[str, list[Message]] = {table: [] for table in topics}
+        # The frontiers that all logs together have been seen at, oldest first; none before the first batch.
+        self._seen: list[Antichain] = []
+
+    def known(self) -> Antichain:
+        """How far all logs together are stated by now."""
+        met = Antichain()
+        for table in self._topics:
+            self._read(table)
+            met = met.meet(self._readers[table].known)
+        if met != Antichain([0]) and (not self._seen or self._seen[-1] != met):
+            self._seen.append(met)
+        return met
+
+    @property
+    def first(self) -> Antichain:
+        """The first frontier past the beginning that was seen."""
+        return self._seen[0]
+
+    def frontier_moves(self) -> int:
+        """How many frontiers past the beginning have been seen by now."""
+        self.known()
+        return len(self._seen)
+
+    def messages(self, table: str) -> list[Message]:
+        """Every message that the table's log holds by now, in the order of reading."""
+        self._read(table)
+        return self._messages[table]
+
+    def _read(self, table: str) -> None:
+        try:
+            log = KafkaLog(self._topics[table], self.bootstrap, self.rows[table])
+        except MissingLogError:
+            return  # capture makes it when it starts
+        positions = self._positions[table]
+        try:
+            for entry in log.read(positions or None):
+                if entry is None:
+                    continue
+                self._readers[table].absorb(entry)
+                if not isinstance(entry.message, Garbled):
+                    self._messages[table].append(entry.message)
+                positions[entry.position.part] = entry.position.offset + 1
+        finally:
+            log.close()
+
+
+def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitions: int = 3) -> Mangled:
+    """Write the log of ``table`` into ``topic``, mangled, and read it back to say what it holds."""
+    original = watch.messages(table)
+    target = KafkaLog(topic, watch.bootstrap, watch.rows[table], create=True, partitions=partitions)
+    try:
+        for message in mangle(original, seed=seed, copies=2):
+            target.send(message)
+        target.flush()
+        there = [entry.message for entry in target.read() if entry is not None]
+    finally:
+        target.close()
+    return describe(topic, original, [message for message in there if not isinstance(message, Garbled)])
