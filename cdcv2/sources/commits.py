@@ -80,7 +80,7 @@ class Commits:
             self._resume_at(known - 1)
 
     def _resume_at(self, through: int) -> None:
-        self._through = self._highest = through
+        self._through = through
         if not self._snapshot.released:
             self._snapshot.released = True
             # Only an empty snapshot is released through 0.
@@ -300,7 +300,6 @@ class Commits:
             if self._snapshot.lsn is None:
                 self._finished.add(tx)
         self._through = release.through
-        self._highest = max(self._highest, release.through)
 
     def stopped(self) -> SourceStop | None:
         """The stop that has been reached: raise it, once :meth:`ready` gives nothing more. None: go on."""
@@ -370,7 +369,6 @@ class Commits:
             )
         commits._snapshot.remember(plain["snapshot"])
         commits._through = through
-        commits._highest = through or 0
         if known > 0 and known - 1 != through:
             commits._resume_at(known - 1)
         return commits

@@ -74,6 +74,7 @@ def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | Non
     release = released(commits)
     assert (0, 0) == (release.snapshot, release.through)
     assert commits.snapshot_released
+    assert 0 == commits.base
 
 
 def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
@@ -88,7 +89,9 @@ def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
 def test_a_run_that_was_aborted_does_not_count() -> None:
     """The counts are those of the run that was completed."""
     commits = Commits([A, B], notifications=True)
-    notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, 7), ("ABORTED", None, None), *run(1, 0))
+    done = [("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None)]
+    broken = [("STARTED", None, None), ("TABLE_SCAN_COMPLETED", B, 7), ("ABORTED", None, None)]
+    notified(commits, *broken, ("STARTED", None, None), *done)
     commits.snapshot_rows(A, 1000, 1)
     assert 1000 == released(commits).through
 
@@ -96,10 +99,9 @@ def test_a_run_that_was_aborted_does_not_count() -> None:
 def test_a_notification_that_is_fed_again_is_ignored() -> None:
     """Whoever reads a range again feeds it again; by its offset it is known."""
     commits = Commits([A, B], notifications=True)
-    notified(commits, *run(1, 0))
-    notified(commits, *run(1, 0))
-    commits.snapshot_rows(A, 1000, 1)
-    assert 1000 == released(commits).through
+    for _ in range(2):
+        notified(commits, ("STARTED", None, None), ("COMPLETED", None, None))
+    assert 0 == released(commits).through
 
 
 def test_more_rows_than_were_scanned_stop_the_capture() -> None:
@@ -151,11 +153,11 @@ def test_rows_of_a_second_snapshot_stop_after_a_release() -> None:
     released(commits)
     commits.snapshot_rows(A, 1000, 1)
     assert commits.stopped() is None
-    commits.end(5, 1050, {})
+    commits.end(5, 1100, {})
     commits.end(6, 1150, {})
     commits.snapshot_rows(A, 1100, 1)
     assert "rows of a second snapshot of public.a, at 1100" in reason(commits)
-    assert 1050 == released(commits).through, "what was committed before the second snapshot is sound"
+    assert 1100 == released(commits).through, "what was committed before the second snapshot is sound"
     assert commits.ready() is None
 
 
