@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,7 +45,7 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
      MissingLogError, "a topic that was read has been deleted; restore it, or begin anew with fresh state and output"),
     (r"Timed out waiting for a node assignment|TimeoutException|DisconnectException|No resolvable bootstrap",
      UnavailableError, "Kafka does not answer; start it, check the bootstrap address, and start the job again"),
-    (r"No space left on device|Permission denied|AccessDenied|Read-only file system|Mkdirs failed|Not a directory",
+    (r"No space left on device|Permission denied|AccessDenied|Read-only file system|Mkdirs failed|[Nn]ot a directory",
      OutputError, "a directory cannot be written; make room or grant the rights, and start the job again"),
 )
 
@@ -96,9 +96,7 @@ def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lamb
     except (PySparkException, Py4JError, OSError) as error:
         if isinstance(guard.error, Stopped):
             return
-        if guard.error is not None:
-            raise guard.error from error
-        raise
+        raise translated(guard.error or error) from error
 
 
 def listen(spark: SparkSession, guard: Guard) -> None:
@@ -159,7 +157,9 @@ def one_line(error: BaseException) -> str:
     """The error as one readable line."""
     told = translated(error)
     text = str(told) if isinstance(told, Cdcv2Error) else f"{type(told).__name__}: {told}"
-    line = " ".join(text.split())
+    # Java's stack traces come within the message; their first lines say what happened.
+    text = re.split(r"\n\s+at |\nJVM stacktrace", text)[0]
+    line = " ".join(re.sub(r"An error occurred while calling o\d+\.\w+\.\s*: ", "", text).split())
     return line if len(line) <= 1000 else f"{line[:997]}..."
 
 
@@ -172,7 +172,7 @@ def translated(error: BaseException) -> BaseException:
         found = re.search(pattern, text)
         if found is not None:
             return kind(f"{remedy} (Spark says: {_around(text, found)})")
-    if isinstance(error, (Py4JError, ConnectionError)):
+    if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
         return UnavailableError("the Java side of Spark has gone away; start the job again")
     return error
 

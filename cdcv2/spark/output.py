@@ -114,15 +114,15 @@ class Output:
             return {}
         number, begin = self._number + 1, self._upper
         written = [self._write(table, frame, number, begin, upper) for table, frame in sorted(rows.items())]
-        files = [each for each in written if each is not None]
-        durable(*(self.folder / path for each in files for path in each.paths))
+        fresh = [each for each in written if each is not None]
+        durable(*(self.folder / path for each in fresh for path in each.paths))
         steps.reach(_AFTER_FILES)
-        self._put(number, files, begin, upper)
+        self._put(number, fresh, begin, upper)
         steps.reach(_AFTER_MANIFEST)
         if not self._cleaned:
             self._clean()
             self._cleaned = True
-        return {each.table: each.rows for each in files}
+        return {each.table: each.rows for each in fresh}
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -158,9 +158,9 @@ class Output:
         names = [str(path.relative_to(self.folder)) for path in paths]
         return Files(table, names, lower, upper, counted.get["rows"])
 
-    def _put(self, number: int, files: list[Files], lower: Antichain, upper: Antichain) -> None:
+    def _put(self, number: int, fresh: list[Files], lower: Antichain, upper: Antichain) -> None:
         full = number % FULL == 0
-        listed = [*_files(self._numbered, self._number), *files] if full and number else files
+        listed = [*_files(self._numbered, self._number), *fresh] if full and number else fresh
         plain = {
             "version": VERSION,
             "tables": self._tables,
@@ -194,6 +194,15 @@ def finished(path: str | Path) -> Antichain:
     Raises MissingLogError when there is no output.
     """
     return Antichain.from_plain(_newest(path)[1]["upper"])
+
+
+def files(path: str | Path) -> list[Files]:
+    """The files of the output in ``path`` that count, in the order in which they came. Needs no Spark session.
+
+    Raises MissingLogError when there is no output.
+    """
+    numbered, newest = _newest(path)
+    return _files(numbered, newest["number"])
 
 
 def history(

@@ -1,0 +1,69 @@
+"""A crash at any step of a batch changes nothing that a reader of the output can see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import cdcv2.spark.replay  # noqa: F401  (declares the steps)
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.protocol import Message, Progress, Updates
+from cdcv2.spark.output import files, finished
+from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth, updates
+
+pytestmark = pytest.mark.spark
+
+STEPS = (
+    "reader.after-stash",
+    "reader.after-fold",
+    "output.after-files",
+    "output.after-manifest",
+    "reader.before-manifest",
+    "reader.after-manifest",
+    "reader.after-cleaning",
+)
+# Each crash costs a batch or two, as some steps are reached only after a first one.
+TIMES = len(STEPS) + 3
+
+
+def rolling(times: int) -> list[Message]:
+    """A log that finishes one time with each pair of messages, and repeats what was said a time ago."""
+    facts = updates(9, count=5 * times, times=times, row_type=PLAIN)
+    said: list[Message] = []
+    for time in range(times):
+        now = [fact for fact in facts if fact[1] == time]
+        before = [fact for fact in facts if fact[1] == time - 1]
+        said += [Updates(now + before), Progress([time], [time + 1], {time: len(now)} if now else {})]
+    return said
+
+
+def test_every_step_of_a_batch_is_crashed_at() -> None:
+    """A step that nobody tries is a step that nobody knows."""
+    assert set(STEPS) == {name for name in steps.KNOWN if name.startswith(("reader.", "output."))}
+
+
+def test_a_crash_at_each_step_is_recovered_from(spark: SparkSession, tmp_path: Path) -> None:
+    """One life with a crash at every step: the output is right after each, and the next run goes on from there."""
+    said = rolling(TIMES)
+    everything = truth({"things": said})["things"]
+    wanted = plan(tmp_path, [put(tmp_path / "things", said, row_type=PLAIN, per_file=2)], files=1)
+    reached = [0]
+
+    for step in STEPS:
+        with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
+            run(spark, wanted)
+        (upper,) = finished(wanted.output).elements
+        reached.append(upper)
+        assert {"things": Counter(fact for fact in everything if fact[1] < upper)} == replayed(spark, wanted), step
+
+    run(spark, wanted)
+    assert {"things": everything} == replayed(spark, wanted)
+    assert sorted(reached) == reached and reached[-1] < TIMES
+    assert Antichain([TIMES]) == finished(wanted.output)
+    named = {Path(path).parent for each in files(wanted.output) for path in each.paths}
+    assert {wanted.output / path for path in named} == set((wanted.output / "things").iterdir()), "dead attempts remain"
+    assert [] == list((wanted.state / "stash" / "things").iterdir()), "dead pieces remain"

@@ -1,0 +1,165 @@
+"""What replay refuses, since going on would break a promise; each refusal says what to do."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UnsafeTopicError
+from cdcv2.spark.manifest import Numbered
+from cdcv2.spark.output import Output, finished
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.replay import opened
+from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, truth, updates
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory):
+    """A replay that has been run, over two tables."""
+    folder = tmp_path_factory.mktemp("done")
+    things = put(folder / "things", messages(updates(1, count=20), 12), per_file=9)
+    notes = put(folder / "notes", messages(updates(2, count=20, row_type=PLAIN), 12), row_type=PLAIN, per_file=9)
+    wanted = plan(folder, [things, notes])
+    run(spark, wanted)
+    return wanted
+
+
+def refused(spark: SparkSession, wanted, kind: type[Exception], *words: str) -> None:
+    """Opening the replay raises the error, whose text has the words."""
+    with pytest.raises(kind) as caught:
+        opened(spark, wanted, ProgressLines())
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_the_state_of_another_log_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:
+    """A state is the summary of certain logs; with others it would be the summary of nothing."""
+    copy = put(tmp_path / "things~copy", messages(updates(1, count=20), 12))
+    places = [*done.logs.places, copy]
+    wanted = replace(done, logs=replace(done.logs, places=places), output=tmp_path / "out")
+
+    refused(spark, wanted, ForeignStateError, "has read things from", "things~copy", "remove")
+
+
+def test_the_state_of_a_log_that_begins_elsewhere_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:
+    """What came before another start was never counted."""
+    refused(spark, replace(done, start=Antichain([5]), output=tmp_path / "out"), ForeignStateError, "begins at [0]")
+
+
+def test_a_changed_row_type_is_refused_by_the_state_and_by_the_output(spark, done, tmp_path: Path) -> None:
+    """Rows of two types are never mixed in one folder."""
+    changed = replace(done, tables={**done.tables, "notes": ROWS})
+
+    refused(spark, replace(changed, output=tmp_path / "out"), ForeignStateError, "rows of notes of another type")
+    refused(spark, replace(changed, state=tmp_path / "state"), ForeignStateError, "rows of notes of another type")
+
+
+def test_an_output_of_other_tables_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:
+    """One manifest makes all tables of an output finished together, so their set is fixed."""
+    places = [place for place in done.logs.places if place.table == "notes"]
+    wanted = replace(
+        done, logs=replace(done.logs, places=places), tables={"notes": PLAIN}, state=tmp_path / "state"
+    )
+
+    refused(spark, wanted, ForeignStateError, "the tables notes, things, not of notes", "its own output folder")
+
+
+def test_a_state_or_output_of_another_version_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:
+    """What a later release wrote is not guessed at."""
+    for name, folder in (("state", "state/manifests"), ("output", "out/_manifests")):
+        shutil.copytree(done.state.parent, tmp_path / name)
+        numbered = Numbered(tmp_path / name / folder, name)
+        last = numbered.numbers()[-1]
+        numbered.put(last + 1, {**numbered.read(last), "version": 99})
+        wanted = replace(done, state=tmp_path / name / "state", output=tmp_path / name / "out")
+
+        refused(spark, wanted, MalformedError, "version 99")
+
+
+def test_a_lost_output_is_not_begun_with_a_gap(spark: SparkSession, tmp_path: Path) -> None:
+    """The state has forgotten what it gave out, so a new output would lack it."""
+    said = messages(updates(3), 12, seed=3)
+    place = put(tmp_path / "things", said[:-1], per_file=9)
+    wanted = plan(tmp_path, [place])
+    run(spark, wanted)
+    assert finished(wanted.output) != Antichain([0])
+
+    shutil.rmtree(wanted.output)
+    put(tmp_path / "things", said[-1:])
+    with pytest.raises(RefusedError, match="Remove the reader's state and checkpoint"):
+        run(spark, wanted)
+
+    shutil.rmtree(wanted.state)
+    run(spark, wanted)
+    assert truth({"things": said}) == replayed(spark, wanted)
+
+
+def test_a_directory_is_read_again_where_the_state_is_older_than_the_checkpoint(spark, tmp_path: Path) -> None:
+    """A directory has all its files still, so what the state lacks is fetched, and nothing needs to be refused."""
+    said = messages(updates(4), 12, seed=4)
+    place = put(tmp_path / "things", said[:-1], per_file=2)
+    wanted = plan(tmp_path, [place])
+    run(spark, wanted)
+
+    shutil.rmtree(wanted.state / "manifests")
+    shutil.rmtree(wanted.state / "stash")
+    put(tmp_path / "things", said[-1:])
+    run(spark, wanted)
+
+    assert truth({"things": said}) == replayed(spark, wanted)
+
+
+def test_a_file_that_was_removed_from_a_log_is_missed(spark: SparkSession, tmp_path: Path) -> None:
+    """Numbers have no gaps; with the file, facts are gone."""
+    place = put(tmp_path / "things", messages(updates(5), 12), per_file=3)
+    (tmp_path / "things" / f"{1:020d}.avro").unlink()
+
+    with pytest.raises(UnsafeTopicError, match="00000000000000000001.avro"):
+        run(spark, plan(tmp_path, [place]))
+
+
+def test_two_processes_cannot_write_one_state(spark: SparkSession, tmp_path: Path) -> None:
+    """Of two that put the same number one loses, and says so; what it began is void."""
+    place = put(tmp_path / "things", messages(updates(6), 12), per_file=9)
+    wanted = plan(tmp_path, [place])
+    late = opened(spark, replace(wanted, output=tmp_path / "other"), ProgressLines())
+    run(spark, wanted)
+
+    with pytest.raises(RefusedError, match="another process works with the state"):
+        late._commit()
+
+
+def test_an_output_that_cannot_be_written_is_said_to_be_so(spark: SparkSession, tmp_path: Path) -> None:
+    """A file in the way is the most portable of the reasons."""
+    (tmp_path / "out").write_text("in the way")
+    place = put(tmp_path / "things", messages(updates(7), 12))
+
+    refused(spark, plan(tmp_path, [place]), OutputError, "the output", "cannot be")
+
+
+def test_a_target_that_fails_leaves_the_state_before_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows are given out before the state says so: the next run gives them out again."""
+    said = messages(updates(8), 12, seed=8)
+    wanted = plan(tmp_path, [put(tmp_path / "things", said, per_file=30)])
+    tables = wanted.output / "things"
+    Output(wanted.output, wanted.tables, wanted.start)
+    tables.write_text("in the way")
+    with pytest.raises(OutputError, match="directory cannot be written"):
+        run(spark, wanted)
+
+    tables.unlink()
+    run(spark, wanted)
+    assert truth({"things": said}) == replayed(spark, wanted)
+
+
+def test_reading_what_is_no_output_is_refused(tmp_path: Path) -> None:
+    """Parquet files without a manifest are not known to be finished."""
+    with pytest.raises(MissingLogError, match="no manifest"):
+        finished(tmp_path)
