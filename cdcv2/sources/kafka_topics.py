@@ -11,243 +11,193 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError, UsageError
+from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.running import Item, Reached
 from cdcv2.sources.snapshot import Place
+from cdcv2.wire.kafka_client import Client
+from cdcv2.wire.kafka_topics import describe, spans
 
 LOGGER = logging.getLogger(__name__)
-#: How long an answer may take, and how often to look for new topics and partitions, in seconds.
-_PATIENCE = 10.0
+#: How often a reader that follows looks for new topics and partitions, in seconds.
 _LOOK = 5.0
-_TOPIC, _COMPACT = "cleanup.policy", "compact"
 
 
 class KafkaTopics:
-    """The topics of a recipe, in the cluster at ``bootstrap``.
+    """The topics of a recipe in a cluster.
 
-    ``settings`` are librdkafka's (TLS, SASL); nothing of them reaches an error or a log. Each :meth:`read` raises
-    MissingLogError without the transaction topic, UnsafeTopicError where that has more than one partition, where a
-    topic is compacted or lacks what is asked for, and UnavailableError when no broker answers (while reading: for
-    ``patience`` seconds).
+    A reader that follows waits for topics that are not there yet and for brokers that go away, however long, and says
+    so in the log. :meth:`read` raises MissingLogError without the transaction topic, UnsafeTopicError where that has
+    more than one partition, where a topic is compacted or lacks what is asked for, and UnavailableError when no broker
+    answers at the start, or, not following, later.
     """
 
-    def __init__(
-        self, bootstrap: str, recipe: Recipe, *, settings: Mapping[str, Any] | None = None, patience: float = 60.0
-    ) -> None:
-        self._bootstrap, self._recipe, self._patience = bootstrap, recipe, patience
-        self._settings = {**(settings or {}), "bootstrap.servers": bootstrap, "log_level": 0}
-        self._kafka = _confluent_kafka()
-        self._admin = self._kafka.admin.AdminClient(self._settings)
+    def __init__(self, client: Client, recipe: Recipe) -> None:
+        self._client, self._recipe = client, recipe
         self._consumer: Any = None
         # Partitions that are read, and those of them that are let wait.
-        self._read: set[Place] = set()
+        self._assigned: set[Place] = set()
         self._waiting: set[Place] = set()
-        self._down_since: float | None = None
 
     # -- what is there
 
-    def partitions(self) -> set[Place]:
-        """The partitions of those topics of the recipe that exist."""
-        listed = self._asked(lambda: self._admin.list_topics(timeout=_PATIENCE))
-        found = {name: topic for name, topic in listed.topics.items() if topic.error is None}
-        return {(name, part) for name in self._recipe.topics() if name in found for part in found[name].partitions}
-
     def missing(self) -> list[str]:
         """Topics that do not exist yet: the connector makes a table's topic at its first row."""
-        there = {topic for topic, _ in self.partitions()}
+        there = self._topics()
         return [topic for topic in self._recipe.topics() if topic not in there]
 
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind the last record that is there now."""
-        return self._offsets(self.partitions(), self._kafka.admin.OffsetSpec.latest())
+        return {place: high for place, (_, high) in self._spans(self._topics()).items()}
 
-    def check(self, positions: Mapping[Place, int]) -> None:
-        """Whether everything from the positions on is there, and will stay. Raises as :meth:`read` does."""
-        there = self.partitions()
+    def check(self, positions: Mapping[Place, int]) -> dict[Place, int]:
+        """Whether everything from the positions on is there, and will stay; returns where the partitions end now.
+
+        Raises as :meth:`read` does.
+        """
+        there = self._topics()
         transactions = self._recipe.transaction_topic
-        parts = sum(topic == transactions for topic, _ in there)
-        if not parts:
+        if transactions not in there:
             raise MissingLogError(
-                f"there is no topic {transactions!r} at {self._bootstrap}: is the prefix right? The connector makes it "
-                "with the first transaction, if it has provide.transaction.metadata=true"
+                f"there is no topic {transactions!r} at {self._client.bootstrap}: is the prefix right? The connector "
+                "makes it with the first transaction, if it has provide.transaction.metadata=true"
             )
+        found = self._spans(there)
         for single in (transactions, self._recipe.notification_topic):
-            parts = sum(topic == single for topic, _ in there)
-            if parts > 1:
+            number = sum(topic == single for topic, _ in found)
+            if number > 1:
                 raise UnsafeTopicError(
-                    f"the topic {single!r} has {parts} partitions, so its records have no order: make it anew with one"
+                    f"the topic {single!r} has {number} partitions, so its records have no order: make it anew with one"
                 )
-        self._check_policies({topic for topic, _ in there})
-        self._check_ranges(there, positions)
+        for topic in there:
+            self._check_policy(topic)
+        for place, span in sorted(found.items()):
+            _check_span(place, span, positions.get(place, 0))
+        return {place: high for place, (_, high) in found.items()}
 
-    def _check_policies(self, topics: set[str]) -> None:
-        kind = self._kafka.admin.ConfigResource
-        asked = [kind(kind.Type.TOPIC, topic) for topic in sorted(topics)]
-        for resource, answer in self._admin.describe_configs(asked, request_timeout=_PATIENCE).items():
-            try:
-                policy = answer.result(timeout=_PATIENCE)["cleanup.policy"].value
-            except self._kafka.KafkaException as error:
-                LOGGER.warning("the settings of topic %s cannot be read (%s): not checked", resource.name, _said(error))
-                continue
-            if "compact" in policy:
-                raise UnsafeTopicError(
-                    f"the topic {resource.name!r} is compacted (cleanup.policy={policy}), so rows of it go missing: "
-                    "set cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
-                )
+    def _topics(self) -> list[str]:
+        """Those topics of the recipe that exist."""
+        listed = self._client.asked("the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience))
+        return [topic for topic in self._recipe.topics() if topic in listed.topics]
 
-    def _check_ranges(self, there: set[Place], positions: Mapping[Place, int]) -> None:
-        lows = self._offsets(there, self._kafka.admin.OffsetSpec.earliest())
-        highs = self._offsets(there, self._kafka.admin.OffsetSpec.latest())
-        for topic, part in sorted(there):
-            low, high, start = lows[topic, part], highs[topic, part], positions.get((topic, part), 0)
-            if low > start:
-                raise UnsafeTopicError(
-                    f"the topic {topic!r} begins at {low} in partition {part}, and {start} is wanted: what came before "
-                    "was removed (retention). Begin anew with a new snapshot, and keep records until they are captured"
-                )
-            if high < start:
-                raise UnsafeTopicError(
-                    f"the topic {topic!r} ends at {high} in partition {part}, and was read up to {start} before: it "
-                    "was made anew. Capture it as a new source, with a memory and logs of its own"
-                )
+    def _spans(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
+        # Not asked by the consumer, which answers only between two waits for records.
+        return {(topic, part): span for topic in topics for part, span in spans(self._client, topic).items()}
 
-    def _offsets(self, places: set[Place], spec: Any) -> dict[Place, int]:
-        """Asked by a connection of its own: the consumer's answers only between two waits for records."""
-        asked = {self._kafka.TopicPartition(*place): spec for place in places}
-        answers = self._admin.list_offsets(asked, request_timeout=_PATIENCE) if asked else {}
-        return {
-            (partition.topic, partition.partition): self._asked(answer.result).offset
-            for partition, answer in answers.items()
-        }
+    def _check_policy(self, topic: str) -> None:
+        settings = describe(self._client, topic).settings
+        if not settings:
+            LOGGER.warning("we may not read the settings of topic %s: that it is not compacted is not checked", topic)
+        policy = settings.get("cleanup.policy", "")
+        if "compact" in policy:
+            raise UnsafeTopicError(
+                f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
+                "cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
+            )
 
     # -- reading
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """All records from the positions on; see ``running.Topics``."""
-        self.check(positions)
-        ends = self.ends()
-        self._assign(set(ends), positions)
+        ends = self.check(positions)
         for topic in self.missing():
-            LOGGER.info("the topic %s does not exist yet: waiting for it", topic)
-        done = {place for place, end in ends.items() if end <= positions.get(place, 0)}
-        look = time.monotonic() + _LOOK
+            LOGGER.info("the topic %s does not exist yet%s", topic, ": waiting for it" if follow else "")
+        self._consumer = self._client.consumer()
         try:
-            while follow or done < set(ends):
-                for item in self._batch():
-                    if isinstance(item, Record) and item.offset + 1 >= ends.get((item.topic, item.partition), 0):
-                        done.add((item.topic, item.partition))
-                    elif isinstance(item, Reached):
-                        done.add(item.place)
-                    yield item
-                if follow and time.monotonic() > look:
-                    self._assign(self._still_there(), positions)
-                    look = time.monotonic() + _LOOK
+            self._assign(set(ends), positions)
+            yield from self._follow(positions) if follow else self._until(ends, positions)
         finally:
-            self.close()
+            self._consumer.close()
+            self._consumer, self._assigned, self._waiting = None, set(), set()
+
+    def _until(self, ends: Mapping[Place, int], positions: Mapping[Place, int]) -> Iterator[Item]:
+        """To the ends, as they were."""
+        unread = {place for place, end in ends.items() if positions.get(place, 0) < end}
+        heard = time.monotonic()
+        while unread:
+            for item in self._batch():
+                yield item
+                if item is None:
+                    continue
+                heard = time.monotonic()
+                place, following = item if isinstance(item, Reached) else (_place(item), item.offset + 1)
+                if following >= ends.get(place, 0):
+                    unread.discard(place)
+            if unread and time.monotonic() > heard + self._client.patience:
+                raise self._client.error(f"topic {min(unread)[0]!r}", None)
+
+    def _follow(self, positions: Mapping[Place, int]) -> Iterator[Item]:
+        """For ever, finding new topics and partitions."""
+        looked = time.monotonic()
+        while True:
+            yield from self._batch()
+            if time.monotonic() > looked + _LOOK:
+                try:
+                    self._assign(set(self._spans(self._topics())), positions)
+                except (UnavailableError, MissingLogError):
+                    # The cluster may come back; until then there is nothing to find.
+                    LOGGER.debug("the topics cannot be listed now")
+                looked = time.monotonic()
 
     def _batch(self) -> Iterator[Item]:
-        """What arrives within a moment; None behind it, as it is a good time to release."""
-        messages = self._asked(lambda: self._open().consume(1000, timeout=0.2))
+        """What arrives within a moment; None where nothing does, as that is a good time to release."""
+        messages = self._consumer.consume(1000, timeout=0.2)
         for message in messages:
-            error = message.error()
+            self._client.answered()
             place = message.topic(), message.partition()
-            if error is None:
-                self._down_since = None
+            if message.error() is None:
                 yield Record(*place, message.offset(), message.key(), message.value())
-            elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
+            elif message.error().code() == self._client.kafka.KafkaError._PARTITION_EOF:
                 yield Reached(place, message.offset())
-            elif error.code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
-                raise UnsafeTopicError(f"records of {place[0]!r} are gone that were asked for: {error.str()}")
-            elif not error.retriable():
-                raise UnavailableError(f"Kafka at {self._bootstrap} does not let us read {place[0]!r}: {error.str()}")
+            else:
+                self._judge(place, message.error())
         if not messages:
-            self._nothing_came()
+            # Whoever is ahead may hold what is missing, after all: a connector that sent rows again.
+            self.let_wait(None)
             yield None
 
-    def _nothing_came(self) -> None:
-        """Nobody waits any longer, and brokers that are down for long are an error."""
-        self.let_wait(None)
-        since = self._down_since
-        if since is None:
-            return
-        try:
-            self.partitions()
-            self._down_since = None
-        except UnavailableError:
-            if time.monotonic() - since > self._patience:
-                raise
+    def _judge(self, place: Place, error: Any) -> None:
+        kinds = self._client.kafka.KafkaError
+        if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
+            raise UnsafeTopicError(
+                f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read "
+                f"({error.str()}): begin anew with a new snapshot, and keep records until they are captured"
+            )
+        if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
+            self._client.fail(f"topic {place[0]!r}", error)
 
     def _assign(self, there: set[Place], positions: Mapping[Place, int]) -> None:
-        fresh = sorted(there - self._read)
+        fresh = sorted(there - self._assigned)
         if fresh:
-            partition = self._kafka.TopicPartition
-            self._open().incremental_assign([partition(*place, positions.get(place, 0)) for place in fresh])
-            self._read |= set(fresh)
-
-    def _still_there(self) -> set[Place]:
-        try:
-            return self.partitions()
-        except UnavailableError:
-            # They may come back; `_nothing_came` counts the time.
-            return set()
+            partition = self._client.kafka.TopicPartition
+            self._consumer.incremental_assign([partition(*place, positions.get(place, 0)) for place in fresh])
+            self._assigned |= set(fresh)
 
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Pause the partitions that are ahead; None: go on with all."""
-        ahead = {place for place in self._read if is_ahead(place)} if is_ahead is not None else set()
-        consumer, partition = self._open(), self._kafka.TopicPartition
+        ahead = {place for place in self._assigned if is_ahead(place)} if is_ahead is not None else set()
+        partition = self._client.kafka.TopicPartition
         if ahead - self._waiting:
-            consumer.pause([partition(*place) for place in ahead - self._waiting])
+            self._consumer.pause([partition(*place) for place in ahead - self._waiting])
         if self._waiting - ahead:
-            consumer.resume([partition(*place) for place in self._waiting - ahead])
+            self._consumer.resume([partition(*place) for place in self._waiting - ahead])
         self._waiting = ahead
 
-    # -- the consumer
 
-    def _open(self) -> Any:
-        if self._consumer is None:
-            self._consumer = self._kafka.Consumer({
-                **self._settings,
-                # Required, and of no meaning: nothing is committed and nothing is balanced.
-                "group.id": "cdcv2-capture",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "error_cb": self._trouble,
-            })
-        return self._consumer
-
-    def _trouble(self, error: Any) -> None:
-        if error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN and self._down_since is None:
-            self._down_since = time.monotonic()
-            LOGGER.warning("Kafka at %s does not answer: waiting for it", self._bootstrap)
-
-    def _asked(self, question: Callable[[], Any]) -> Any:
-        try:
-            return question()
-        except self._kafka.KafkaException as error:
-            raise UnavailableError(
-                f"Kafka at {self._bootstrap} does not answer ({_said(error)}): is it there, and are we let in?"
-            ) from None
-
-    def close(self) -> None:
-        """Leave the cluster. It can be read again."""
-        if self._consumer is not None:
-            self._consumer.close()
-        self._consumer, self._read, self._waiting = None, set(), set()
+def _check_span(place: Place, span: tuple[int, int], start: int) -> None:
+    (topic, part), (low, high) = place, span
+    if low > start:
+        raise UnsafeTopicError(
+            f"the topic {topic!r} begins at {low} in partition {part}, and {start} is wanted: what came before was "
+            "removed (retention). Begin anew with a new snapshot, and keep records until they are captured"
+        )
+    if high < start:
+        raise UnsafeTopicError(
+            f"the topic {topic!r} ends at {high} in partition {part}, and was read up to {start} before: it was made "
+            "anew. Capture it as a new source, with a memory and logs of its own"
+        )
 
 
-def _said(error: Any) -> str:
-    """What librdkafka says about an error, without settings."""
-    return str(error.args[0].str())
-
-
-def _confluent_kafka() -> Any:
-    try:
-        import confluent_kafka
-        import confluent_kafka.admin
-    except ImportError as cause:
-        raise UsageError("reading Kafka needs confluent-kafka: pip install 'cdcv2[kafka]'") from cause
-    return confluent_kafka
+def _place(record: Record) -> Place:
+    return record.topic, record.partition

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.memory import FileMemory
 from cdcv2.sources.running import Reached, run
+from cdcv2.wire.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time
 
@@ -108,7 +110,7 @@ def test_the_topics_are_captured_as_their_dump_is(recorded: str, tmp_path: Any) 
     memory = FileMemory(tmp_path / "memory.json")
     how = recipe("clean_full")
     with Capture(how, logs, memory=memory) as capture, pytest.raises(SourceStop, match="was truncated"):
-        run(capture, KafkaTopics(recorded, how), release_every=500)
+        run(capture, KafkaTopics(Client(recorded), how), release_every=500)
     for table in TABLES:
         at = checkpoint_time("clean_full", "04_quiesced")
         assert [truth("clean_full", "04_quiesced", table)] == content(logs[table].durable, table, at)
@@ -116,21 +118,20 @@ def test_the_topics_are_captured_as_their_dump_is(recorded: str, tmp_path: Any) 
     again = {table: log.again() for table, log in logs.items()}
     with Capture(how, again, memory=memory) as capture, pytest.raises(SourceStop, match="was truncated"):
         assert sum(capture.positions().values()) > 4000, "what is released is not read again"
-        run(capture, KafkaTopics(recorded, how))
+        run(capture, KafkaTopics(Client(recorded), how))
         assert 100 > capture.counters.records
     assert before == {table: log.durable for table, log in again.items()}
 
 
 def test_ends_and_positions_are_those_of_the_dump(recorded: str) -> None:
     """For progress, and for the snapshot whose rows nobody counted."""
-    topics = KafkaTopics(recorded, recipe("clean_full"))
+    topics = KafkaTopics(Client(recorded), recipe("clean_full"))
     wanted = recipe("clean_full").topics()
     expected = {place: end for place, end in dump("clean_full").ends().items() if place[0] in wanted}
     ends = topics.ends()
     assert expected == {place: end for place, end in ends.items() if end}
     records = [item for item in topics.read(ends) if isinstance(item, Record)]
     assert [] == records
-    topics.close()
 
 
 def test_a_table_without_a_topic_is_waited_for(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +141,7 @@ def test_a_table_without_a_topic_is_waited_for(cluster: Cluster, monkeypatch: py
     cluster.make(f"{name}.transaction")
     cluster.send([end(name, 0, 5, 70)])
     how = small(name)
-    topics = KafkaTopics(cluster.bootstrap, how)
+    topics = KafkaTopics(Client(cluster.bootstrap), how)
     assert [f"{name}.public.order_items"] == topics.missing()
     found: list[Any] = []
     for item in topics.read({}, follow=True):
@@ -162,11 +163,11 @@ def test_until_the_end_is_until_what_was_there(cluster: Cluster) -> None:
     cluster.send([end(name, 0, 5, 70), end(name, 1, 6, 80)])
     log = RecordingLog()
     with Capture(small(name), {"public.order_items": log}) as capture:
-        waiting = run(capture, KafkaTopics(cluster.bootstrap, small(name)))
+        waiting = run(capture, KafkaTopics(Client(cluster.bootstrap), small(name)))
         assert Antichain([81]) == capture.frontier
     assert ("end", "nothing is open") == (waiting.what, waiting.text)
     assert set() == items(log)
-    seen = [item for item in KafkaTopics(cluster.bootstrap, small(name)).read({}) if isinstance(item, Reached)]
+    seen = [item for item in KafkaTopics(Client(cluster.bootstrap), small(name)).read({}) if isinstance(item, Reached)]
     assert {0} == {item.following for item in seen if item.place[0].endswith("order_items")}
 
 
@@ -176,7 +177,7 @@ def test_it_stops_when_told(cluster: Cluster) -> None:
     cluster.make(f"{name}.transaction")
     cluster.send([end(name, 0, 5, 70)])
     with Capture(small(name), {"public.order_items": RecordingLog()}) as capture:
-        topics = KafkaTopics(cluster.bootstrap, small(name))
+        topics = KafkaTopics(Client(cluster.bootstrap), small(name))
         run(capture, topics, follow=True, stopping=lambda: capture.frontier == Antichain([71]))
         assert Antichain([71]) == capture.frontier
 
@@ -186,7 +187,7 @@ def test_partitions_that_are_ahead_wait_and_nothing_is_lost(recorded: str) -> No
     logs = {table: RecordingLog() for table in TABLES}
     how = recipe("clean_full")
     with Capture(how, logs) as capture, pytest.raises(SourceStop):
-        run(capture, KafkaTopics(recorded, how), release_every=50, hold=1)
+        run(capture, KafkaTopics(Client(recorded), how), release_every=50, hold=1)
     at = checkpoint_time("clean_full", "04_quiesced")
     for table in TABLES:
         assert [truth("clean_full", "04_quiesced", table)] == content(logs[table].durable, table, at)
@@ -196,10 +197,10 @@ def test_the_transaction_topic_must_exist_and_have_one_partition(cluster: Cluste
     """Without it there are no commit times; with two partitions no commit order."""
     name = prefix()
     with pytest.raises(MissingLogError, match=f"no topic '{name}.transaction'.*provide.transaction.metadata=true"):
-        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+        list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
     cluster.make(f"{name}.transaction", 2)
     with pytest.raises(UnsafeTopicError, match="has 2 partitions"):
-        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+        list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
 
 
 def test_a_compacted_topic_is_refused(cluster: Cluster) -> None:
@@ -208,7 +209,7 @@ def test_a_compacted_topic_is_refused(cluster: Cluster) -> None:
     cluster.make(f"{name}.transaction")
     cluster.make(f"{name}.public.order_items", cleanup_policy="compact")
     with pytest.raises(UnsafeTopicError, match="order_items' is compacted"):
-        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
+        list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
 
 
 def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None:
@@ -219,15 +220,15 @@ def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None
     from confluent_kafka import TopicPartition
 
     topic = f"{name}.transaction"
-    assert 4 == sum(isinstance(item, Record) for item in KafkaTopics(cluster.bootstrap, small(name)).read({}))
+    assert 4 == sum(isinstance(item, Record) for item in KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
     for future in cluster.admin.delete_records([TopicPartition(topic, 0, 2)]).values():
         future.result(timeout=20)
     with pytest.raises(UnsafeTopicError, match="begins at 2 in partition 0, and 0 is wanted"):
-        list(KafkaTopics(cluster.bootstrap, small(name)).read({}))
-    left = KafkaTopics(cluster.bootstrap, small(name)).read({(topic, 0): 2})
+        list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
+    left = KafkaTopics(Client(cluster.bootstrap), small(name)).read({(topic, 0): 2})
     assert 2 == sum(isinstance(item, Record) for item in left)
     with pytest.raises(UnsafeTopicError, match="ends at 4 in partition 0, and was read up to 9"):
-        list(KafkaTopics(cluster.bootstrap, small(name)).read({(topic, 0): 9}))
+        list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({(topic, 0): 9}))
 
 
 def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, cluster: Cluster) -> None:
@@ -236,7 +237,7 @@ def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, clust
     cluster.make(f"{name}.transaction")
     cluster.send([end(name, 0, 5, 70)])
     found: list[int] = []
-    for item in KafkaTopics(broker.bootstrap, small(name)).read({}, follow=True):
+    for item in KafkaTopics(Client(broker.bootstrap), small(name)).read({}, follow=True):
         if isinstance(item, Record):
             found.append(item.offset)
             if found == [0]:
@@ -248,27 +249,37 @@ def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, clust
     assert [0, 1] == found
 
 
-def test_brokers_that_stay_away_are_an_error(broker: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting has an end, and the end a name."""
-    monkeypatch.setattr(kafka_topics, "_PATIENCE", 0.5)
+def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
+    broker: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader up to the end cannot say that it got there."""
     name = prefix()
     cluster.make(f"{name}.transaction")
     cluster.send([end(name, 0, 5, 70)])
-    topics = KafkaTopics(broker.bootstrap, small(name), patience=1.0)
-    with pytest.raises(UnavailableError, match="does not answer"):
-        for item in topics.read({}, follow=True):
-            if isinstance(item, Record):
-                broker.kill9()
+    client = Client(broker.bootstrap, patience=2.0)
+
+    class Leaving(KafkaTopics):
+        """The broker dies when everything has been checked, and before the first record."""
+
+        def check(self, positions: Any) -> Any:
+            found = super().check(positions)
+            monkeypatch.setattr(self, "missing", list)
+            broker.kill9()
+            return found
+
+    with pytest.raises(UnavailableError, match=f"does not answer for topic '{name}.transaction'"):
+        list(Leaving(client, small(name)).read({}))
     broker.restart()
 
 
-def test_a_broker_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_not_there_is_named(tmp_path: Path) -> None:
     """Where it was looked for, and nothing of how we log in."""
     from cdcv2.embedded.processes import free_port
 
-    monkeypatch.setattr(kafka_topics, "_PATIENCE", 0.5)
+    settings = tmp_path / "kafka.properties"
+    settings.write_text("sasl.username=me\nsasl.password=s3cret\n")
     nowhere = f"127.0.0.1:{free_port()}"
-    topics = KafkaTopics(nowhere, small("p"), settings={"sasl.username": "me", "sasl.password": "s3cret"})
+    topics = KafkaTopics(Client(nowhere, settings, patience=0.5), small("p"))
     with pytest.raises(UnavailableError, match=f"Kafka at {nowhere} does not answer") as caught:
         list(topics.read({}))
     assert "s3cret" not in str(caught.value)
