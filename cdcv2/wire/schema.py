@@ -102,7 +102,7 @@ def parse(schema: object, *, outer: bool = True) -> Shape:
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise MalformedError(f"a row type is an Avro record schema, not {_short(schema)}")
     shape = _Parser().read(schema, "", "the row", 0)
-    if not shape.columns:
+    if outer and not shape.columns:
         raise MalformedError("the row type has no columns: a row needs at least one")
     return replace(shape, name=ROW_NAME) if outer else shape
 

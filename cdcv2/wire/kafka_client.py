@@ -1,0 +1,228 @@
+"""How to reach a Kafka cluster: settings from a file, clients made of them, and their errors as ours.
+
+One properties file serves Java's clients (and so Spark) and ours, which are librdkafka's: names that only Java has
+are translated, so ``sasl.jaas.config`` with a user name and password and PEM stores work in both. The file may hold
+secrets: no value of it reaches a log, an error or a ``repr``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from cdcv2.errors import Cdcv2Error, MissingLogError, UnavailableError, UsageError
+
+LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: How long, in seconds, an answer of the cluster is waited for.
+PATIENCE = 30.0
+
+_MISSING = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "TOPIC_EXCEPTION")
+_FORBIDDEN = (
+    "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION",
+)  # fmt: skip
+_PASSING = (
+    "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH",
+    "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT",
+)  # fmt: skip
+_JAAS = re.compile(r'\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
+_PEM_NAMES = {
+    "ssl.truststore.location": ("ssl.ca.location",),
+    "ssl.truststore.certificates": ("ssl.ca.pem",),
+    "ssl.keystore.location": ("ssl.certificate.location", "ssl.key.location"),
+    "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
+    "ssl.keystore.key": ("ssl.key.pem",),
+}
+_JAVA_ONLY = {"ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config", "client.dns.lookup"}
+
+
+class Client:
+    """A cluster, and how it is logged in to.
+
+    Args:
+        bootstrap: ``host:port``, more of them separated by commas; None: ``bootstrap.servers`` of the file.
+        config_file: a properties file with settings of librdkafka or of Java's clients; None: none are needed.
+        patience: how long an answer is waited for, in seconds.
+
+    Raises UsageError for a file that cannot be read or holds what is no setting, without any brokers, and when
+    confluent-kafka is not installed.
+    """
+
+    def __init__(
+        self, bootstrap: str | None, config_file: str | Path | None = None, *, patience: float = PATIENCE
+    ) -> None:
+        self.kafka, self.questions = _confluent_kafka()
+        settings = {} if config_file is None else translated(read_properties(config_file))
+        if bootstrap:
+            settings["bootstrap.servers"] = bootstrap
+        if not settings.get("bootstrap.servers"):
+            raise UsageError("Kafka needs bootstrap='HOST:PORT', or bootstrap.servers in its settings file")
+        self.bootstrap = settings["bootstrap.servers"]
+        self.patience = patience
+        self._settings, self._file = settings, config_file
+        self._admin: Any = None
+        # What librdkafka said last of its own accord, for the text of a time-out.
+        self._heard = ""
+        # Whether no broker has been reached since it was last said in the log.
+        self._down = False
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """The settings of a librdkafka client, ``more`` (with underscores for dots) among them. They hold secrets."""
+        return {
+            # A broker that comes back is found within seconds.
+            "reconnect.backoff.max.ms": 2000, **self._settings, "log_level": 0, "error_cb": self._hear,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+
+    def consumer(self, **more: Any) -> Any:
+        """A consumer that belongs to no group's balance and commits nothing; it says where partitions end."""
+        return self._made(self.kafka.Consumer, self.settings(
+            group_id="cdcv2", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
+            isolation_level="read_committed", allow_auto_create_topics=False, **more,
+        ))
+
+    def producer(self, **more: Any) -> Any:
+        """A producer that repeats nothing and reorders nothing of its own, and uses no transactions."""
+        return self._made(self.kafka.Producer, self.settings(
+            enable_idempotence=True, acks="all", compression_type="lz4", linger_ms=5,
+            message_timeout_ms=max(1, int(self.patience * 1000)), **more,
+        ))
+
+    @property
+    def admin(self) -> Any:
+        """The client for questions about topics; one for all of them."""
+        if self._admin is None:
+            self._admin = self._made(self.questions.AdminClient, self.settings())
+        return self._admin
+
+    def asked(self, what: str, question: Callable[[], T]) -> T:
+        """The answer to a question, asked again while the cluster says that it is not ready, and not for longer than
+        our patience. Raises MissingLogError for an unknown topic, UnavailableError without an answer.
+        """
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                answer = question()
+                self.answered()
+                return answer
+            except self.kafka.KafkaException as cause:
+                error = cause.args[0]
+            except TimeoutError:
+                error = None
+            if time.monotonic() >= deadline or error is None or not self._passes(error):
+                self.fail(what, error)
+            time.sleep(0.1)
+
+    def fail(self, what: str, error: Any) -> NoReturn:
+        """Raise our error for one of librdkafka's (None: no answer came in time); ``what`` is named in it."""
+        raise self.error(what, error)
+
+    def error(self, what: str, error: Any) -> Cdcv2Error:
+        """The same error, not raised."""
+        if self._admin is not None:
+            # What it heard, it tells only when it is asked.
+            self._admin.poll(0)
+        if error is not None and error.code() in self._codes(*_MISSING):
+            return MissingLogError(
+                f"there is no {what} at {self.bootstrap}: the name is wrong, or nobody has written it yet"
+            )
+        said = "" if error is None else f": {error.str()}"
+        heard = f" (last heard: {self._heard})" if self._heard and self._heard not in said else ""
+        if error is not None and error.code() in self._codes(*_FORBIDDEN):
+            return UnavailableError(f"Kafka at {self.bootstrap} does not let us use {what}{said}{heard}: get the right")
+        return UnavailableError(
+            f"Kafka at {self.bootstrap} does not answer for {what}{said}{heard}: start it, or correct its address "
+            "and settings"
+        )
+
+    def forbidden(self, error: Any) -> bool:
+        """Whether an error of librdkafka's says that we have no right to something."""
+        return error.code() in self._codes(*_FORBIDDEN)
+
+    def _passes(self, error: Any) -> bool:
+        """Whether a question may find another answer soon: a topic just made has no leader for a moment."""
+        return bool(error.retriable()) or error.code() in self._codes(*_PASSING)
+
+    def _codes(self, *names: str) -> set[int]:
+        return {getattr(self.kafka.KafkaError, name) for name in names}
+
+    def _made(self, kind: Any, settings: dict[str, Any]) -> Any:
+        try:
+            return kind(settings)
+        except self.kafka.KafkaException as cause:
+            text = cause.args[0].str()
+            # The name of an unknown setting may be shown; of a wrong value nothing may.
+            which = text if text.startswith("No such configuration property") else "a value that it cannot have"
+        raise UsageError(f"the Kafka settings in {self._file} are refused: {which}")
+
+    def answered(self) -> None:
+        """Note that the cluster is there, so that its next absence is said again."""
+        self._down = False
+
+    def _hear(self, error: Any) -> None:
+        if error.code() != self.kafka.KafkaError._ALL_BROKERS_DOWN:
+            self._heard = error.str()
+        elif not self._down:
+            self._down = True
+            LOGGER.warning("Kafka at %s does not answer: %s", self.bootstrap, self._heard or "no broker is there")
+
+    def __repr__(self) -> str:
+        return f"Client({self.bootstrap!r})"
+
+
+def read_properties(path: str | Path) -> dict[str, str]:
+    """The settings in a properties file: ``key=value`` lines, ``#`` comments, a trailing backslash goes on.
+
+    Raises UsageError for a file that cannot be read, and a line that is no setting; the line is not shown.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise UsageError(f"the Kafka settings in {path} cannot be read: {cause}") from cause
+    found: dict[str, str] = {}
+    begun = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        whole = begun + line.strip()
+        begun = ""
+        if not whole or whole[0] in "#!":
+            continue
+        if whole.endswith("\\"):
+            begun = whole[:-1]
+            continue
+        name, equals, value = whole.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{path}, line {number}: a setting is written key=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def translated(properties: dict[str, str]) -> dict[str, str]:
+    """Settings of Java's clients as librdkafka has them; what both have stays. Raises UsageError for JKS stores."""
+    out: dict[str, str] = {}
+    for name, value in properties.items():
+        if name in _PEM_NAMES:
+            store = name.rpartition(".")[0].removesuffix(".certificate")
+            if name.endswith(".location") and properties.get(f"{store}.type", "JKS").upper() != "PEM":
+                raise UsageError(f"{name} is no PEM file: convert the store, and set {store}.type=PEM")
+            out.update(dict.fromkeys(_PEM_NAMES[name], value))
+        elif name == "ssl.endpoint.identification.algorithm":
+            out[name] = value or "none"
+        elif name not in _JAVA_ONLY:
+            out[name] = value
+    for name, quoted, bare in _JAAS.findall(properties.get("sasl.jaas.config", "")):
+        out.setdefault(f"sasl.{name}", re.sub(r"\\(.)", r"\1", quoted) or bare)
+    return out
+
+
+def _confluent_kafka() -> tuple[Any, Any]:
+    try:
+        import confluent_kafka
+        import confluent_kafka.admin
+    except ImportError as cause:
+        raise UsageError("Kafka needs its client: pip install 'cdcv2[kafka]'") from cause
+    return confluent_kafka, confluent_kafka.admin

@@ -1,0 +1,184 @@
+"""Topics that logs live in: made so that they keep everything, and refused where they do not.
+
+A log's statements are never superseded: a topic that is compacted, or forgets with time or size, loses facts, and a
+reader that starts later waits for them for ever. So ``cleanup.policy=delete, retention.ms=-1, retention.bytes=-1``,
+and nothing removed from the head.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdcv2.errors import MissingLogError, UnsafeTopicError, UsageError
+from cdcv2.protocol.log import Positions
+from cdcv2.wire.kafka_client import Client
+
+LOGGER = logging.getLogger(__name__)
+#: The settings that keep a log whole.
+KEEPING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+#: What Kafka allows a message where a topic does not say.
+MESSAGE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as the cluster describes it.
+
+    ``spans`` gives for each partition the first offset that is there and the one behind the last; ``settings`` is
+    empty when we may not read them.
+    """
+
+    name: str
+    spans: Mapping[int, tuple[int, int]]
+    settings: Mapping[str, str]
+
+    @property
+    def message_bytes(self) -> int:
+        """How large a message may be, in bytes."""
+        return int(self.settings.get("max.message.bytes", MESSAGE_BYTES))
+
+    @property
+    def ends(self) -> Positions:
+        """For each partition, the position behind its last message."""
+        return {part: high for part, (_, high) in self.spans.items()}
+
+
+def check_topic(
+    topic: str,
+    bootstrap: str | None,
+    *,
+    config_file: str | Path | None = None,
+    after: Positions | None = None,
+) -> Topic:
+    """Whether the topic holds everything from the positions on (default: from the start), and will keep it.
+
+    Raises MissingLogError, UnavailableError, and UnsafeTopicError with what is wrong and what to do. Settings that
+    we have no right to read are not checked, and a warning says so.
+    """
+    described = describe(Client(bootstrap, config_file), topic)
+    check_keeps(described)
+    check_positions(described, after or {})
+    return described
+
+
+def create_topic(client: Client, topic: str, *, partitions: int = 1, replication: int | None = None) -> Topic:
+    """Make the topic, with the settings that keep it whole, unless it is there; what it is like then.
+
+    Raises UnavailableError when the cluster does not answer, or does not allow it.
+    """
+    # -1: as many replicas as the cluster gives by default.
+    new = client.questions.NewTopic(topic, partitions, -1 if replication is None else replication, config=KEEPING)
+
+    def ask() -> bool:
+        try:
+            client.admin.create_topics([new], request_timeout=client.patience)[topic].result(client.patience)
+        except client.kafka.KafkaException as cause:
+            if cause.args[0].code() != client.kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    if client.asked(f"topic {topic!r}", ask):
+        LOGGER.info("made the topic %s with %d partitions", topic, partitions)
+    deadline = time.monotonic() + client.patience
+    while True:
+        try:
+            return describe(client, topic)
+        except MissingLogError:
+            # Made a moment ago, by us or by another: not every broker knows it yet.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def describe(client: Client, topic: str) -> Topic:
+    """What the cluster says of a topic. Raises MissingLogError, UnavailableError."""
+    return Topic(topic, spans(client, topic), _settings(client, topic))
+
+
+def spans(client: Client, topic: str) -> dict[int, tuple[int, int]]:
+    """For each partition, the first offset that is there and the one behind the last that can be read."""
+    parts, spec = partitions_of(client, topic), client.questions.OffsetSpec
+
+    def ask(which: Any) -> dict[int, int]:
+        asked = {client.kafka.TopicPartition(topic, part): which for part in parts}
+        answers = client.admin.list_offsets(
+            asked, isolation_level=client.kafka.IsolationLevel.READ_COMMITTED, request_timeout=client.patience
+        )
+        return {place.partition: answer.result(client.patience).offset for place, answer in answers.items()}
+
+    what = f"topic {topic!r}"
+    low = client.asked(what, lambda: ask(spec.earliest()))
+    high = client.asked(what, lambda: ask(spec.latest()))
+    return {part: (low[part], high[part]) for part in parts}
+
+
+def partitions_of(client: Client, topic: str) -> list[int]:
+    """The numbers of the topic's partitions. Asking does not make the topic. Raises as :func:`describe` does."""
+    if not topic:
+        raise UsageError("a topic needs a name")
+    names = client.kafka.TopicCollection([topic])
+
+    def ask() -> list[int]:
+        answers = client.admin.describe_topics(names, request_timeout=client.patience)
+        return sorted(part.id for part in answers[topic].result(client.patience).partitions)
+
+    return client.asked(f"topic {topic!r}", ask)
+
+
+def check_keeps(topic: Topic) -> None:
+    """Whether the topic keeps what is written to it. Raises UnsafeTopicError with the remedy."""
+    if not topic.settings:
+        LOGGER.warning("we may not read the settings of topic %s: that it keeps everything is not checked", topic.name)
+    wrong = {name: topic.settings[name] for name, value in KEEPING.items() if topic.settings.get(name, value) != value}
+    if wrong:
+        found = ", ".join(f"{name}={value}" for name, value in wrong.items())
+        remedy = ",".join(f"{name}={KEEPING[name]}" for name in wrong)
+        raise UnsafeTopicError(
+            f"the topic {topic.name!r} would lose statements ({found}): kafka-configs.sh --alter --entity-type topics "
+            f"--entity-name {topic.name} --add-config {remedy} keeps what is still there; check that nothing is gone"
+        )
+
+
+def check_positions(topic: Topic, after: Positions) -> None:
+    """Whether everything from the positions on is there. Raises UnsafeTopicError."""
+    gone = sorted(set(after) - set(topic.spans))
+    if gone:
+        raise UnsafeTopicError(_anew(topic.name, f"has no partition {gone[0]}"))
+    for part, (low, high) in sorted(topic.spans.items()):
+        start = after.get(part, 0)
+        if low > start:
+            raise UnsafeTopicError(
+                f"the topic {topic.name!r} begins at offset {low} in partition {part}, and {start} is wanted: what "
+                "came before was removed, and with it facts. Restore the topic, or write the log anew into another"
+            )
+        if high < start:
+            raise UnsafeTopicError(_anew(topic.name, f"ends at offset {high} in partition {part}, not at {start}"))
+
+
+def _anew(topic: str, found: str) -> str:
+    return (
+        f"the topic {topic!r} {found}, which was read before: it was made anew, or has lost its end. "
+        "Read it from the start, with a fresh state"
+    )
+
+
+def _settings(client: Client, topic: str) -> dict[str, str]:
+    kind = client.questions.ConfigResource
+    resource = kind(kind.Type.TOPIC, topic)
+
+    def ask() -> dict[str, str]:
+        answer = client.admin.describe_configs([resource], request_timeout=client.patience)[resource]
+        try:
+            return {name: entry.value for name, entry in answer.result(client.patience).items()}
+        except client.kafka.KafkaException as cause:
+            if not client.forbidden(cause.args[0]):
+                raise
+            return {}
+
+    return client.asked(f"settings of topic {topic!r}", ask)
