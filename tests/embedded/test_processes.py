@@ -33,7 +33,7 @@ while True:
 
 # An owner of such a server, in a Python of its own.
 OWNER = """
-import os, sys, threading, time
+import os, select, sys, threading, time
 from pathlib import Path
 from cdcv2.embedded.processes import Child
 log = Path(sys.argv[1])
@@ -50,7 +50,9 @@ if fork == 0:
     time.sleep(60)  # it goes on for a while, with what it inherited
     os._exit(0)
 print("ready", started[0]._supervisor.pid, fork, flush=True)
-sys.stdin.readline()
+# Asked again and again, as all of our waits do: a signal that comes just before a blocking read does not end it.
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    pass
 """
 
 
