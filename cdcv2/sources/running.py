@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias, Union
 
+from cdcv2.errors import DecodeError
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
 from cdcv2.sources.release import Waiting
@@ -52,14 +53,15 @@ def run(
 
     A release is tried after ``release_every`` records and whenever there is nothing to read. When more than ``hold``
     rows are held, partitions that are ahead are let wait. ``stopping`` is asked between records. Raises what the
-    topics and the capture raise; SourceStop once everything before the stop is written.
+    topics and the capture raise; SourceStop, and DecodeError for a record that is none, once everything before is
+    written.
     """
     fresh = 0
     for item in topics.read(capture.positions(), follow=follow):
         if stopping():
             break
         if isinstance(item, Record):
-            capture.absorb(item)
+            _absorb(capture, item)
             fresh += 1
         elif item is not None:
             capture.reached(*item)
@@ -71,3 +73,11 @@ def run(
             topics.let_wait(capture.is_ahead if capture.held_rows > hold else None)
     capture.release()
     return capture.waits()
+
+
+def _absorb(capture: Capture, record: Record) -> None:
+    try:
+        capture.absorb(record)
+    except DecodeError:
+        capture.release()
+        raise

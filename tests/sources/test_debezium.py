@@ -302,6 +302,13 @@ def test_a_foreign_record_is_named_with_its_place(topic: str, value: bytes, reas
     assert value == caught.value.raw
 
 
+def test_a_foreign_key_is_named_too() -> None:
+    """A delete needs it, to see whether its old row is whole."""
+    value = json.dumps(envelope("d", before=ROW)).encode()
+    with pytest.raises(DecodeError, match="its key is no JSON"):
+        classify(Record(TOPIC, 1, 17, b"\x00", value), RECIPE)
+
+
 # -- the recipe
 
 

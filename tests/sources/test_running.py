@@ -1,0 +1,109 @@
+"""A capture at work over topics that end, that go on, and that hold what is no record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError
+from cdcv2.sources.capture import Capture
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.facts import Record
+from cdcv2.sources.running import Item, Reached, run
+from cdcv2.sources.snapshot import Place
+from cdcv2.wire.rows import RowType
+from tests.doubles import RecordingLog
+
+TABLE = "public.t"
+ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
+
+
+class Given:
+    """Topics that give these items, and remember what was asked of them."""
+
+    def __init__(self, *items: Item) -> None:
+        self._items = items
+        self.wished: list[bool] = []
+        self.asked_ends = 0
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
+        """The items; following, then nothing for ever."""
+        yield from self._items
+        while follow:
+            yield None
+
+    def ends(self) -> dict[Place, int]:
+        """One row in the table's topic."""
+        self.asked_ends += 1
+        return {("src.public.t", 0): 1, ("src.public.t", 1): 3}
+
+    def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
+        """Remember whether some should wait."""
+        self.wished.append(is_ahead is not None)
+
+
+def end(offset: int, lsn: int, rows: int = 0) -> Record:
+    """An END."""
+    counts = f'{{"data_collection": "public.t", "event_count": {rows}}}' if rows else ""
+    value = f'{{"status": "END", "id": "{lsn}:{lsn}", "data_collections": [{counts}]}}'
+    return Record("src.transaction", 0, offset, None, value.encode())
+
+
+def snapshot_row(marker: str) -> Record:
+    """The one row of a snapshot at 1000."""
+    source = f'{{"name": "src", "schema": "public", "table": "t", "lsn": 1000, "snapshot": "{marker}"}}'
+    return Record("src.public.t", 0, 0, None, f'{{"op": "r", "after": {{"id": 1}}, "source": {source}}}'.encode())
+
+
+def capture(snapshot: str = "none") -> Capture:
+    """A capture into a log in memory."""
+    return Capture(Recipe("src", {TABLE: ROWS}, snapshot=snapshot), {TABLE: RecordingLog()})
+
+
+def test_at_the_end_of_the_topics_everything_whole_is_released() -> None:
+    """And it says what it would wait for."""
+    mine = capture()
+    waiting = run(mine, Given(end(0, 70), end(1, 80, rows=2)))
+    assert "transaction 80 (END 80) lacks 2 of 2 rows of public.t" == waiting.text
+    assert Antichain([71]) == mine.frontier
+
+
+def test_following_it_releases_whenever_there_is_nothing_to_read() -> None:
+    """A quiet source must not hold back what is whole."""
+    mine = capture()
+    asked: list[Antichain | None] = []
+
+    def stopping() -> bool:
+        asked.append(mine.frontier)
+        return mine.frontier == Antichain([71])
+
+    run(mine, Given(end(0, 70), None), follow=True, stopping=stopping)
+    assert [Antichain([1]), Antichain([1]), Antichain([71])] == asked
+
+
+def test_a_record_that_is_none_ends_it_after_everything_before() -> None:
+    """The place is named; the logs are complete up to it."""
+    mine = capture()
+    with pytest.raises(DecodeError, match=r"src.transaction\[0\]@1"):
+        run(mine, Given(end(0, 70), Record("src.transaction", 0, 1, None, b"\x00"), end(2, 80)))
+    assert Antichain([71]) == mine.frontier
+
+
+def test_the_ends_are_read_once_and_reaching_them_releases_the_snapshot() -> None:
+    """Where a partition's last record is not for us, that it was reached is enough."""
+    mine, topics = capture("initial"), Given(snapshot_row("last"), None, Reached(("src.public.t", 1), 3), None)
+    run(mine, topics)
+    assert 1 == topics.asked_ends
+    assert Antichain([1001]) == mine.frontier
+
+
+def test_partitions_are_let_wait_only_while_too_much_is_held() -> None:
+    """The limit is a number of rows."""
+    topics = Given(snapshot_row("true"), end(0, 1070), end(1, 1080))
+    run(capture("initial"), topics, release_every=1, hold=0)
+    assert [True, True, True] == topics.wished
+    topics = Given(end(0, 70), end(1, 80))
+    run(capture(), topics, release_every=1, hold=0)
+    assert [False, False] == topics.wished
