@@ -52,8 +52,8 @@ class Stash:
         self._diffs: OpenTimes[dict[Any, int]] = OpenTimes(total=total)
         # The same shape, data -> position, only for identities that came with one: evidence in disputes.
         self._origins: dict[Time, dict[Any, Any]] = {}
-        # Time -> data -> the diff that rule() fixed; 0: the identity never happened.
-        self._ruled: dict[Time, dict[Any, int]] = {}
+        # Time -> the identities that rule() has fixed, held or not: nothing that arrives changes them.
+        self._ruled: dict[Time, set[Any]] = {}
 
     def plan(self, updates: Iterable[Update], reported: Antichain, position: Any) -> Arrivals:
         """What ``updates`` would add; those not beyond ``reported`` are late. Changes nothing."""
@@ -76,10 +76,10 @@ class Stash:
             before = (held_at(time) or nothing).get(data)
             if before is None:
                 before = fresh.get(data)
-                if before is None and (not self._ruled or data not in self._ruled.get(time, nothing)):
+                if before is None and (not self._ruled or data not in self._ruled.get(time, ())):
                     fresh[data] = diff
                     continue
-            if before == diff or (self._ruled and data in self._ruled.get(time, nothing)):
+            if before == diff or (self._ruled and data in self._ruled.get(time, ())):
                 arrivals.repeats += 1
             elif before is not None:
                 where = self._origins.get(time, nothing).get(data, position if data in fresh else None)
@@ -112,7 +112,7 @@ class Stash:
 
     def rule(self, time: Time, data: Any, diff: int) -> int:
         """Fix the diff of an identity, 0 for "it never happened"; return the change in distinct identities."""
-        self._ruled.setdefault(time, {})[data] = diff
+        self._ruled.setdefault(time, set()).add(data)
         held = self._diffs.get(time)
         before = 0 if held is None else len(held)
         if diff:
@@ -144,10 +144,7 @@ class Stash:
                 [to_plain_data(data), to_plain(time), diff]
                 for time, diffs in self._diffs.items() for data, diff in diffs.items()
             ],
-            "ruled": [
-                [to_plain_data(data), to_plain(time), diff]
-                for time, diffs in self._ruled.items() for data, diff in diffs.items()
-            ],
+            "ruled": [[to_plain_data(data), to_plain(time)] for time, ruled in self._ruled.items() for data in ruled],
         }
 
     @classmethod
@@ -158,6 +155,6 @@ class Stash:
         for data, time, diff in plain["updates"]:
             arrivals.new.setdefault(from_plain(time), {})[data_from_plain(data)] = diff
         stash.admit(arrivals)
-        for data, time, diff in plain["ruled"]:
-            stash._ruled.setdefault(from_plain(time), {})[data_from_plain(data)] = diff
+        for data, time in plain["ruled"]:
+            stash._ruled.setdefault(from_plain(time), set()).add(data_from_plain(data))
         return stash

@@ -183,6 +183,13 @@ def test_negative_counts_are_held_but_bound_nothing() -> None:
     assert Antichain([3]) == bag.frontier
 
 
+def test_counts_are_listed_by_time() -> None:
+    """Not by count, nor in the order in which they came."""
+    assert [(1, 9), (2, 1), (5, 3)] == MutableAntichain([(5, 3), (1, 9), (2, 1)]).items()
+    wide = [(Product(0, 2), 9), (Product(1, 1), 1), (Product(2, 0), 3)]
+    assert wide == MutableAntichain(reversed(wide)).items()
+
+
 def test_a_time_that_comes_and_goes_leaves_nothing_behind() -> None:
     """Memory is bounded by what is held, also under a time that stays."""
     bag = MutableAntichain([(0, 1)])

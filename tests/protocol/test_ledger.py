@@ -106,6 +106,21 @@ def test_a_fold_that_finds_too_many_raises_and_changes_nothing() -> None:
     assert before == ledger.export()
 
 
+def test_of_several_surpluses_the_earliest_is_told() -> None:
+    """The same evidence whatever order the times were folded in; also for times that `<` does not sort."""
+    for first, later, beyond in ((1, 3, 5), (P(0, 1), P(1, 0), P(9, 9))):
+        for times in ([later, first], [first, later]):
+            ledger = Ledger([0 if first == 1 else P(0, 0)])
+            ledger.state([(Progress(ledger.known, [beyond], {first: 1, later: 1}), None)])
+            ledger.arrived({first: 2, later: 3}, exact=False)
+            assert [first, later] == ledger.to_fold()
+
+            with pytest.raises(ContradictionError) as caught:
+                ledger.folded({time: 2 for time in times})
+
+            assert first == caught.value.time
+
+
 def test_a_fold_beyond_known_only_corrects_the_number() -> None:
     """A stash may fold when it likes, to save memory."""
     ledger = ledger_of(Progress([5], [9], {7: 3}))

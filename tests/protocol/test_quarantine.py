@@ -209,6 +209,54 @@ def test_a_surplus_is_resolved_by_count_or_by_identity() -> None:
     assert Batch([("b", 3, 1)], Antichain([3]), Antichain([5])) == by_identity
 
 
+def test_an_identity_that_never_came_can_be_put_in_its_place() -> None:
+    """Someone knows the update that lacks: it counts as received, also at a time that holds nothing else."""
+    for others in ([], [("a", 3, 1)]):
+        reader = parked(Progress([0], [5], {3: 1 + len(others)}), Updates(others))
+
+        batch = reader.resolve(3, data="z", diff=2)
+
+        assert Batch([*others, ("z", 3, 2)], Antichain([3]), Antichain([5])) == batch
+
+
+def test_an_identity_that_never_came_can_be_ruled_out() -> None:
+    """It changes nothing until it comes, and then it still does not."""
+    for others in ([], [("a", 3, 1)]):
+        reader = parked(Updates([*others, ("b", 4, 1)]))
+        assert reader.resolve(3, data="z", diff=0) is None
+        reader.absorb(Updates([("z", 3, 1)]))
+
+        held = len(others) + 1
+        assert held == reader.held_updates()
+        assert held == sum(count for _, count in reader.open_times().values())
+
+
+def test_a_ruling_can_be_changed_while_its_time_is_open() -> None:
+    """The last word counts; all of them are kept."""
+    reader = parked(Updates([("a", 3, 1), ("a", 3, 2), ("b", 3, 1)]))
+    for diff in (1, 0, 0, 2, 7):
+        reader.resolve(3, data="a", diff=diff)
+        assert {3: (None, 1 + (diff != 0))} == reader.open_times()
+
+    assert [(3, "a", 1), (3, "a", 0), (3, "a", 0), (3, "a", 2), (3, "a", 7)] == reader.resolutions
+    batch = reader.absorb(Progress([0], [5], {3: 2}))
+    assert batch is not None and {("a", 3, 7), ("b", 3, 1)} == set(batch.updates)
+
+
+def test_what_was_ruled_out_leaves_nothing_behind() -> None:
+    """Neither the update nor where it was read, once its time is given out."""
+    reader = parked(Updates([("a", 3, 1), ("a", 3, 2)]), Updates([("b", 4, 1)]), Updates([("b", 4, 2), ("c", 4, 1)]))
+    reader.resolve(3, data="a", diff=0)
+    reader.resolve(4, data="b", diff=0)
+    assert {4: {"c": at(2)}} == reader._stash._origins
+    reader.resolve(4, count=1)
+    reader.absorb(Progress([0], [5], {4: 1}))
+
+    assert Antichain([5]) == reader.frontier
+    assert [{}, {}] == [reader._stash._origins, reader._stash._ruled]
+    assert [] == reader.export_state()["ledger"]["ruled"]
+
+
 def test_resolve_refuses_what_it_cannot_mean() -> None:
     """Without quarantine there is nothing to resolve; neither at a finished time, nor both or neither fact."""
     with pytest.raises(UsageError, match="quarantine"):
@@ -249,11 +297,12 @@ def test_in_quarantine_undecodable_bytes_are_parked_without_a_hold() -> None:
     bad = Entry(at(4), Garbled(b"\xff", "no union branch 63"))
 
     assert reader.absorb(bad) is None
-    assert [bad] == reader.parked
-    assert 1 == reader.counters["parked"]
+    assert reader.absorb(bad.message) is None
+    assert [bad, bad.message] == reader.parked
+    assert 2 == reader.counters["parked"]
     assert {} == reader.quarantine
     assert Batch([("a", 3, 1)], Antichain([3]), Antichain([5])) == reader.absorb(Updates([("a", 3, 1)]))
-    assert [bad] == Resolver.restore(reader.export_state()).parked
+    assert [bad, bad.message] == Resolver.restore(reader.export_state()).parked
 
 
 def test_only_the_two_ways_to_take_an_error_are_known() -> None:

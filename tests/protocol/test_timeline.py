@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cdcv2.core.antichain import Antichain
@@ -25,7 +27,7 @@ def test_what_one_part_has_finished_waits_for_the_other() -> None:
 
     assert (None, None) == (first, second)
     assert Cut({}, Antichain([0]), Antichain([3])) == third
-    both = {"accounts": [("alice", 3, -5)], "ledger": [("paid", 3, 1)]}
+    both: dict[str, list[Any]] = {"accounts": [("alice", 3, -5)], "ledger": [("paid", 3, 1)]}
     assert Cut(both, Antichain([3]), Antichain([5])) == fourth
     assert (Antichain([5]), False) == (reader.frontier, reader.closed)
 
@@ -58,9 +60,8 @@ def test_what_is_missing_is_told_by_part() -> None:
 
 def test_an_error_changes_nothing() -> None:
     """As in each part's own reader; with quarantine it is held there instead."""
-    entries = [Entry(Position("t", 0, number), message) for number, message in enumerate([
-        Updates([("a", 1, 1)]), Updates([("a", 1, 2)]), Progress([0], [2], {1: 1}),
-    ])]
+    messages: list[Any] = [Updates([("a", 1, 1)]), Updates([("a", 1, 2)]), Progress([0], [2], {1: 1})]
+    entries = [Entry(Position("t", 0, number), message) for number, message in enumerate(messages)]
     reader = Timeline(["t"])
     reader.absorb("t", entries[0])
     with pytest.raises(ContradictionError) as caught:

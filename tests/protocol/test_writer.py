@@ -14,6 +14,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from tests.doubles import Crash, RecordingLog
@@ -74,6 +75,11 @@ def test_messages_are_cut_to_size() -> None:
 
     assert [2, 2, 1] == [len(message) for message in log.durable if isinstance(message, Updates)]
     assert ({(number, 1): 1 for number in range(5)}, Antichain([2])) == replay(log.durable)
+    many = RecordingLog()
+    with Writer(many) as writer:
+        writer.extend([(number, 1, 1) for number in range(1001)])
+        writer.advance([2])
+    assert [1000, 1] == [len(message) for message in many.durable if isinstance(message, Updates)]
     for size in (0, -1, 1.5, True, None):
         with pytest.raises(UsageError):
             Writer(RecordingLog(), updates_per_message=size)  # type: ignore[arg-type]
@@ -127,13 +133,31 @@ def test_it_resumes_at_what_is_known() -> None:
     writer = Writer(log)
     assert Antichain([5]) == writer.known
 
-    writer.extend([("a", 4, 1), ("b", 6, 1)])
+    writer.extend([("a", 4, 1), ("b", 6, 1), ("z", 3, 1)])
     writer.advance([4])
     writer.advance([8])
 
-    assert 1 == writer.already_written
+    assert 2 == writer.already_written
     assert [Updates([("b", 6, 1)]), "flush", Progress([5], [8], {6: 1}), "flush"] == log.calls
     assert ({("a", 4): 1, ("b", 6): 1}, Antichain([8])) == replay(log.durable)
+
+
+def test_the_state_knows_each_part_of_the_log() -> None:
+    """The next position of each, also when a source gives an old message again."""
+    class Parts(RecordingLog):
+        def read(self, after: Any = None, *, follow: bool = False) -> Any:
+            for part, offset in ((0, 0), (1, 7), (0, 1), (1, 6), (2, 0), (0, 0)):
+                yield Entry(Position("log", part, offset), Updates())
+                yield None
+
+    assert {0: 2, 1: 8, 2: 1} == Writer(Parts()).export_state()["positions"]
+
+
+def test_there_is_nothing_to_commit_before_a_stage() -> None:
+    """Neither at the beginning, nor twice."""
+    writer = Writer(RecordingLog())
+    with pytest.raises(UsageError):
+        writer.commit()
 
 
 def test_it_resumes_where_statements_say_so_though_updates_lack() -> None:
