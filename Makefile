@@ -8,7 +8,7 @@ JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo demo-small test test-fast check stress bench mutate jars clean python java
+.PHONY: help venv demo demo-small test test-fast check stress bench mutate jars zip clean python java
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ mutate: venv ## small wrong changes, one by one: those that no test notices are 
 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
 	@for set in spark kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done
+
+zip: venv ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
+	@$(PY) -c 'from pathlib import Path; from cdcv2.embedded.submit import package_zip; print(package_zip(Path(".work")))'
 
 clean: ## remove what the targets made (the cache of jars stays)
 	rm -rf .work build dist mutants .mypy_cache .pytest_cache .hypothesis *.egg-info
