@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
@@ -45,7 +46,7 @@ def log_of(seed: int, size: int) -> Iterator[Message]:
         yield Progress([low], [high], dict.fromkeys(range(low, high), UPDATES_PER_TIME))
 
 
-def _row(number: int, random: Random) -> tuple[object, ...]:
+def _row(number: int, random: Random) -> Any:
     return ROWS.row((number, f"payer {random.randrange(10**5)}", random.random(), None))
 
 
