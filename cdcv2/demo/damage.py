@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cdcv2.demo.story import Story
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.messages import Message, Updates
+from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
@@ -25,8 +25,8 @@ def controls(story: Story, folder: Path, messages: Sequence[Message], row_type: 
     """
     whole = _copy(folder / "control-whole", messages, row_type)
     story.check(_verify(whole) == 0, "control: cdcv2 verify exits 0 on an undamaged copy of a log")
-    numbers = [number for number, message in enumerate(messages) if isinstance(message, Updates)]
-    gone = numbers[len(numbers) // 2]
+    holding = [(number, message) for number, message in enumerate(messages) if isinstance(message, Updates)]
+    gone, lost = holding[len(holding) // 2]
     lacking = _copy(folder / "control-lacking", [*messages[:gone], *messages[gone + 1:]], row_type)
     full, short = Iter(iter(messages)), Iter(lacking_messages(lacking, row_type))
     arrived = sum(len(updates) for updates, _ in full), sum(len(updates) for updates, _ in short)
@@ -35,7 +35,7 @@ def controls(story: Story, folder: Path, messages: Sequence[Message], row_type: 
         f"an update message removed: replay stops short, at {short.frontier} ({short.missing()})",
     )
     story.check(_verify(lacking) == 1, "an update message removed: cdcv2 verify exits 1")
-    data, time, diff = messages[gone].updates[0]
+    data, time, diff = lost.updates[0]
     other = Updates([(data, time, diff + 1 or 2)])
     changed = _copy(folder / "control-changed", [*messages[:gone], other, *messages[gone:]], row_type)
     story.check(_verify(changed) == 3, "a diff changed in one of two copies: cdcv2 verify exits 3")
@@ -44,8 +44,8 @@ def controls(story: Story, folder: Path, messages: Sequence[Message], row_type: 
 def lacking_messages(path: Path, row_type: RowType) -> Iterable[Message]:
     """The messages of the log in the directory ``path``."""
     for entry in DirectoryLog(path, row_type).read():
-        if entry is not None and not hasattr(entry.message, "raw"):
-            yield entry.message  # type: ignore[misc]
+        if entry is not None and not isinstance(entry.message, Garbled):
+            yield entry.message
 
 
 def _copy(path: Path, messages: Iterable[Message], row_type: RowType) -> Path:
