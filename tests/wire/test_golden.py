@@ -1,0 +1,43 @@
+"""What earlier versions wrote is read for ever: one folder per version of the format under tests/golden."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.jsonlines import JsonLines
+from tests.golden.write import FLUSHES, PRODUCT, write
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+VERSIONS = sorted(path for path in GOLDEN.iterdir() if path.name.startswith("v"))
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", ["everything", "product"])
+def test_logs_of_every_version_are_read(version: Path, name: str) -> None:
+    """Every message, from its Avro and from its JSON, is what was written then."""
+    log = DirectoryLog(version / name)
+    lines = JsonLines(log.row_type)
+    read = [entry.message for entry in log.read() if entry is not None]
+    told = [lines.decode(line) for line in (version / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+    assert told == read
+
+
+def test_the_present_version_is_written_as_its_golden_files_are(tmp_path: Path) -> None:
+    """Byte for byte: a change of the format cannot slip in without a new version."""
+    write(tmp_path)
+    written = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    golden = GOLDEN / "v1"
+
+    assert written == {path.relative_to(golden): path.read_bytes() for path in golden.rglob("*") if path.is_file()}
+
+
+def test_the_golden_messages_are_the_ones_that_were_meant() -> None:
+    """The JSON beside the logs was not only copied from them."""
+    for name, flushes in [("everything", FLUSHES), ("product", PRODUCT)]:
+        read = [entry.message for entry in DirectoryLog(GOLDEN / "v1" / name).read() if entry is not None]
+
+        assert [message for messages in flushes for message in messages] == read
