@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except Cdcv2Error as error:
         _say(f"{name}: {error}")
+        _flush_or_forget()
         return exit_of(error)
     except KeyboardInterrupt:
         _say(f"{name}: interrupted")
@@ -137,6 +138,14 @@ def _warnings_said(name: str) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def _flush_or_forget() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # The error that was said is this one.
+        _forget_output()
 
 
 def _forget_output() -> None:

@@ -40,7 +40,7 @@ from cdcv2.wire.jsonlines import plain_frontier
 
 EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs", "from a dump"),
-    ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --tables public.orders --into orders-only",
+    ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --tables public.order_items --into items-only",
      "one table of it"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
      "--into logs --follow", "from Kafka, until it is told to stop"),
@@ -76,13 +76,15 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
     recipe = _recipe(args)
     topics = _topics(args, recipe)
+    # Asked before anything is written: a source that does not answer leaves nothing behind.
+    total = sum(topics.ends().values())
     into = Path(args.into)
     _begin(into, recipe)
     with ExitStack() as opened, _told_to_stop() as stopping:
         tables = sorted(recipe.tables.items())
         logs = {table: DirectoryLog(into / table, row_type, create=True) for table, row_type in tables}
         capture = opened.enter_context(Capture(recipe, logs, memory=FileMemory(into / MEMORY_FILE)))
-        move = opened.enter_context(progress(sum(topics.ends().values()), "capturing", shown=not args.follow))
+        move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         waiting = run_capture(
             capture, _Watched(topics, move), follow=args.follow, release_every=args.release_every, stopping=stopping
         )

@@ -34,11 +34,15 @@ class Output:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            try:
+        try:
+            if self._file is not None:
                 self._file.close()
-            except OSError as cause:
-                raise self._failed(cause) from cause
+            else:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as cause:
+            raise self._failed(cause) from cause
 
     def line(self, text: str) -> None:
         """Write one line."""

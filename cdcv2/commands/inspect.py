@@ -20,7 +20,7 @@ from cdcv2.wire.jsonlines import JsonLines
 
 EXAMPLES = (
     ("cdcv2 inspect logs/public.orders", "every message of a log in a directory"),
-    ("cdcv2 inspect logs/public.orders --limit 5", "the first five"),
+    ("cdcv2 inspect logs/public.orders --brief --limit 5", "the first five, without their rows"),
     ("cdcv2 inspect logs --json", "all the logs of a capture, as JSON lines"),
     ("cdcv2 inspect kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
 )
@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N messages")
+    parser.add_argument("--brief", action="store_true", help="without the rows")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
 
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> Exit:
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: it takes a number from 1 on")
     logs = open_logs(args)
-    show = _json if args.json else _text
+    show = _json if args.json else _brief if args.brief else _text
     garbled = 0
     with Output(args.output) as output:
         for number, (named, entry) in enumerate(entries(logs, "reading", bar=not output.is_terminal), 1):
@@ -64,6 +65,10 @@ def _text(named: Named, entry: Entry) -> list[str]:
         return lines
     counts = "  ".join(f"{time_text(time)}: {count}" for time, count in message.counts)
     return [f"{head}  progress  {frontier_text(message.lower)} to {frontier_text(message.upper)}  {counts}".rstrip()]
+
+
+def _brief(named: Named, entry: Entry) -> list[str]:
+    return _text(named, entry)[:1]
 
 
 def _json(named: Named, entry: Entry) -> list[str]:

@@ -66,6 +66,8 @@ def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="the Kafka broker, for kafka:TOPIC")
     parser.add_argument("--kafka-config", metavar="FILE",
                         help="settings for the Kafka client, key=value a line: TLS, SASL, passwords")
+    parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS",
+                        help="how long to wait for Kafka (default: 30)")
 
 
 def open_logs(args: argparse.Namespace) -> list[Named]:
@@ -125,28 +127,22 @@ def load_row_type(path: str) -> RowType:
 
 def kafka_client(args: argparse.Namespace) -> Any:
     """How to reach Kafka. Raises UsageError without a broker's address, or without the client."""
-    if not args.bootstrap:
-        raise UsageError("Kafka needs --bootstrap HOST:PORT")
-    try:
-        from cdcv2.wire.kafka import Client
-    except ImportError:
-        raise UsageError("Kafka needs its client: pip install 'cdcv2[kafka]'") from None
-    return Client(args.bootstrap, args.kafka_config)
+    from cdcv2.wire.kafka_client import Client
+
+    _check_reachable(args)
+    return Client(args.bootstrap, args.kafka_config, patience=_patience(args))
 
 
 def kafka_log(
     topic: str, args: argparse.Namespace, row_type: RowType, times: Times, *, create: bool = False, partitions: int = 1
 ) -> Log:
-    """The log in a topic. Raises what :func:`kafka_client` raises, and MissingLogError, UnavailableError."""
-    if not args.bootstrap:
-        raise UsageError(f"kafka:{topic} needs --bootstrap HOST:PORT")
-    try:
-        from cdcv2.wire.kafka import KafkaLog
-    except ImportError:
-        raise UsageError(f"kafka:{topic} needs the Kafka client: pip install 'cdcv2[kafka]'") from None
+    """The log in a topic. Raises UsageError as :func:`kafka_client`, MissingLogError, UnavailableError."""
+    from cdcv2.wire.kafka import KafkaLog
+
+    _check_reachable(args)
     return KafkaLog(
         topic, args.bootstrap, row_type,
-        config_file=args.kafka_config, create=create, partitions=partitions, times=times,
+        config_file=args.kafka_config, create=create, partitions=partitions, times=times, patience=_patience(args),
     )
 
 
@@ -225,6 +221,17 @@ def _times(text: str) -> Times:
         return int(text)
     except ValueError:
         raise UsageError(f"--times {text!r}: it takes int, or the number of coordinates of Product times") from None
+
+
+def _check_reachable(args: argparse.Namespace) -> None:
+    if not args.bootstrap and not args.kafka_config:
+        raise UsageError("Kafka needs --bootstrap HOST:PORT, or bootstrap.servers in the file of --kafka-config")
+
+
+def _patience(args: argparse.Namespace) -> float:
+    if not args.patience > 0:
+        raise UsageError(f"--patience {args.patience}: it takes a number of seconds above 0")
+    return float(args.patience)
 
 
 def _begun(folder: Path) -> dict[str, Any]:

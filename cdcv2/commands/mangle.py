@@ -49,6 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """Copy each log."""
+    # Refuses wrong numbers before anything is written.
+    mangle((), copies=args.copies, window=args.window)
     logs = open_logs(args)
     targets = [_target(args.to, named.table, several=len(logs) > 1) for named in logs]
     for named, target in zip(logs, targets):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 from cdcv2.commands import Exit
@@ -56,7 +57,8 @@ class Judged:
 
     def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool) -> None:
         self.table, self.row_type, self.reader = table, row_type, reader
-        self.missing = reader.missing()
+        # What is in dispute is told as such, with its evidence.
+        self.missing = replace(reader.missing(), contested=())
         self.disputes = [dispute for disputes in reader.quarantine.values() for dispute in disputes]
         self.unfinished = closed and not reader.closed
         self.orphans = len(reader.orphans())
@@ -131,7 +133,7 @@ def _text(judged: list[Judged], frontier: Antichain, verdict: Exit, assumed: boo
     lines = [line for one in judged for line in one.text()]
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
-    said = {Exit.DONE: "", Exit.MISSING: "incomplete; ", Exit.WRONG: "wrong; "}[verdict]
+    said = {Exit.DONE: "", Exit.MISSING: "incomplete: so far ", Exit.WRONG: "wrong: so far "}[verdict]
     return [*lines, f"{said}{through_text(frontier)}"]
 
 

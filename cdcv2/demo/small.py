@@ -154,13 +154,13 @@ class Demo:
         self.source = Source(recorded / "topics.jsonl.gz")
         code, said = self._command(
             "capture", str(recorded / "topics.jsonl.gz"), "--prefix", PREFIX, "--rows", str(recorded / "rows"),
-            "--into", "logs", "--release-every", "150",
+            "--into", "logs", "--release-every", "250",
         )  # fmt: skip
         self.story.check(code == 0, f"cdcv2 capture exits 0: {said}")
         self.story.say(f"the source: a snapshot of {len(TABLES)} tables, and {self.source.transactions} transactions")
 
     def _mangle(self) -> None:
-        code, _ = self._command("mangle", "logs", "copies", "--seed", str(self.seed), "--window", "12")
+        code, _ = self._command("mangle", "logs", "copies", "--seed", str(self.seed), "--window", "8")
         self.story.check(code == 0, "cdcv2 mangle exits 0")
         for table in TABLES:
             shown = describe(table, self._messages("logs", table), self._messages("copies", table))

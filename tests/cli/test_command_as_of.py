@@ -1,0 +1,94 @@
+"""`cdcv2 as-of` prints a table as it was at a finished time, or says why it cannot."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cdcv2.protocol.messages import Progress, Updates
+from tests.cli.conftest import APPLE, HISTORY, PEAR, Run, write
+
+
+@pytest.mark.parametrize(
+    ("at", "rows"),
+    [
+        (0, []),
+        (2, []),
+        (3, ["1,10,apple", '2,,""', '2,,""']),
+        (5, ["1,10,apple", '2,,""', '2,,""']),
+        (6, ["1,12,apple", '2,,""']),
+        (9, ["1,12,apple", '2,,""', '3,7,"pl""um, ripe"']),
+        (None, ["1,12,apple", '2,,""', '3,7,"pl""um, ripe"']),
+    ],
+)
+def test_it_is_the_sum_of_what_happened_up_to_the_time(run: Run, prices: Path, at: int | None, rows: list[str]) -> None:
+    """A row that is there twice is two lines; without a time it is all that is finished."""
+    said = run("as-of", prices, *(["--at", at] if at is not None else []))
+
+    assert (0, ["id,price,name", *rows]) == (said.code, said.out.splitlines())
+    assert said.err.startswith("cdcv2 as-of: prices, ")
+
+
+def test_json_gives_distinct_rows_and_how_often_they_are_there(run: Run, prices: Path) -> None:
+    """One object a line."""
+    said = run("as-of", "--json", prices, "--at", 4)
+
+    assert [
+        {"data": {"id": 1, "price": 10, "name": "apple"}, "multiplicity": 1},
+        {"data": {"id": 2, "price": None, "name": ""}, "multiplicity": 2},
+    ] == [json.loads(line) for line in said.out.splitlines()]
+
+
+def test_a_time_that_is_not_finished_is_refused_with_what_is_known(run: Run, tmp_path: Path) -> None:
+    """Nothing is printed that could be taken for the table."""
+    log = write(tmp_path / "prices", *HISTORY[:2], *HISTORY[3:])
+    said = run("as-of", log, "--at", 7)
+
+    assert (1, "") == (said.code, said.out)
+    assert "time 7 is not finished in prices: complete through 5, and 3 updates missing at time 6" in said.err
+    assert 0 == run("as-of", log, "--at", 5).code
+
+
+def test_a_row_that_is_there_less_than_no_times_is_an_error(run: Run, tmp_path: Path) -> None:
+    """The log does not hold the whole history, or its writer was wrong: no table can be made of it."""
+    log = write(tmp_path / "prices", Updates([(APPLE, 3, 1), (PEAR, 3, -2)]), Progress([0], [5], {3: 2}))
+    said = run("as-of", log, "--at", 4)
+
+    assert (3, "") == (said.code, said.out)
+    assert '{"id": 2, "price": null, "name": ""} is in prices -2 times' in said.err
+
+
+def test_a_table_is_chosen_among_those_of_a_capture(run: Run, captured: Path) -> None:
+    """By name; without one, the names are told."""
+    undecided = run("as-of", captured / "logs")
+    unknown = run("as-of", captured / "logs", "--table", "public.nothing")
+
+    assert (2, True) == (undecided.code, "choose one of these with --table" in undecided.err)
+    assert (2, True) == (unknown.code, "there is no log of the table 'public.nothing'; there are" in unknown.err)
+
+
+@pytest.mark.parametrize("tag", ["01_quiesced", "02_quiesced", "03_quiesced"])
+def test_it_equals_what_the_database_held_when_it_was_recorded(run: Run, captured: Path, tag: str) -> None:
+    """PostgreSQL's own copy of the table, taken while nobody wrote."""
+    truth = Path(__file__).resolve().parents[1] / "data" / "debezium" / "clean_full" / "truth" / tag
+    at = json.loads((truth / "_meta.json").read_text("utf-8"))["lsn_int"]
+    said = run("as-of", captured / "logs", "--table", "public.pgbench_tellers", "--at", at)
+    with gzip.open(truth / "pgbench_tellers.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        expected = Counter(map(tuple, csv.reader(file)))
+
+    assert 0 == said.code
+    assert expected == Counter(map(tuple, csv.reader(io.StringIO(said.out))))
+
+
+@pytest.mark.parametrize("words", [["--at", "soon"], ["--at", "-1"], ["--at", "1,x"]])
+def test_a_time_that_is_none_is_wrong_usage(run: Run, prices: Path, words: list[str]) -> None:
+    """An integer from 0 on, or several."""
+    said = run("as-of", prices, *[f"{words[0]}={words[1]}"])
+
+    assert (2, True) == (said.code, "is no time" in said.err)

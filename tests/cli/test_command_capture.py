@@ -1,0 +1,171 @@
+"""`cdcv2 capture` makes logs of dumped topics, may be run again, and stops readably where it must."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from cdcv2.commands.logs import CAPTURE_FILE
+from cdcv2.wire.files import DirectoryLog
+from tests.cli.conftest import Run
+
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "debezium"
+
+
+def words(captured: Path, into: Path, *more: object) -> list[object]:
+    """A capture of one table, whose topic holds the last row of the snapshot."""
+    return ["capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows",
+            "--tables", "public.order_items", "--into", into, *more]  # fmt: skip
+
+
+def files(folder: Path) -> list[str]:
+    """The names of all files below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_it_says_how_far_the_logs_are_complete(run: Run, captured: Path, tmp_path: Path) -> None:
+    """And what it waits for; as JSON, too."""
+    said = run(*words(captured, tmp_path / "logs"))
+    plain = json.loads(run(*words(captured, tmp_path / "again", "--json")).out)
+
+    assert (0, True) == (said.code, said.out.startswith("complete through 102462312: 816 transactions"))
+    assert "snapshot completeness assumed" in said.err
+    assert ([102462313], 816, 0) == (plain["frontier"], plain["transactions"], plain["repeats"])
+
+
+def test_running_it_again_adds_nothing(run: Run, captured: Path, tmp_path: Path) -> None:
+    """With its memory, and with the memory lost."""
+    into = tmp_path / "logs"
+    run(*words(captured, into))
+    before = files(into)
+    again = run(*words(captured, into))
+    (into / "_memory.json").unlink()
+    without = run(*words(captured, into))
+
+    assert (0, 0) == (again.code, without.code)
+    assert before == files(into)
+    assert 0 == run("verify", "--full", into).code
+
+
+def test_topics_that_have_grown_are_captured_on(run: Run, captured: Path, tmp_path: Path) -> None:
+    """The first half, then all: the same logs as all at once."""
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        records = [json.loads(line) for line in dump]
+    middle = sorted(record["timestamp"] for record in records)[len(records) // 2]
+    half = tmp_path / "half.jsonl"
+    half.write_text("".join(json.dumps(record) + "\n" for record in records if record["timestamp"] < middle), "utf-8")
+    into, table = tmp_path / "logs", "public.order_items"
+    first = run("capture", half, *words(captured, into)[2:])
+    through = json.loads(run("verify", "--json", into).out)["frontier"]
+    second = run(*words(captured, into))
+
+    assert (True, 0) == (first.code in (0, 1), second.code)
+    assert 101779848 < through[0] < 102462313
+    grown, whole = (run("as-of", folder, "--table", table).out for folder in (into, captured / "logs"))
+    assert whole == grown
+
+
+def test_a_dump_that_ends_inside_a_transaction_is_incomplete(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 1 and what is lacking; the logs are complete up to there."""
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        records = [json.loads(line) for line in dump]
+    rows = [record for record in records if record["topic"].endswith("order_items")]
+    lacking = tmp_path / "lacking.jsonl"
+    lacking.write_text("".join(json.dumps(record) + "\n" for record in records if record != rows[-1]), "utf-8")
+    said = run("capture", lacking, *words(captured, tmp_path / "logs")[2:])
+
+    assert 1 == said.code
+    assert "rows of public.order_items" in said.err
+    assert 0 == run("verify", tmp_path / "logs").code
+
+
+def test_a_truncate_stops_it_with_reason_and_remedy(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 4; what was committed before is in the logs, whole."""
+    into = tmp_path / "logs"
+    said = run("capture", RECORDED / "clean_full" / "topics.jsonl.gz", "--prefix", "clean_full", "--rows",
+               captured / "rows", "--into", into)  # fmt: skip
+    verified = run("verify", "--full", into)
+
+    assert 4 == said.code
+    assert "was truncated in transaction" in said.err and "Delete rows instead" in said.err
+    assert 1 == len([line for line in said.err.splitlines() if "truncated" in line])
+    assert (0, True) == (verified.code, verified.out.splitlines()[-1].startswith("complete through 1024"))
+
+
+def test_another_capture_needs_another_directory(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Other tables in the same directory would be another timeline."""
+    into = tmp_path / "logs"
+    run(*words(captured, into))
+    said = run("capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows",
+               "--into", into)  # fmt: skip
+
+    assert (4, True) == (said.code, "holds another capture" in said.err)
+    assert ["public.order_items"] == [path.name for path in sorted(into.iterdir()) if path.is_dir()]
+
+
+def test_a_changed_row_type_needs_another_log(run: Run, captured: Path, tmp_path: Path) -> None:
+    """The log says what it holds."""
+    into, rows = tmp_path / "logs", tmp_path / "rows"
+    run(*words(captured, into))
+    rows.mkdir()
+    schema = json.loads((captured / "rows" / "public.order_items.avsc").read_text("utf-8"))
+    schema["fields"].append({"name": "more", "type": ["null", "long"]})
+    (rows / "public.order_items.avsc").write_text(json.dumps(schema), "utf-8")
+    said = run(*[rows if word == captured / "rows" else word for word in words(captured, into)])
+
+    assert (4, True) == (said.code, "rows of another type" in said.err)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"--rows": "/nowhere"}, "the row type of public.order_items is missing: /nowhere"),
+        ({"--tables": "public.none"}, "the row type of public.none is missing"),
+        ({"--full-identity": "public.none"}, "full_identity names public.none, which is not captured"),
+        ({"--release-every": "0"}, "it takes a number from 1 on"),
+        ({"--snapshot": "some"}, "invalid choice: 'some'"),
+    ],
+)
+def test_wrong_usage_is_told(run: Run, captured: Path, tmp_path: Path, change: dict[str, str], what: str) -> None:
+    """What is wrong, and nothing is written."""
+    more = [word for pair in change.items() for word in pair]
+    said = run(*words(captured, tmp_path / "logs"), *more)
+
+    assert (2, True, False) == (said.code, what in said.err, (tmp_path / "logs").exists())
+
+
+def test_sources_do_not_mix(run: Run, captured: Path, tmp_path: Path) -> None:
+    """A dump does not grow, and Kafka is one word."""
+    dump = words(captured, tmp_path / "logs")
+    follow, both, nowhere = (
+        run(*dump, "--follow"), run("capture", "kafka", *dump[1:]), run("capture", "kafka", *dump[2:])
+    )  # fmt: skip
+
+    assert (2, True) == (follow.code, "a dump does not grow" in follow.err)
+    assert (2, True) == (both.code, "not from both" in both.err)
+    assert (2, True) == (nowhere.code, "Kafka needs --bootstrap" in nowhere.err)
+
+
+@pytest.mark.parametrize("damage", ["not json", '{"topic": "t"}', "[1, 2]"])
+def test_a_line_that_is_no_record_is_named(run: Run, captured: Path, tmp_path: Path, damage: str) -> None:
+    """File and line, exit 3."""
+    dump = tmp_path / "dump.jsonl"
+    good = '{"topic": "t", "partition": 0, "offset": 0, "key": null, "value": null}'
+    dump.write_text(f"{good}\n{damage}\n", "utf-8")
+    said = run("capture", dump, *words(captured, tmp_path / "logs")[2:])
+
+    assert (3, True) == (said.code, f"{dump}[0]@2" in said.err)
+    assert 2 == run("capture", tmp_path / "none.jsonl", *words(captured, tmp_path / "logs")[2:]).code
+
+
+def test_verify_knows_what_the_capture_knew(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Without an initial snapshot there is nothing to assume."""
+    run(*words(captured, tmp_path / "logs", "--snapshot", "none"))
+    begun = json.loads((tmp_path / "logs" / CAPTURE_FILE).read_text("utf-8"))
+
+    assert ("known", "none") == (begun["snapshot_completeness"], begun["snapshot"])
+    assert "assumed" not in run("verify", tmp_path / "logs").out
+    assert DirectoryLog(tmp_path / "logs" / "public.order_items").row_type.columns == ("order_id", "sku", "qty")

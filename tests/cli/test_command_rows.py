@@ -1,0 +1,83 @@
+"""`cdcv2 rows` makes a row type of what describes a table; never of its values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdcv2.wire.rows import RowType
+from tests.cli.conftest import Run
+
+IMAGE = {"type": "struct", "optional": True, "fields": [
+    {"field": "id", "type": "int64", "optional": False},
+    {"field": "day", "type": "int32", "optional": True, "name": "io.debezium.time.Date"},
+]}  # fmt: skip
+ENVELOPE = {
+    "schema": {"type": "struct", "fields": [{**IMAGE, "field": "before"}, {**IMAGE, "field": "after"}]},
+    "payload": {"after": {"id": 1, "day": None}, "op": "c", "source": {"schema": "public", "table": "t"}},
+}
+
+
+@pytest.mark.parametrize("shape", ["record", "lines", "dump"])
+def test_a_record_that_carries_its_schema_is_enough(run: Run, tmp_path: Path, shape: str) -> None:
+    """Alone, among others, or as it stands in a dump of its topic."""
+    text = {
+        "record": json.dumps(ENVELOPE, indent=1),
+        "lines": json.dumps({"schema": None, "payload": {}}) + "\n" + json.dumps(ENVELOPE),
+        "dump": json.dumps({"topic": "x", "value": None}) + "\n" + json.dumps({"value": json.dumps(ENVELOPE)}),
+    }[shape]
+    (tmp_path / "record.json").write_text(text, "utf-8")
+    said = run("rows", "--from-envelope", tmp_path / "record.json", "--table", "public.t")
+
+    assert (0, "") == (said.code, said.err)
+    assert ("id", "day") == RowType(json.loads(said.out)).columns
+    assert {"name": "day", "type": ["null", "int"], "doc": "days since 1970-01-01"} == json.loads(said.out)["fields"][1]
+
+
+def test_the_schema_goes_into_a_file(run: Run, tmp_path: Path) -> None:
+    """Which capture can read."""
+    (tmp_path / "record.json").write_text(json.dumps(ENVELOPE), "utf-8")
+    target = tmp_path / "public.t.avsc"
+
+    assert 0 == run("rows", "--from-envelope", tmp_path / "record.json", "--table", "public.t", "--output", target).code
+    assert ("id", "day") == RowType.load(target).columns
+
+
+def test_records_without_a_schema_say_nothing_about_types(run: Run, captured: Path) -> None:
+    """Values are no types: the remedy is told."""
+    said = run("rows", "--from-envelope", captured / "topics.jsonl.gz", "--table", "public.orders")
+
+    assert (2, True) == (said.code, "schemas.enable=true" in said.err)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (["--table", "public.t"], 2, "one of the arguments --from-postgres --from-envelope is required"),
+        (["--from-postgres", "--table", "t"], 2, "write public.t"),
+        (["--from-envelope", "x.json", "--service", "s", "--table", "public.t"], 2, "go with --from-postgres"),
+        (["--from-envelope", "/nowhere.json", "--table", "public.t"], 2, "there is no file /nowhere.json"),
+        (["--from-postgres", "--dsn-file", "/nowhere.dsn", "--table", "public.t"], 2, "/nowhere.dsn"),
+    ],
+)
+def test_wrong_usage_is_told(run: Run, words: list[str], code: int, what: str) -> None:
+    """In one line."""
+    said = run("rows", *words)
+
+    assert (code, "", True) == (said.code, said.out, what in said.err)
+
+
+def test_a_database_that_is_not_there_is_told_without_its_password(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed port, exit 4; the connection string is a secret wherever it comes from."""
+    dsn = "postgresql://user:hunter2@127.0.0.1:1/shop"
+    (tmp_path / "shop.dsn").write_text(f"{dsn}\n", "utf-8")
+    from_file = run("rows", "--from-postgres", "--dsn-file", tmp_path / "shop.dsn", "--table", "public.t")
+    monkeypatch.setenv("CDCV2_POSTGRES", dsn)
+    from_environment = run("rows", "--from-postgres", "--table", "public.t")
+
+    for said in (from_file, from_environment):
+        assert (4, True, False) == (said.code, "PostgreSQL" in said.err, "hunter2" in said.err)

@@ -1,0 +1,146 @@
+"""`cdcv2 verify` says from the log alone what is complete, missing or wrong, and its exit code says it again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdcv2.protocol.messages import Message, Progress, Updates
+from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, price, write
+
+
+def test_a_good_log_is_complete_through_its_last_stated_time(run: Run, prices: Path) -> None:
+    """Exit 0, and the words that scripts look for."""
+    said = run("verify", prices)
+
+    assert (0, "complete through 9", "") == (said.code, said.out.splitlines()[-1], said.err)
+    assert 0 == run("verify", "--full", prices).code
+
+
+def test_closed_demands_the_end(run: Run, prices: Path, tmp_path: Path) -> None:
+    """A history that goes on is complete so far, and not complete."""
+    said = run("verify", "--closed", prices)
+    finished = write(tmp_path / "finished", *HISTORY, Progress([10], []))
+
+    assert (1, True) == (said.code, "the statement that the history is finished" in said.out)
+    assert "incomplete: so far complete through 9" in said.out
+    end = run("verify", "--closed", finished)
+    assert (0, "complete through the end: the history is finished") == (end.code, end.out.splitlines()[-1])
+
+
+def test_an_empty_log_misses_nothing_that_was_stated(run: Run, tmp_path: Path) -> None:
+    """Nobody has promised anything yet; and nothing is claimed."""
+    said = run("verify", write(tmp_path / "empty"))
+
+    assert (0, "nothing is complete yet") == (said.code, said.out.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("removed", "what", "through"),
+    [
+        (2, "3 updates missing at time 6", 5),
+        (3, "no statement covers the times from 5 to before 8", 4),
+        (0, "2 updates missing at time 3", 2),
+    ],
+)
+def test_what_is_removed_is_missed(run: Run, tmp_path: Path, removed: int, what: str, through: int) -> None:
+    """Exit 1, what is missing, and how far the log is good all the same."""
+    lacking = [message for number, message in enumerate(HISTORY) if number != removed]
+    said = run("verify", write(tmp_path / "log", *lacking))
+
+    assert 1 == said.code
+    assert what in said.out
+    assert f"incomplete: so far complete through {through}" == said.out.splitlines()[-1]
+
+
+CONTRADICTIONS: dict[str, tuple[Message, ...]] = {
+    "diff": (Updates([(APPLE, 3, 1)]), Updates([(APPLE, 3, 2)]), Progress([0], [5], {3: 1})),
+    "count": (Progress([0], [5], {3: 2}), Progress([0], [5], {3: 1})),
+    "surplus": (Progress([0], [5], {3: 1, 4: 1}), Updates([(APPLE, 3, 1), (PEAR, 3, 1)])),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_a_contradiction_is_shown_with_both_positions(run: Run, tmp_path: Path, what: str) -> None:
+    """Exit 3, and where to look; as JSON, too."""
+    log = write(tmp_path / "log", *CONTRADICTIONS[what])
+    said, plain = run("verify", log), json.loads(run("verify", "--json", log).out)
+
+    assert 3 == said.code
+    assert "wrong: the log" in said.out and f"{log}[0]@0" in said.out
+    (found,) = plain["tables"]["log"]["contradictions"]
+    assert (3, what, 3) == (plain["exit"], found["what"], found["time"])
+    known = [position["offset"] for position in found["positions"] if position]
+    assert ([0] if what == "surplus" else [0, 1]) == known
+
+
+def test_every_contradiction_is_found_not_only_the_first(run: Run, tmp_path: Path) -> None:
+    """Whoever mends a log wants to know all that is wrong with it."""
+    many = [Updates([(price(number), 3, diff)]) for number in range(14) for diff in (1, 2)]
+    log = write(tmp_path / "log", *many, Progress([0], [9], {3: 14}))
+    said, plain = run("verify", log), json.loads(run("verify", "--json", log).out)
+
+    assert 14 == len(plain["tables"]["log"]["contradictions"])
+    assert (10, True) == (said.out.count("wrong: the log"), "and 4 more; --json names them all" in said.out)
+    assert {"id": 0, "price": None, "name": ""} == plain["tables"]["log"]["contradictions"][0]["data"]
+
+
+def test_only_full_finds_a_contradiction_at_a_finished_time(run: Run, tmp_path: Path) -> None:
+    """A reader forgets what it has given out; without --full it counts what came later, and says so."""
+    log = write(tmp_path / "log", *HISTORY, Updates([(PLUM, 9, 5)]))
+    quick, full = run("verify", log), run("verify", "--full", log)
+
+    assert (0, True) == (quick.code, "1 updates came at finished times" in quick.out)
+    assert (3, True) == (full.code, "the diff 1 and also 5" in full.out)
+    assert f"{log}[0]@4 and {log}[0]@6" in full.out
+
+
+def test_copies_of_a_log_are_judged_as_one(run: Run, tmp_path: Path) -> None:
+    """What the one lacks the other has; what they tell differently is a contradiction."""
+    left = write(tmp_path / "left", *HISTORY[:4])
+    right = write(tmp_path / "right", *HISTORY[1:])
+    other = write(tmp_path / "other", Updates([(APPLE, 3, 7)]), *HISTORY[1:])
+
+    assert [0, 1] == [run("verify", left).code, run("verify", right).code]
+    said = run("verify", f"prices={left}", f"prices={right}")
+    assert (0, "complete through 9") == (said.code, said.out.splitlines()[-1])
+    assert 3 == run("verify", "--full", f"prices={left}", f"prices={other}").code
+
+
+def test_parts_are_complete_up_to_the_meet(run: Run, tmp_path: Path) -> None:
+    """Each table is judged by itself; all are complete through what each of them is."""
+    ahead = write(tmp_path / "ahead", *HISTORY)
+    behind = write(tmp_path / "behind", Progress([0], [7]))
+    said = run("verify", ahead, behind)
+
+    assert 0 == said.code
+    assert ["ahead: complete through 9", "behind: complete through 6"] == [
+        line.partition(" (")[0] for line in said.out.splitlines()[:2]
+    ]
+    assert "complete through 6" == said.out.splitlines()[-1]
+
+
+def test_updates_that_nobody_counts_yet_are_told(run: Run, tmp_path: Path) -> None:
+    """A writer that died, or is at work: nothing is wrong, and nothing is hidden."""
+    said = run("verify", write(tmp_path / "log", *HISTORY, Updates([(PLUM, 12, 1), (PEAR, 13, 1)])))
+
+    assert (0, True) == (said.code, "2 updates are there that no statement counts yet" in said.out)
+
+
+def test_the_directory_of_a_capture_is_verified_log_by_log(run: Run, captured: Path) -> None:
+    """A log per table; and whether anybody said how many rows the snapshot had."""
+    said = run("verify", captured / "logs")
+    plain = json.loads(run("verify", "--json", captured / "logs").out)
+
+    assert (0, "complete through 102462312") == (said.code, said.out.splitlines()[-1])
+    assert "snapshot completeness assumed" in said.out
+    assert (6, True, [102462313]) == (len(plain["tables"]), plain["snapshot_assumed"], plain["frontier"])
+
+
+def test_the_start_of_a_history_can_be_given(run: Run, tmp_path: Path) -> None:
+    """A log that was begun in the middle lacks nothing from there on."""
+    log = write(tmp_path / "log", *HISTORY[2:])
+
+    assert [1, 0] == [run("verify", log).code, run("verify", "--start", "5", log).code]

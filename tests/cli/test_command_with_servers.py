@@ -1,0 +1,207 @@
+"""The command on real servers: logs in Kafka, Debezium's topics, and a table of PostgreSQL."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.rows import RowType
+from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, encoded
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """A broker for this file."""
+    with KafkaBroker() as started:
+        yield started
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    """The row type of prices, in a file."""
+    path = tmp_path / "prices.avsc"
+    path.write_text(json.dumps(PRICES.schema), "utf-8")
+    return path
+
+
+def written(broker: KafkaBroker, topic: str, *messages: Any) -> str:
+    """A log of prices in a topic of two partitions; its name on the command line."""
+    log = KafkaLog(topic, broker.bootstrap, PRICES, create=True, partitions=2)
+    for message in messages:
+        log.send(message)
+    log.flush()
+    log.close()
+    return f"kafka:{topic}"
+
+
+def produce(broker: KafkaBroker, records: list[tuple[str, int, bytes | None, bytes | None]]) -> None:
+    """Put records where they belong: topic, partition, key, value."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 1_000_000})
+    for topic, partition, key, value in records:
+        producer.produce(topic, partition=partition, key=key, value=value)
+    assert 0 == producer.flush(60)
+
+
+def make_topics(broker: KafkaBroker, topics: dict[str, int], **config: str) -> None:
+    """Make topics with so many partitions."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    made = admin.create_topics([NewTopic(topic, parts, 1, config=config) for topic, parts in topics.items()])
+    for future in made.values():
+        future.result(30)
+
+
+def test_a_log_in_kafka_is_read_as_one_in_files(
+    run: Run, broker: KafkaBroker, schema: Path, prices: Path, tmp_path: Path
+) -> None:
+    """Verified, replayed, added up, and mangled into another topic and into a directory."""
+    log, where = written(broker, "prices", *HISTORY), ["--bootstrap", broker.bootstrap, "--row", schema]
+
+    said = run("verify", log, *where)
+    assert (0, "complete through 9") == (said.code, said.out.splitlines()[-1])
+    assert run("as-of", prices).out == run("as-of", log, *where).out
+    assert run("replay", "--json", prices).code == run("replay", "--json", log, *where).code == 0
+    assert "prices[" in run("inspect", "--brief", log, *where).out
+    assert 0 == run("mangle", log, "kafka:{table}-copy", "--partitions", 3, *where).code
+    assert 0 == run("mangle", log, tmp_path / "copy", *where).code
+    for copy in ("kafka:prices-copy", tmp_path / "copy"):
+        assert 0 == run("verify", "--full", copy, *where).code
+        assert run("as-of", prices).out == run("as-of", copy, *where).out
+    together = run("verify", "prices=kafka:prices-copy", f"prices={prices}", *where)
+    assert (0, "complete through 9") == (together.code, together.out.splitlines()[-1])
+    assert 2 == run("mangle", log, "kafka:prices-copy", *where).code
+
+
+def test_wrong_bytes_are_named_with_topic_partition_and_offset(run: Run, broker: KafkaBroker, schema: Path) -> None:
+    """A foreign message, bytes left over, and another schema than the log's."""
+    log, where = written(broker, "foreign", *HISTORY), ["--bootstrap", broker.bootstrap, "--row", schema]
+    produce(broker, [("foreign", 0, None, b'{"op": "c"}'), ("foreign", 1, None, encoded(HISTORY[0]) + b"\x00")])
+    said = run("verify", log, *where)
+
+    assert (3, 2) == (said.code, said.out.count("not a message of this log at foreign["))
+    assert 3 == run("replay", log, *where).code
+    other = schema.with_name("other.avsc")
+    other.write_text(json.dumps({"type": "record", "name": "r", "fields": [{"name": "x", "type": "boolean"}]}), "utf-8")
+    wrong = run("verify", written(broker, "wrong-schema", *HISTORY), "--bootstrap", broker.bootstrap, "--row", other)
+    assert (3, True) == (wrong.code, "at wrong-schema[" in wrong.out)
+
+
+def test_contradictions_across_partitions_are_found(run: Run, broker: KafkaBroker, schema: Path) -> None:
+    """With both positions; which is read first is not known, so nothing may be forgotten."""
+    lies = Updates([(APPLE, 3, 1)]), Updates([(APPLE, 3, 2)]), Progress([0], [5], {3: 1})
+    log = written(broker, "contradictory", *lies)
+    said = run("verify", "--full", log, "--bootstrap", broker.bootstrap, "--row", schema)
+
+    assert (3, 2) == (said.code, said.out.count("contradictory["))
+
+
+def test_topics_that_are_missing_or_unsafe_are_said(run: Run, broker: KafkaBroker, schema: Path) -> None:
+    """A name that is wrong: 2. One that loses statements: 4, with the remedy."""
+    where = ["--bootstrap", broker.bootstrap, "--row", schema]
+    make_topics(broker, {"compacted": 1}, **{"cleanup.policy": "compact"})
+    missing, compacted = run("verify", "kafka:nowhere", *where), run("verify", "kafka:compacted", *where)
+
+    assert (2, True) == (missing.code, "nowhere" in missing.err)
+    assert (4, True) == (compacted.code, "compact" in compacted.err)
+
+
+@pytest.fixture(scope="module")
+def recorded(broker: KafkaBroker) -> list[dict[str, Any]]:
+    """The recorded topics, in Kafka, as the connector left them; here under the prefix that they have."""
+    path = Path(__file__).resolve().parents[2] / "cdcv2" / "demo" / "recorded" / "topics.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as dump:
+        records = [json.loads(line) for line in dump]
+    parts: dict[str, int] = {}
+    for record in records:
+        parts[record["topic"]] = max(parts.get(record["topic"], 0), record["partition"] + 1)
+    make_topics(broker, parts)
+
+    def raw(text: str | None) -> bytes | None:
+        return None if text is None else text.encode()
+
+    produce(broker, [(rec["topic"], rec["partition"], raw(rec["key"]), raw(rec["value"])) for rec in records])
+    return records
+
+
+def test_debeziums_topics_are_captured_from_kafka(
+    run: Run, broker: KafkaBroker, recorded: list[dict[str, Any]], captured: Path, tmp_path: Path
+) -> None:
+    """The logs hold what those made of the dump hold."""
+    into = tmp_path / "logs"
+    said = run("capture", "kafka", "--bootstrap", broker.bootstrap, "--prefix", "clean_full", "--rows",
+               captured / "rows", "--into", into)  # fmt: skip
+
+    assert (0, True) == (said.code, said.out.startswith("complete through 102462312: 816 transactions")), said.err
+    assert 0 == run("verify", "--full", into).code
+    for table in ("public.orders", "public.order_items"):
+        assert run("as-of", captured / "logs", "--table", table).out == run("as-of", into, "--table", table).out
+    missing = run("capture", "kafka", "--bootstrap", broker.bootstrap, "--prefix", "nobody", "--rows",
+                  captured / "rows", "--into", tmp_path / "none")  # fmt: skip
+    assert (2, True) == (missing.code, "nobody.transaction" in missing.err)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_following_ends_when_it_is_told_to(
+    run: Run, broker: KafkaBroker, recorded: list[Any], captured: Path, tmp_path: Path, sent: int, code: int
+) -> None:
+    """SIGTERM, and Ctrl-C: the logs are whole, and it can go on from there."""
+    from tests.wire.polling import until
+
+    into = tmp_path / "logs"
+    call = [sys.executable, "-m", "cdcv2", "capture", "kafka", "--bootstrap", broker.bootstrap, "--prefix",
+            "clean_full", "--rows", str(captured / "rows"), "--into", str(into), "--follow"]  # fmt: skip
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until(lambda: run("verify", into).out.endswith("complete through 102462312\n"), "all is captured")
+        finally:
+            process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
+
+    assert (code, False) == (process.returncode, "Traceback" in said), said
+    assert 0 == run("verify", "--full", into).code
+
+
+def test_a_row_type_is_made_of_a_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the catalogue; the database is found by the environment, or by a file."""
+    with Postgres() as postgres:
+        with postgres.connect(autocommit=True) as connection:
+            connection.execute(
+                "create table shop (id bigint primary key, price numeric(8, 2), day date not null, tags text[], "
+                "twice bigint generated always as (id * 2) stored)"
+            )
+        for name, value in postgres.environment.items():
+            monkeypatch.setenv(name, value)
+        said = run("rows", "--from-postgres", "--table", "public.shop")
+        unknown = run("rows", "--from-postgres", "--table", "public.nothing")
+        dsn = tmp_path / "dsn"
+        dsn.write_text(" ".join(f"{key}={value}" for key, value in {
+            "host": postgres.host, "port": postgres.port, "user": postgres.username, "password": postgres.password,
+            "dbname": postgres.database}.items()), "utf-8")  # fmt: skip
+        for name in postgres.environment:
+            monkeypatch.delenv(name)
+        from_file = run("rows", "--from-postgres", "--dsn-file", dsn, "--table", "public.shop")
+
+    assert (0, "") == (said.code, said.err)
+    assert ("id", "price", "day", "tags") == RowType(json.loads(said.out)).columns
+    assert ["long", ["null", "string"], "int"] == [field["type"] for field in json.loads(said.out)["fields"][:3]]
+    assert said.out == from_file.out
+    assert (2, True) == (unknown.code, "'public.nothing'" in unknown.err)
+    assert os.environ.get("PGPASSWORD") is None

@@ -1,0 +1,60 @@
+"""What `--help` shows as an example works: it is parsed, and run where it needs no server."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cdcv2.cli import COMMANDS, parser_of
+from cdcv2.cli import _module as module_of
+from tests.cli.conftest import Run
+from tests.cli.test_command_rows import ENVELOPE
+
+EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
+SERVERS = ("kafka", "--from-postgres", "cdcv2 demo")
+
+
+@pytest.fixture
+def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with all that the examples speak of; a copy, as some write into it."""
+    shutil.copytree(captured, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "logs", tmp_path / "copies")
+    envelope = {**ENVELOPE, "payload": {"source": {"schema": "public", "table": "orders"}}}
+    (tmp_path / "record.json").write_text(json.dumps(envelope), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
+def test_an_example_is_parsed(name: str, line: str) -> None:
+    """By the parser whose help shows it."""
+    words = shlex.split(line)
+
+    assert ["cdcv2", name] == words[:2]
+    parser_of(name).parse_args(words[2:])
+
+
+@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if not any(word in line for word in SERVERS)])
+def test_an_example_without_servers_runs(run: Run, folder: Path, line: str) -> None:
+    """And ends well."""
+    words = shlex.split(line)[1:]
+    for target in {"mangle": ["copies"], "capture": ["logs"]}.get(words[0], []):
+        shutil.rmtree(folder / target)
+    said = run(*words)
+
+    assert 0 == said.code, said.err
+    if "--output" in words:
+        assert (folder / words[words.index("--output") + 1]).stat().st_size
+    elif words[0] != "mangle":
+        assert said.out
+
+
+def test_each_command_has_an_example_with_each_kind_of_log() -> None:
+    """In a directory and in Kafka, for what reads logs."""
+    for name in ("inspect", "replay", "as-of", "verify", "mangle"):
+        lines = [line for line, _ in module_of(name).EXAMPLES]
+        assert {True, False} == {"kafka:" in line for line in lines}, name
