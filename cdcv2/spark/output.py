@@ -241,7 +241,8 @@ def as_of(
     ``path`` is the output of replay; ``frontier`` an antichain, its elements, or a single time t, which stands for
     all times before t; by default all that is finished. ``table`` may be left out when there is only one. The columns
     are the table's own, called as in the database, and one with the given name that says how often the row is there;
-    with None instead of a name, a row is repeated that often.
+    with None instead of a name, a row is repeated that often. (Columns that differ by case only need
+    ``spark.sql.caseSensitive``.)
 
     >>> as_of(spark, "out", 1200, table="accounts")         # doctest: +SKIP
     DataFrame[id: bigint, balance: bigint, multiplicity: bigint]
