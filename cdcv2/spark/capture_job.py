@@ -129,8 +129,8 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 def _log(table: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
     where: str = options.logs
     if not where.startswith("kafka:"):
-        folder = local_path(where.replace(TABLE, table) if TABLE in where else Path(where) / table)
-        return LogSpec(table, row_type, folder=str(folder))
+        folder = local_path(where.replace(TABLE, table))
+        return LogSpec(table, row_type, folder=str(folder if TABLE in where else folder / table))
     topic = where.removeprefix("kafka:")
     if TABLE not in topic:
         raise UsageError(f"--logs {where} names one topic for all tables: write kafka:{topic}.{TABLE}")
@@ -161,11 +161,12 @@ def parser() -> argparse.ArgumentParser:
     add("--logs", required=True, metavar="WHERE",
         help="kafka:TOPIC with {table} in it, or a directory (with or without {table}), on which every machine writes")
     add("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
-    add("--log-partitions", type=_positive(int), default=1, metavar="N", help="for log topics that are made (default: 1)")
+    add("--log-partitions", type=_positive(int), default=1, metavar="N",
+        help="how many a log's topic gets when it is made (default: 1)")
     add("--state", required=True, metavar="DIR", help="the capture's memory, small; and Spark's checkpoint")
     add = made.add_argument_group("how it runs").add_argument
     add("--kafka-config", metavar="FILE",
-        help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); every machine must see the file")
+        help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); all machines must see it")
     add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
     add("--interval", type=_positive(float), metavar="SECONDS",
         help="begin a batch at most so often (default: as soon as there is something)")
@@ -181,7 +182,7 @@ def _add_source(group: Any) -> None:
     add = group.add_argument
     add("--bootstrap", "--bootstrap-server", metavar="HOST:PORT", help="the Kafka that the connector writes to")
     add("--files", metavar="DIR",
-        help="instead of Kafka: topics dumped to files of JSON lines, which are read in the order of their modification")
+        help="instead of Kafka: topics dumped to files of JSON lines, read in the order of their modification")
     add("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")
     add("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
     add("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")

@@ -249,7 +249,7 @@ def consolidated(rows: DataFrame) -> DataFrame:
 
 # -- on the executors
 
-#: The logs that this worker process has open: a producer takes longer to start than a small release to write.
+#: The Kafka logs that this worker process has open: a producer takes longer to start than a small release to write.
 _OPEN: dict[LogSpec, Log] = {}
 
 
@@ -297,7 +297,7 @@ class _Outlet:
         self._spec = spec
         self._updates: list[Update] = []
         self._bytes = 0
-        self._sent = False
+        self._log: Log | None = None
 
     def put(self, data: bytes, time: int, diff: int) -> None:
         """One more update."""
@@ -310,20 +310,18 @@ class _Outlet:
         """Return when all is durable. A log that fails is not used again."""
         if self._updates:
             self._send()
-        if self._sent:
+        if self._log is not None:
             try:
-                self._log().flush()
+                self._log.flush()
             except Exception:
-                _OPEN.pop(self._spec).close()
+                _OPEN.pop(self._spec, None)
+                self._log.close()
                 raise
 
     def _send(self) -> None:
-        self._log().send(Updates.trusted(tuple(self._updates)))
-        self._sent = True
+        if self._log is None:
+            self._log = _OPEN.get(self._spec) or self._spec.open()
+            if self._spec.topic is not None:
+                _OPEN[self._spec] = self._log
+        self._log.send(Updates.trusted(tuple(self._updates)))
         self._updates, self._bytes = [], 0
-
-    def _log(self) -> Log:
-        log = _OPEN.get(self._spec)
-        if log is None:
-            log = _OPEN[self._spec] = self._spec.open()
-        return log

@@ -1,0 +1,145 @@
+"""The capture job as users start it, by spark-submit: killed, stopped and told to end, it says what it says."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.embedded.processes import Child
+from cdcv2.embedded.submit import spark_submit
+from cdcv2.errors import SourceStop
+from cdcv2.sources.capture import Capture
+from cdcv2.spark.capture_job import STOPPED, main
+from tests.doubles import RecordingLog
+from tests.recorded import HOME, TABLES, dump, recipe
+from tests.spark.capturing import dump_into, facts_of, log_messages
+
+pytestmark = pytest.mark.spark
+
+RUN = "clean_full"
+PATIENCE = 180.0
+
+
+@cache
+def expected() -> tuple[dict[str, tuple[set[object], object]], str]:
+    """What the capture without Spark makes of the whole run, and why it stops."""
+    logs: dict[str, RecordingLog] = {table: RecordingLog() for table in TABLES}
+    with Capture(recipe(RUN), logs) as capture, pytest.raises(SourceStop) as caught:
+        for record in dump(RUN).read():
+            capture.absorb(record)
+            if capture.wants_ends:
+                capture.ends_read(dump(RUN).ends())
+        capture.release()
+    return facts_of({table: log.durable for table, log in logs.items()}), str(caught.value)
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    """A capture from files, one of them in a batch."""
+    return [
+        "--files", str(folder / "topics"), "--prefix", RUN, "--rows", str(HOME / "rows"),
+        "--logs", str(folder / "logs"), "--state", str(folder / "state"), "--max-files", "1", *more,
+    ]
+
+
+@contextmanager
+def submitted(folder: Path, *more: str) -> Iterator[Child]:
+    """The running job; gone in the end."""
+    job = spark_submit("capture", arguments(folder, *more), folder=folder / "job")
+    try:
+        yield job
+    finally:
+        job.kill9()
+
+
+def told(job: Child) -> list[dict[str, Any]]:
+    """Its structured lines."""
+    return [json.loads(line) for line in job.log_since_start().splitlines() if line.startswith('{"job": "capture"')]
+
+
+def releases(job: Child) -> int:
+    """How many releases it has told of."""
+    return sum(line["what"] == "released" for line in told(job))
+
+
+def test_killed_after_a_release_it_goes_on_and_stops_at_the_truncate(tmp_path: Path) -> None:
+    """SIGKILL for the JVM and the Python driver; then the end that the topics have, in one line."""
+    records = list(dump(RUN).read())
+    dump_into(tmp_path / "topics", records, size=len(records) // 3 + 1)
+    with submitted(tmp_path) as job:
+        job.wait_until(lambda: releases(job) > 0, "a release", PATIENCE)
+        job.kill9()
+        assert -signal.SIGKILL == job.returncode
+    facts, reason = expected()
+    before = max(frontier.elements[0] for frontier in frontiers(tmp_path))
+    assert 0 < before < max(frontier.elements[0] for _, frontier in facts.values())
+    with submitted(tmp_path, "--available-now") as job:
+        assert STOPPED == job.wait(PATIENCE)
+        lines = job.log_since_start().splitlines()
+    assert reason in lines[-1]
+    assert facts == facts_of({table: log_messages(tmp_path / "logs" / table, TABLES[table]) for table in TABLES})
+    last = [line for line in told(job) if line["what"] == "released"][-1]
+    assert {last["frontier"]} == {frontier.elements[0] for _, frontier in facts.values()}
+    assert not [line for line in lines if "Traceback" in line or "ERROR" in line]
+
+
+def frontiers(folder: Path) -> list[Any]:
+    """How far a reader of each log comes."""
+    return [
+        frontier for _, frontier in facts_of(
+            {table: log_messages(folder / "logs" / table, TABLES[table]) for table in TABLES}
+        ).values()
+    ]
+
+
+def test_told_to_end_it_ends_between_two_batches(tmp_path: Path) -> None:
+    """SIGTERM is a wish: exit code 0, and the logs are as complete as they are."""
+    dump_into(tmp_path / "topics", list(dump(RUN).read())[:2500], size=1250)
+    with submitted(tmp_path) as job:
+        job.wait_until(lambda: releases(job) > 0, "a release", PATIENCE)
+        job.signal(signal.SIGTERM)
+        assert 0 == job.wait(PATIENCE)
+        assert "end" == told(job)[-1]["what"]
+    assert len(set(frontiers(tmp_path))) == 1
+
+
+@pytest.mark.parametrize(("more", "text"), [
+    (["--bootstrap", "localhost:1"], "either from Kafka"),
+    (["--tables", "public.nothing"], "the row type of public.nothing is missing"),
+    (["--rows", "nowhere"], "there is no row type in nowhere"),
+    (["--logs", "kafka:one"], "names one topic for all tables"),
+    (["--logs", "kafka:one.{table}"], "need --bootstrap"),
+    (["--logs", "s3://bucket/logs"], "put-if-absent"),
+    (["--tables", "public.orders", "--full-identity", "public.order_items"], "is not captured"),
+])
+def test_wrong_usage_is_one_line_and_code_2(
+    more: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found before Spark is started."""
+    assert 2 == main(arguments(tmp_path, *more))
+    said = capsys.readouterr().err.splitlines()
+    assert 1 == len(said)
+    assert text in said[0]
+
+
+def test_help_shows_how_it_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+    """With examples, and what the exit codes mean."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert 0 == caught.value.code
+    shown = capsys.readouterr().out
+    assert "streaming_jobs/capture.py" in shown
+    assert "exit code 4" in " ".join(shown.split())
+
+
+def test_the_entry_point_is_short() -> None:
+    """Arguments in, query started, nothing else."""
+    script = Path(sys.modules[main.__module__].__file__ or "").parents[2] / "streaming_jobs" / "capture.py"
+    assert len(script.read_text().splitlines()) < 60
