@@ -9,11 +9,12 @@ Without --window messages are reordered over the whole log, which is then held i
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.commands import Exit
-from cdcv2.commands.console import remark
+from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
     Named, add_kafka_arguments, add_row_arguments, entries, is_kafka, kafka_log, open_logs,
 )
@@ -44,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--copies", type=int, default=2, metavar="N", help="how often each fact comes (default: 2)")
     parser.add_argument("--window", type=int, metavar="N", help="how many messages are reordered (default: all)")
     parser.add_argument("--no-rebatch", action="store_true", help="leave the messages as they are")
+    parser.add_argument("--json", action="store_true", help="what was written as JSON lines, one a log")
     parser.add_argument("--partitions", type=int, default=1, metavar="N", help="of a new topic (default: 1)")
 
 
@@ -53,9 +55,11 @@ def run(args: argparse.Namespace) -> Exit:
     mangle((), copies=args.copies, window=args.window)
     logs = open_logs(args)
     targets = [_target(args.to, named.table, several=len(logs) > 1) for named in logs]
-    for named, target in zip(logs, targets):
-        written = _copied(named, target, args)
-        remark(f"cdcv2 mangle: {named.table}: {written} messages in {target}")
+    with Output(None) as output:
+        for named, target in zip(logs, targets):
+            written = _copied(named, target, args)
+            plain = {"table": named.table, "messages": written, "to": target}
+            output.line(json.dumps(plain) if args.json else f"{named.table}: {written} messages in {target}")
     return Exit.DONE
 
 

@@ -1,7 +1,7 @@
 """CDCv2 itself: what is written, how it is read in any order, how it is written on. No I/O.
 
 ``Stash`` (what is new) and ``Ledger`` (what is finished) are the only copy of the reader's rules; ``Resolver``
-and ``Iter`` compose them on one thread, ``cdcv2.spark`` on many machines.
+and ``Iter`` compose them on one thread, ``cdcv2.spark`` on many machines. ``Timeline`` reads several logs as one.
 """
 
 from cdcv2.protocol.iter import Iter
@@ -12,10 +12,12 @@ from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, U
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.stash import Stash
+from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.protocol.writer import Writer
 
 __all__ = [
     "Batch",
+    "Cut",
     "Dispute",
     "Entry",
     "Garbled",
@@ -31,6 +33,7 @@ __all__ = [
     "Sink",
     "Source",
     "Stash",
+    "Timeline",
     "Update",
     "Updates",
     "Writer",

@@ -23,10 +23,11 @@ def told(log: list[Message]) -> list[object]:
 
 def test_the_copy_holds_each_fact_as_often_as_asked_for(run: Run, prices: Path, tmp_path: Path) -> None:
     """And a reader of it gets the same history."""
-    said = run("mangle", prices, tmp_path / "copy", "--copies", 3)
+    said = run("mangle", prices, tmp_path / "copy", "--copies", 3, "--json")
     copy = messages(tmp_path / "copy")
 
-    assert 0 == said.code
+    told_of = {"table": "prices", "messages": len(copy), "to": str(tmp_path / "copy")}
+    assert (0, told_of) == (said.code, json.loads(said.out))
     assert 3 * 6 == sum(len(message.updates) for message in copy if isinstance(message, Updates))
     assert told(list(HISTORY)) == told(copy)
 
