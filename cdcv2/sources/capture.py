@@ -22,7 +22,7 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
-from cdcv2.errors import ForeignStateError, RefusedError, UsageError
+from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageError
 from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
@@ -338,13 +338,15 @@ class Capture:
 
 
 def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) -> Writer:
-    """A writer that reads only what its log got since the memory was made, where the memory fits the log."""
-    if kept is not None:
-        positions = {int(part): offset for part, offset in kept["positions"].items()}
-        ends = log.ends()
-        if all(ends.get(part, 0) >= offset for part, offset in positions.items()):
+    """A writer that reads only what its log got since the memory was made, where the memory fits log and release."""
+    positions = {int(part): offset for part, offset in kept["positions"].items()} if kept is not None else {}
+    ends = log.ends() if positions else {}
+    if kept is not None and all(ends.get(part, 0) >= offset for part, offset in positions.items()):
+        try:
             state = {"reader": kept["reader"], "positions": positions}
             return Writer(log, updates_per_message=updates_per_message, state=state)
+        except MalformedError as cause:
+            LOGGER.info("log %s is read from its start: %s", log.name, cause)
     return Writer(log, updates_per_message=updates_per_message)
 
 

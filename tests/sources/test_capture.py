@@ -351,6 +351,32 @@ def test_logs_of_other_tables_are_refused() -> None:
         Capture(recipe(), {A: RecordingLog()})
 
 
+def test_a_log_is_read_only_from_where_the_memory_was_made() -> None:
+    """A long log is not read whole at each start; a shorter one, or the memory of another release, makes it so."""
+    memory = KeptMemory()
+    logs = {table: RecordingLog([Progress([0], [61])]) for table in (A, B)}
+    for tx, lsn, reads in ((5, 70, [None]), (6, 80, [{0: 1}]), (7, 90, [{0: 2}])):
+        logs = {table: log.again() for table, log in logs.items()}
+        capture = Capture(recipe(snapshot="none"), logs, memory=memory)
+        capture.absorb_fact(*end(tx, lsn, {}, tx))
+        capture.release()
+        assert reads == logs[A].reads
+    memory.plain["logs"][A]["reader"]["version"] = 0
+    memory.plain["logs"][B]["positions"]["0"] = 99
+    again = {table: log.again() for table, log in logs.items()}
+    assert Antichain([91]) == Capture(recipe(snapshot="none"), again, memory=memory).frontier
+    assert [[None], [None]] == [again[A].reads, again[B].reads]
+
+
+def test_old_snapshot_rows_are_counted_as_repeats() -> None:
+    """Read again from the start of the topics, after the memory was lost."""
+    logs = {A: RecordingLog([Progress([0], [1001])]), B: RecordingLog([Progress([0], [1001])])}
+    capture = Capture(recipe(), logs)
+    capture.absorb_fact(SnapshotRow(A, 1000, "last", "x", place(A, 0)), place(A, 0))
+    assert (1, 0, 0) == (capture.counters.repeats, capture.counters.rows, capture.held_rows)
+    assert capture.release() is None
+
+
 def test_the_memory_of_another_capture_is_refused() -> None:
     """Another prefix, other tables, other row types: other facts."""
     memory = KeptMemory()
