@@ -37,6 +37,8 @@ _NAMED = frozenset({"record", "enum", "fixed"})
 _STRUCTURE = frozenset({"type", "name", "namespace", "fields", "symbols", "size", "items", "values"})
 _DROPPED = frozenset({"default", "aliases", "order"})
 _DEEPEST = 32
+#: The most digits of a decimal: as many as PostgreSQL lets a numeric column say.
+MOST_DIGITS = 1000
 
 
 @dataclass(frozen=True)
@@ -283,7 +285,9 @@ def _with_decimal(shape: Shape, place: str) -> Shape:
     if extras.get("logicalType") != "decimal" or shape.kind not in ("bytes", "fixed"):
         return shape
     precision, scale = extras.get("precision"), extras.get("scale", 0)
-    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+    if type(precision) is not int or type(scale) is not int or not (
+        0 <= scale <= precision and 1 <= precision <= MOST_DIGITS
+    ):
         raise MalformedError(f"{place}: no decimal has the precision {precision!r} and the scale {scale!r}")
     return replace(shape, decimal=(precision, scale))
 

@@ -106,22 +106,23 @@ def decimal_bytes(shape: Shape, number: Decimal) -> bytes:
     precision, scale = shape.decimal or (0, 0)
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
-        raise MalformedError(f"{number} is no number that decimal({precision}, {scale}) holds")
-    shift = exponent + scale
-    if shift > precision and any(digits):
-        raise MalformedError(f"{number} has more digits than decimal({precision}, {scale}) holds")
-    unscaled = int("".join(map(str, digits)) or "0")
-    factor: int = 10 ** min(abs(shift), precision + len(digits))
-    whole, rest = (unscaled * factor, 0) if shift >= 0 else divmod(unscaled, factor)
-    if rest or whole >= 10**precision:
-        raise MalformedError(f"{number} is not held exactly by decimal({precision}, {scale})")
+        raise MalformedError(f"{shown(number)} is no number that decimal({precision}, {scale}) holds")
+    text = "".join(map(str, digits)).rstrip("0")
+    # How many zeros stand behind the last other digit at this scale.
+    zeros = exponent + scale + len(digits) - len(text)
+    text = text.lstrip("0")
+    if text and zeros < 0:
+        raise MalformedError(f"{shown(number)} is not held exactly by decimal({precision}, {scale})")
+    if text and len(text) + zeros > precision:
+        raise MalformedError(f"{shown(number)} has more digits than decimal({precision}, {scale}) holds")
+    whole = int(text + "0" * zeros) if text else 0
     signed = -whole if sign else whole
     if shape.kind != "fixed":
         return signed.to_bytes((signed + (signed < 0)).bit_length() // 8 + 1, "big", signed=True)
     try:
         return signed.to_bytes(shape.size, "big", signed=True)
     except OverflowError:
-        raise MalformedError(f"{number} does not fit into {shape.size} bytes") from None
+        raise MalformedError(f"{shown(number)} does not fit into {shape.size} bytes") from None
 
 
 def shown(value: object) -> str:

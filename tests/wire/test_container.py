@@ -94,6 +94,11 @@ TEXT = {"type": "record", "name": "m", "fields": [{"name": "value", "type": "str
     (of_another(TEXT, [{"value": "a"}]), "one field of type bytes"),
     (of_another("long", [1]), "one field of type bytes"),
     (of_another(FILE_SCHEMA, [{"value": b"a"}], codec="bzip2"), "bzip2"),
+    (pack([])[:-16] + b"\x00" * 16 + b"\x01\x02\x00" + b"\x00" * 16, "negative count"),
+    (pack([])[:-16] + b"\x00" * 16 + b"\x02\x04\x00\x00" + b"\x00" * 16, "left over"),
+    (pack([])[:-16] + b"\x00" * 16 + b"\x08\x04\x00\x00" + b"\x00" * 16, "4 messages"),
+    (of_another(FILE_SCHEMA, [], codec="deflate")[:-16] + b"\x00" * 16 + b"\x02\x04\xff\xff" + b"\x00" * 16, "deflate"),
+    (of_another(FILE_SCHEMA, [], codec="deflate")[:-16] + b"\x00" * 16 + b"\x02\x00" + b"\x00" * 16, "does not end"),
     (BOMB[:-40] + b"\x00" * 24 + BOMB[-16:], "deflate"),
 ])
 def test_a_file_that_holds_no_messages_says_why(raw: bytes, said: str) -> None:

@@ -318,6 +318,23 @@ def test_a_directory_that_is_no_log_is_a_missing_log(path: Path) -> None:
         DirectoryLog(path / "new", create=True)
 
 
+def test_a_directory_that_cannot_be_listed_is_unavailable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missing rights, or a network that is down."""
+    log = written(path, [FIRST])
+
+    def refused(*args: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refused)
+        with pytest.raises(UnavailableError, match="Permission denied"):
+            log.ends()
+        patch.setattr(Path, "read_text", refused)
+        with pytest.raises(UnavailableError, match="Permission denied"):
+            DirectoryLog(path)
+    assert {0: 1} == log.ends()
+
+
 def test_a_log_that_goes_away_is_a_missing_log(path: Path) -> None:
     """Also while it is followed."""
     log = written(path)

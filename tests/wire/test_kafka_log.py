@@ -303,6 +303,15 @@ def test_a_broker_that_goes_away_and_comes_back(
         log.flush()
     with pytest.raises(UnavailableError):
         log.read()
+    # A buffer that is full makes the sender wait, not fail.
+    small = KafkaLog.__new__(KafkaLog)
+    small.__dict__.update(log.__dict__, _producer=log._client.producer(queue_buffering_max_messages=1))
+    small._undelivered = []
+    for message in (SECOND, SECOND):
+        small.send(message)
+    with pytest.raises(UnavailableError):
+        small.flush()
+    small.close()
     until(lambda: next(followed) is None and "does not answer" in caplog.text, "the follower notices")
     broker.restart()
     log.flush()

@@ -202,7 +202,8 @@ def test_a_decimal_is_taken_shown_and_never_padded() -> None:
 @pytest.mark.parametrize(("value", "text"), [
     ("0", "0.00"), ("1.28", "1.28"), ("-1.28", "-1.28"), ("1.29", "1.29"), ("-1.29", "-1.29"),
     ("9999999.99", "9999999.99"),
-    ("1E+3", "1000.00"), ("0E-30", "0.00"), ("-0.00", "0.00"), ("0E+999999", "0.00"),
+    ("1E+3", "1000.00"), ("0E-30", "0.00"), ("1.2300000", "1.23"),
+    ("00012.5", "12.50"), ("1." + "0" * 5000, "1.00"), ("-0.00", "0.00"), ("0E+999999", "0.00"),
 ])
 def test_decimals_at_the_edges_of_their_bytes(value: str, text: str) -> None:
     """One byte more or less at each sign's edge, and the ways in which Decimal writes one number."""
@@ -283,6 +284,9 @@ WRONG_VALUES: list[tuple[Any, Any, str]] = [
     (MOOD, "UGLY", "BAD"), (MOOD, 0, "BAD"),
     (PRICE, b"", "no bytes"), (PRICE, b"\x7f\xff", "more digits"), (PRICE, Decimal("100.00"), "decimal(4, 2)"),
     (PRICE, Decimal("0.001"), "exactly"), (PRICE, Decimal("NaN"), "NaN"), (PRICE, Decimal("1E+99999"), "more digits"),
+    (PRICE, Decimal("9" * 5000), "more digits"), (PRICE, Decimal("0." + "3" * 5000), "exactly"),
+    ({**PRICE, "type": "fixed", "name": "f", "size": 1}, Decimal("1.28"), "1 bytes"),
+    ({**PRICE, "type": "fixed", "name": "f", "size": 1}, b"\x00\x01", "1 bytes"),
     (PRICE, 5, "bytes"), (PRICE, "1.00", "bytes"),
     ({"type": "array", "items": "int"}, "ab", "list"), ({"type": "array", "items": "int"}, [1, None], "int"),
     ({"type": "map", "values": "int"}, [("a", 1), ("a", 2)], "twice"),
@@ -328,6 +332,19 @@ def test_json_that_is_no_row_is_refused(plain: Any, said: str) -> None:
         RowType(FLAT).from_plain(plain)
 
 
+@pytest.mark.parametrize("plain", ["12,5", "", 5, None, "NaN", "AP8="])
+def test_json_that_is_no_decimal_is_refused(plain: Any) -> None:
+    """A decimal is a string of digits; a JSON number might have been rounded on its way."""
+    with pytest.raises(MalformedError, match="column 'c'"):
+        one(PRICE).from_plain({"c": plain})
+
+
+def test_a_schema_with_attributes_that_are_no_json_is_refused() -> None:
+    """It could not be written down again."""
+    with pytest.raises(MalformedError, match="no JSON"):
+        one({"type": "int", "since": object()})
+
+
 def test_json_carries_what_json_tools_would_bend() -> None:
     """Big integers, NaN and bytes go as strings, and come back as they were."""
     row_type = RowType({"type": "record", "name": "t", "fields": [
@@ -367,6 +384,8 @@ WRONG_TYPES: list[tuple[Any, str]] = [
     ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}] * 2}, "two columns"),
     ({"type": "bytes", "logicalType": "decimal"}, "precision"),
     ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}, "scale"),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 1001}, "precision"), ({"type": 5}, "no Avro type"),
+    ({"type": {"type": "array", "items": ["null", "uuid"]}}, "not defined"),
 ]
 
 
