@@ -14,21 +14,27 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError, UsageError
+from cdcv2.errors import MissingLogError, UnavailableError, UsageError
+from cdcv2.protocol.log import Positions
 from cdcv2.spark.session import jvm
+from cdcv2.wire.kafka_client import read_properties
+from cdcv2.wire.kafka_topics import Topic, check_keeps, check_positions
 
 #: So many milliseconds an answer is waited for.
 PATIENCE = 20_000
 
 
 @dataclass(frozen=True)
-class Topic:
-    """A topic as Kafka describes it: its identity, its settings, and the first offset of each partition."""
+class Described:
+    """A topic as Kafka describes it, and the identity that Kafka gave it: one made anew has another."""
 
-    name: str
+    topic: Topic
     identity: str
-    config: Mapping[str, str]
-    earliest: Mapping[int, int]
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self.topic.name
 
 
 def settings(bootstrap: str | None, config_file: str | Path | None) -> dict[str, str]:
@@ -36,20 +42,7 @@ def settings(bootstrap: str | None, config_file: str | Path | None) -> dict[str,
 
     Raises UsageError for a file that cannot be read, and when no bootstrap server is named.
     """
-    found: dict[str, str] = {}
-    if config_file is not None:
-        try:
-            lines = Path(config_file).read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the Kafka settings in {config_file} cannot be read: {error}") from error
-        for number, line in enumerate(lines, 1):
-            line = line.strip()
-            if not line or line[0] in "#!":
-                continue
-            key, equals, value = line.partition("=")
-            if not equals:
-                raise UsageError(f"{config_file}, line {number}: a setting is written key=value")
-            found[key.strip()] = value.strip()
+    found = {} if config_file is None else read_properties(config_file)
     if bootstrap is not None:
         found["bootstrap.servers"] = bootstrap
     if not found.get("bootstrap.servers"):
@@ -57,7 +50,7 @@ def settings(bootstrap: str | None, config_file: str | Path | None) -> dict[str,
     return found
 
 
-def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[Topic]:
+def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[Described]:
     """What Kafka says of these topics. Raises MissingLogError, or UnavailableError when Kafka does not answer."""
     java = jvm(spark)
     properties = java.java.util.Properties()
@@ -78,35 +71,16 @@ def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]
         ) from None
 
 
-def check(topic: Topic, positions: Mapping[int, int]) -> None:
+def check(described: Described, positions: Positions) -> None:
     """Whether the topic has everything from ``positions`` on (no partition there: from the start), and will keep it.
 
     Raises UnsafeTopicError with the remedy.
     """
-    for part, earliest in sorted(topic.earliest.items()):
-        if earliest > positions.get(part, 0):
-            raise UnsafeTopicError(
-                f"{topic.name}[{part}] begins at offset {earliest}, and {positions.get(part, 0)} is needed: messages "
-                "have been removed, and what they stated is lost; restore the topic, or write the log anew"
-            )
-    for problem in unsafe(topic.config):
-        raise UnsafeTopicError(
-            f"the topic {topic.name} would lose statements: {problem}; set cleanup.policy=delete, retention.ms=-1 and "
-            "retention.bytes=-1 (if it has lost none yet)"
-        )
+    check_keeps(described.topic)
+    check_positions(described.topic, positions)
 
 
-def unsafe(config: Mapping[str, str]) -> list[str]:
-    """What in a topic's settings would lose messages in time.
-
-    >>> unsafe({"cleanup.policy": "compact", "retention.ms": "-1", "retention.bytes": "-1"})
-    ['cleanup.policy=compact']
-    """
-    wanted = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-    return [f"{key}={config[key]}" for key, value in wanted.items() if config.get(key, value) != value]
-
-
-def _describe(java: Any, client: Any, name: str) -> Topic:
+def _describe(java: Any, client: Any, name: str) -> Described:
     one = java.java.util.Collections.singletonList(name)
     try:
         found = client.describeTopics(one).allTopicNames().get().get(name)
@@ -118,18 +92,27 @@ def _describe(java: Any, client: Any, name: str) -> Topic:
         raise
     kind = getattr(java, "org.apache.kafka.common.config.ConfigResource$Type")
     resource = java.org.apache.kafka.common.config.ConfigResource(kind.TOPIC, name)
-    config = client.describeConfigs(java.java.util.Collections.singletonList(resource)).all().get().get(resource)
-    wanted = java.java.util.HashMap()
-    for part in found.partitions():
-        place = java.org.apache.kafka.common.TopicPartition(name, part.partition())
-        wanted.put(place, java.org.apache.kafka.clients.admin.OffsetSpec.earliest())
-    offsets = client.listOffsets(wanted).all().get()
-    return Topic(
-        name,
-        found.topicId().toString(),
-        {entry.name(): entry.value() for entry in config.entries().toArray()},
-        {place.partition(): offsets.get(place).offset() for place in wanted.keySet()},
-    )
+    asked = client.describeConfigs(java.java.util.Collections.singletonList(resource)).all()
+    try:
+        entries = java.java.util.ArrayList(asked.get().get(resource).entries())
+        config = {entry.name(): entry.value() for entry in entries}
+    except Py4JJavaError as error:
+        if "AuthorizationException" not in str(error.java_exception):
+            raise
+        config = {}  # not ours to read; check_keeps says so
+    parts = [part.partition() for part in found.partitions()]
+    spec = java.org.apache.kafka.clients.admin.OffsetSpec
+    first, last = (_offsets(java, client, name, parts, which()) for which in (spec.earliest, spec.latest))
+    topic = Topic(name, {part: (first[part], last[part]) for part in parts}, config)
+    return Described(topic, found.topicId().toString())
+
+
+def _offsets(java: Any, client: Any, name: str, parts: list[int], which: Any) -> dict[int, int]:
+    asked = java.java.util.HashMap()
+    for part in parts:
+        asked.put(java.org.apache.kafka.common.TopicPartition(name, part), which)
+    answers = client.listOffsets(asked).all().get()
+    return {place.partition(): answers.get(place).offset() for place in asked.keySet()}
 
 
 def _cause(error: Py4JJavaError) -> str:

@@ -1,0 +1,16 @@
+"""What the tests of Spark with Kafka share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cdcv2.embedded.kafka import KafkaBroker
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A broker that answers."""
+    with KafkaBroker() as started:
+        yield started
