@@ -63,7 +63,8 @@ class DirectoryLog:
         idle_wait: how long, in seconds, a reader that follows waits before it looks again.
 
     Raises MissingLogError when there is no log, RefusedError for a directory that holds something else or a later
-    version, ForeignStateError for a log of another row type or kind of times, OutputError when it cannot be made.
+    version, ForeignStateError for a log of another row type or kind of times, OutputError when it cannot be made,
+    UsageError for a URL, and for a log to create without a row type.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class DirectoryLog:
         file_bytes: int = 8 << 20,
         idle_wait: float = 0.1,
     ) -> None:
+        if "://" in os.fspath(path):
+            raise UsageError(f"{os.fspath(path)!r} is a URL: put-if-absent is known here for local directories only")
         self.path = Path(path)
         if times is not None:
             check_times(times)

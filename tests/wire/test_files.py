@@ -335,6 +335,15 @@ def test_a_directory_that_cannot_be_listed_is_unavailable(path: Path, monkeypatc
     assert {0: 1} == log.ends()
 
 
+def test_a_url_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a path it would be a folder called `s3:`."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="put-if-absent"):
+        DirectoryLog("s3://bucket/orders", ROW, create=True)
+
+    assert [] == files(tmp_path)
+
+
 def test_a_log_that_goes_away_is_a_missing_log(path: Path) -> None:
     """Also while it is followed."""
     log = written(path)
