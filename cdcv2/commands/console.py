@@ -89,4 +89,6 @@ def _bar(total: int, what: str):  # type: ignore[no-untyped-def]  # tqdm has no 
         from tqdm import tqdm
     except ImportError:
         return None
-    return tqdm(total=total, desc=what, unit=" messages", unit_scale=True, delay=0.5, leave=False, file=sys.stderr)
+    # What is counted is offsets in a topic and files in a directory: their share says something, their number little.
+    form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}, {remaining} to go"
+    return tqdm(total=total, desc=what, bar_format=form, delay=0.5, leave=False, file=sys.stderr)
