@@ -85,8 +85,9 @@ class Demo:
     def _capture(self) -> int:
         """Let the bank work while capture runs; return the marker that the logs are complete through."""
         self.watch = LogWatch(self.kafka.bootstrap, {table: f"log.{table}" for table in TABLES}, self.rows)
-        working = self.bank.at_work(clients=4, rate=self.rate)
-        with working as clients, self._job("capture", self._capture_words()) as job:
+        with self._job("capture", self._capture_words()) as job, ExitStack() as work:
+            self._wait(job, lambda: '"what": "start"' in job.log_since_start(), "capture starts", 120)
+            clients = work.enter_context(self.bank.at_work(clients=4, rate=self.rate))
             self._wait(job, lambda: self.watch.frontier_moves() >= 3, "the logs grow", 240)
             first = self.watch.first
             before = self._work_on(clients, 300)
@@ -111,15 +112,17 @@ class Demo:
         return end
 
     def _mangle(self) -> None:
+        self._mangled = 0
         for table in TABLES:
             shown = mangle_topic(self.watch, table, f"mangled.{table}", seed=self.seed + 1)
+            self._mangled += shown.messages
             self.story.say(str(shown))
             self.story.check(shown.thoroughly, f"mangled.{table} holds repeats, inversions and other bounds")
 
     def _replay(self, end: int) -> None:
         output = self.folder / "tables"
-        with self._job("replay", [*self._replay_words(), "--max-messages", "40"]) as job:
-            self._wait(job, lambda: len(tables.uppers(output)) >= 3, "some frontiers are finished", 240)
+        with self._job("replay", [*self._replay_words(), "--max-messages", str(self._mangled // 12)]) as job:
+            self._wait(job, lambda: len(tables.uppers(output)) >= 2, "some frontiers are finished", 240)
             job.kill9()
         killed_at = tables.uppers(output)
         self.story.say(f"killed replay when its tables were complete up to {killed_at[-1]}")

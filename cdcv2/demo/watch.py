@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.mangled import Mangled, describe
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Positions
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
+
+#: at most so many updates in a message of a mangled topic
+UPDATES = 25
 
 
 class LogWatch:
@@ -77,14 +80,27 @@ class LogWatch:
 
 
 def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitions: int = 3) -> Mangled:
-    """Write the log of ``table`` into ``topic``, mangled, and read it back to say what it holds."""
-    original = watch.messages(table)
+    """Write the log of ``table`` into ``topic``, mangled, and read it back to say what it holds.
+
+    Reordered within a sixth of the log only, so that a reader finishes something before it has read everything.
+    """
+    original = list(_smaller(watch.messages(table)))
     target = KafkaLog(topic, watch.bootstrap, watch.rows[table], create=True, partitions=partitions)
     try:
-        for message in mangle(original, seed=seed, copies=2):
+        for message in mangle(original, seed=seed, copies=2, window=max(8, len(original) // 6)):
             target.send(message)
         target.flush()
         there = [entry.message for entry in target.read() if entry is not None]
     finally:
         target.close()
     return describe(topic, original, [message for message in there if not isinstance(message, Garbled)])
+
+
+def _smaller(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with at most ``UPDATES`` updates in each."""
+    for message in messages:
+        if isinstance(message, Updates):
+            for first in range(0, len(message.updates), UPDATES):
+                yield Updates(message.updates[first:first + UPDATES])
+        else:
+            yield message
