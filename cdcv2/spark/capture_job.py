@@ -38,8 +38,6 @@ from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, follow, listen, run
 from cdcv2.spark.manifest import local_path
 from cdcv2.spark.session import KAFKA, require, session
-from cdcv2.spark.topics import settings
-from cdcv2.wire.kafka_client import read_properties, translated
 from cdcv2.wire.rows import RowType
 
 STOPPED = 4
@@ -104,8 +102,7 @@ def planned(options: argparse.Namespace) -> Plan:
         topics = FileTopics(local_path(options.files), recipe, options.max_files)
     else:
         topics = KafkaTopics(
-            options.bootstrap, recipe, java=settings(options.bootstrap, options.kafka_config),
-            librdkafka=_librdkafka(options.kafka_config), records=options.max_records,
+            options.bootstrap, recipe, config_file=options.kafka_config, records=options.max_records
         )
     logs = {table: _log(table, row_type, options) for table, row_type in recipe.tables.items()}
     return Plan(recipe, topics, logs, local_path(options.state), options.available_now, options.interval)
@@ -141,10 +138,6 @@ def _log(table: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
         table, row_type, topic=topic.replace(TABLE, table), bootstrap=bootstrap, config_file=options.kafka_config,
         partitions=options.log_partitions,
     )
-
-
-def _librdkafka(path: str | None) -> dict[str, Any]:
-    return {} if path is None else dict(translated(read_properties(path)))
 
 
 def _names(text: str | None) -> list[str]:

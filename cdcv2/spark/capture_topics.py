@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +21,8 @@ from cdcv2.errors import MissingLogError
 from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.snapshot import Place
-from cdcv2.spark.topics import describe
+from cdcv2.spark.topics import describe, settings
+from cdcv2.wire.kafka_client import PATIENCE, Client
 
 _DUMPED = "topic string, partition int, offset long, key string, value string"
 #: How Spark's Kafka source writes "from the start".
@@ -119,22 +120,22 @@ def _records(frame: DataFrame) -> DataFrame:
 
 
 class KafkaTopics:
-    """The connector's topics in the cluster at ``bootstrap``.
+    """The connector's topics in the cluster at ``bootstrap`` (None: as the settings say).
 
-    Spark reads them, by the settings ``java`` (as Java's clients have them, ``bootstrap.servers`` among them); what is
-    there is asked by the client of ``cdcv2.sources``, whose settings are librdkafka's. ``records`` limits a
-    micro-batch (None: all that is there).
+    ``config_file`` holds settings as Java's clients have them (TLS, SASL); they serve Spark, which reads the records,
+    and the client of ``cdcv2.sources``, which asks what is there and waits ``patience`` seconds for the answer.
+    ``records`` limits a micro-batch (None: all that is there).
 
     Only committed records are read. With a transactional connector the end of a partition is a marker, which no
     reader sees: give such a capture a notification topic, or its snapshot is whole only with the first row after it.
     """
 
     def __init__(
-        self, bootstrap: str, recipe: Recipe, *, java: Mapping[str, str] | None = None,
-        librdkafka: Mapping[str, Any] | None = None, records: int | None = None,
+        self, bootstrap: str | None, recipe: Recipe, *, config_file: str | None = None, records: int | None = None,
+        patience: float = PATIENCE,
     ) -> None:
-        self._java = {**(java or {}), "bootstrap.servers": bootstrap}
-        self._asked = sources.KafkaTopics(bootstrap, recipe, settings=librdkafka)
+        self._java = settings(bootstrap, config_file)
+        self._asked = sources.KafkaTopics(Client(bootstrap, config_file, patience=patience), recipe)
         self._recipe, self._records = recipe, records
 
     def binding(self) -> str:
@@ -143,8 +144,7 @@ class KafkaTopics:
 
     def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
         """Also that the transaction topic is there and has one partition, and that none is compacted."""
-        self._asked.check(positions)
-        names = sorted({topic for topic, _ in self._asked.partitions()})
+        names = sorted({topic for topic, _ in self._asked.check(positions)})
         return {topic.name: topic.identity for topic in describe(spark, self._java, names)}
 
     def missing(self, spark: SparkSession) -> list[str]:
@@ -154,10 +154,10 @@ class KafkaTopics:
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
         """Exactly what is behind the positions; topics and partitions that appear later, from their start."""
         start: dict[str, dict[str, int]] = {}
-        for topic, part in sorted(self._asked.partitions()):
+        for topic, part in sorted(self._asked.ends()):
             start.setdefault(topic, {})[str(part)] = positions.get((topic, part), _EARLIEST)
-        # A pattern, as a list would have to name topics that exist.
-        pattern = "|".join(re.escape(topic) for topic in self._recipe.topics())
+        # A pattern, as a list would have to name topics that exist; Spark looks for it anywhere in a name.
+        pattern = f"^({'|'.join(re.escape(topic) for topic in self._recipe.topics())})$"
         reader = spark.readStream.format("kafka").options(**self._options()).option("subscribePattern", pattern)
         if self._records is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self._records))

@@ -1,0 +1,201 @@
+"""Capture on Spark from a real Kafka into logs in Kafka: by position, and not from topics that lose records."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from cdcv2 import steps
+from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.sources.capture import Capture as PureCapture
+from cdcv2.sources.debezium import Recipe, Record
+from cdcv2.spark import capture as capturing
+from cdcv2.spark.capture import Capture
+from cdcv2.spark.capture_logs import LogSpec
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_topics import KafkaTopics
+from cdcv2.spark.job import Guard, follow
+from cdcv2.wire.kafka import KafkaLog
+from tests.doubles import RecordingLog
+from tests.recorded import TABLES, dump, recipe
+from tests.spark.capturing import facts_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+RUN = "crash_full"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """A broker that answers."""
+    with KafkaBroker(heap="384m") as started:
+        yield started
+
+
+def make_topics(broker: KafkaBroker, topics: dict[str, int], config: dict[str, str] | None = None) -> None:
+    """Topics with so many partitions."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    new = [NewTopic(name, num_partitions=parts, config=config or {}) for name, parts in topics.items()]
+    for made in admin.create_topics(new).values():
+        made.result(20)
+
+
+def produce(broker: KafkaBroker, records: Iterable[Record], rename: str) -> None:
+    """The records, into topics of another prefix; each partition in its order."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "log_level": 0})
+    for record in records:
+        topic = record.topic.replace(RUN, rename)
+        value = None if record.value is None else record.value.replace(f'"name":"{RUN}"'.encode(), _name(rename))
+        producer.produce(topic, partition=record.partition, key=record.key, value=value)
+        producer.poll(0)
+    assert 0 == producer.flush(60)
+
+
+def _name(prefix: str) -> bytes:
+    return f'"name":"{prefix}"'.encode()
+
+
+def wanted(record: Record) -> bool:
+    """Whether a capture reads it."""
+    return record.topic in recipe(RUN).topics()
+
+
+def topics_of(prefix: str) -> dict[str, int]:
+    """The topics of the recorded run, under another prefix, with their numbers of partitions."""
+    parts: dict[str, int] = {}
+    for topic, part in dump(RUN).partitions():
+        if topic in recipe(RUN).topics():
+            name = topic.replace(RUN, prefix)
+            parts[name] = max(parts.get(name, 0), part + 1)
+    return parts
+
+
+@cache
+def expected() -> dict[str, tuple[set[object], object]]:
+    """What the capture without Spark makes of the run."""
+    logs: dict[str, RecordingLog] = {table: RecordingLog() for table in TABLES}
+    with PureCapture(recipe(RUN), logs) as capture, pytest.raises(SourceStop):
+        for record in dump(RUN).read():
+            capture.absorb(record)
+            if capture.wants_ends:
+                capture.ends_read(dump(RUN).ends())
+        capture.release()
+    return facts_of({table: log.durable for table, log in logs.items()})
+
+
+class KafkaRun:
+    """A capture of one prefix."""
+
+    def __init__(self, broker: KafkaBroker, prefix: str, folder: Path, *, records: int | None = 3000) -> None:
+        self.broker, self.prefix, self.state, self.records = broker, prefix, folder / "state", records
+        self.recipe = Recipe(prefix, TABLES)
+        self.said = io.StringIO()
+
+    def specs(self) -> dict[str, LogSpec]:
+        """A topic for each table."""
+        return {
+            table: LogSpec(table, row_type, topic=f"cdc.{self.prefix}.{table}", bootstrap=self.broker.bootstrap)
+            for table, row_type in TABLES.items()
+        }
+
+    def run(self, spark: SparkSession) -> Capture:
+        """Read what is there, to the end. Raises what ends it."""
+        topics = KafkaTopics(self.broker.bootstrap, self.recipe, records=self.records)
+        capture = Capture(self.recipe, topics, self.specs(), self.state, spark, Report(people=self.said))
+        try:
+            guard = Guard(capture.batch)
+            follow(capture.query(guard, available_now=True), guard)
+        finally:
+            capture.close()
+        return capture
+
+    def found(self) -> dict[str, tuple[set[object], object]]:
+        """What the logs hold."""
+        logs = {
+            table: [entry.message for entry in KafkaLog(str(spec.topic), spec.bootstrap, spec.row_type).read() if entry]
+            for table, spec in self.specs().items()
+        }
+        return facts_of(logs)  # type: ignore[arg-type]
+
+
+def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """Batches that lag behind one another, rows read again by range, a crash, a lost state: the facts of the run."""
+    run = KafkaRun(broker, "whole", tmp_path)
+    make_topics(broker, topics_of("whole"))
+    produce(broker, filter(wanted, dump(RUN).read()), "whole")
+    with steps.placed(capturing.TABLE_STATED, 8), pytest.raises(steps.PlacedCrash):
+        run.run(spark)
+    with steps.placed(capturing.UPDATES_DURABLE, 2), pytest.raises(steps.PlacedCrash):
+        run.run(spark)
+    run.records = None
+    shutil.rmtree(run.state)
+    with pytest.raises(SourceStop, match="was truncated in transaction"):
+        run.run(spark)
+    assert expected() == run.found()
+    with pytest.raises(SourceStop, match="was truncated in transaction"):
+        run.run(spark)
+
+
+def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """The connector makes a table's topic at its first row: it is named, and found when it comes."""
+    run = KafkaRun(broker, "late", tmp_path)
+    topics = topics_of("late")
+    late = {name: topics.pop(name) for name in ["late.public.orders", "late.public.order_items"]}
+    make_topics(broker, topics)
+    records = [record for record in dump(RUN).read() if wanted(record)]
+    first = [record for record in records if record.topic.replace(RUN, "late") in topics]
+    produce(broker, first, "late")
+    capture = run.run(spark)
+    assert capture.commits.through is None
+    assert "waits for the topics late.public.order_items, late.public.orders" in run.said.getvalue()
+    make_topics(broker, late)
+    produce(broker, [record for record in records if record.topic.replace(RUN, "late") in late], "late")
+    with pytest.raises(SourceStop, match="was truncated in transaction"):
+        run.run(spark)
+    assert expected() == run.found()
+
+
+def refused(run: KafkaRun, spark: SparkSession, kind: type[Cdcv2Error], text: str) -> None:
+    """The run is refused, and says why."""
+    with pytest.raises(kind, match=text):
+        run.run(spark)
+
+
+def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """No transaction topic, one without an order, one that is compacted, one that lost its head, one made anew."""
+    run = KafkaRun(broker, "bad", tmp_path)
+    refused(run, spark, MissingLogError, "there is no topic 'bad.transaction'")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    make_topics(broker, {"bad.transaction": 2})
+    refused(run, spark, UnsafeTopicError, "2 partitions")
+    admin.delete_topics(["bad.transaction"])["bad.transaction"].result(20)
+    make_topics(broker, {"bad.public.orders": 1}, {"cleanup.policy": "compact"})
+    make_topics(broker, {"bad.transaction": 1})
+    refused(run, spark, UnsafeTopicError, "is compacted")
+    admin.delete_topics(["bad.public.orders"])["bad.public.orders"].result(20)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        KafkaTopics("127.0.0.1:1", run.recipe, patience=1).check(spark, {})
+
+
+def test_a_topic_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """The memory's positions are of the other topic."""
+    run = KafkaRun(broker, "again", tmp_path)
+    make_topics(broker, topics_of("again"))
+    records = [record for record in dump(RUN).read() if wanted(record)][:3000]
+    produce(broker, records, "again")
+    run.run(spark)
+    assert "released" in run.said.getvalue()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    admin.delete_topics(["again.public.orders"])["again.public.orders"].result(20)
+    make_topics(broker, {"again.public.orders": 3})
+    produce(broker, records * 2, "again")
+    refused(run, spark, ForeignStateError, "again.public.orders is another one")
