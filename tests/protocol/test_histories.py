@@ -18,7 +18,8 @@ from tests.strategies import choosers
 
 LEAST = 10_000
 # A mutant is found by the first few cases or by none.
-DIVISOR = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "mutate" else 1
+MUTATE = os.environ.get("HYPOTHESIS_PROFILE") == "mutate"
+DIVISOR = 50 if MUTATE else 1
 SIZE = 500 // DIVISOR
 KINDS = {"mangled": 9, "moved": 3, "mangled by mangle": 3, "contradictory": 3, "in quarantine": 3, "folded late": 3}
 BLOCKS = [
@@ -36,7 +37,7 @@ def test_seeded_histories_are_read_as_the_oracle_reads_them(kind: str, seeds: ra
 
 @pytest.mark.parametrize("kind", CHECKS)
 @pytest.mark.parametrize("dims", [1, 2, 3])
-@settings(max_examples=20)
+@settings(max_examples=3 if MUTATE else 20)
 @given(data=st.data())
 def test_drawn_histories_are_read_as_the_oracle_reads_them(kind: str, dims: int, data: st.DataObject) -> None:
     """The same checks where a failure shrinks to the smallest history that shows it."""

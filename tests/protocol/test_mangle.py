@@ -102,7 +102,11 @@ LOGS: dict[str, list[Message]] = {
 
 
 @pytest.mark.parametrize("log, window, expected", [
-    ("chain", None, "34f165578736c9f9"), ("chain", 4, "021f5e73fde67c9a"), ("wide", None, "84da67a710607273"), ("large", None, "c08351345e96ea9e"), ("large", 2, "ad453531c8d937d0"),
+    ("chain", None, "34f165578736c9f9"),
+    ("chain", 4, "021f5e73fde67c9a"),
+    ("wide", None, "84da67a710607273"),
+    ("large", None, "c08351345e96ea9e"),
+    ("large", 2, "ad453531c8d937d0"),
 ])
 def test_a_seed_means_the_same_in_every_release(log: str, window: int | None, expected: str) -> None:
     """A failure that names its seed can be repeated later, and elsewhere; a deliberate change updates these."""
