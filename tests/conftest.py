@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("stress", settings.get_profile("ci"), max_examples=20_000, phases=tuple(Phase))
 # One wrong line is enough for a mutation to be caught: nobody reads the shrunk example.
-settings.register_profile("mutate", settings.get_profile("ci"), max_examples=25, phases=(Phase.explicit, Phase.generate))
+settings.register_profile(
+    "mutate", settings.get_profile("ci"), max_examples=25, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

@@ -18,7 +18,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.demo import damage, tables
 from cdcv2.demo.bank import TABLES, Bank, Clients, row_types
 from cdcv2.demo.story import Failed, Story
-from cdcv2.demo.watch import LogWatch, mangle_topic
+from cdcv2.demo.watch import LogWatch, mangle_topic, topics_of
 from cdcv2.embedded import jars
 from cdcv2.embedded.connect import Connect, debezium_config
 from cdcv2.embedded.java import find_java
@@ -80,6 +80,10 @@ class Demo:
         )
         self._open.enter_context(connect)
         connect.wait_streaming()
+        # The connector makes the transaction topic with the first transaction.
+        self.bank.marker("the beginning")
+        if not poll_until(lambda: f"{PREFIX}.transaction" in topics_of(self.kafka.bootstrap), 60):
+            raise UnavailableError("Debezium has made no transaction topic within a minute")
         self.story.say(f"{len(TABLES)} tables; the money in them is {self.bank.money / 100:,.2f} at any moment")
 
     def _capture(self) -> int:

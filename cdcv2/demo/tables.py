@@ -48,7 +48,7 @@ def read(output: Path) -> Seen:
     named: dict[str, str] = {}
     for manifest in manifests(output):
         seen.uppers += [upper for upper in manifest["upper"] if upper not in seen.uppers]
-        named.update((path, table) for table, path, *_ in manifest["files"])
+        named.update((path, table) for table, paths, *_ in manifest["files"] for path in paths)
     changes: dict[int, list[tuple[str, Row, int]]] = {}
     identities: set[tuple[str, Row, int]] = set()
     for path, table in sorted(named.items()):

@@ -18,6 +18,13 @@ from cdcv2.wire.rows import RowType
 UPDATES = 25
 
 
+def topics_of(bootstrap: str) -> set[str]:
+    """The names of the topics that there are."""
+    from confluent_kafka.admin import AdminClient
+
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+
+
 class LogWatch:
     """Readers of some logs of one timeline that go on where they were, each time they are asked.
 

@@ -57,6 +57,7 @@ def spark_submit(
     folder.mkdir(parents=True, exist_ok=True)
     conf = {
         "spark.ui.enabled": "false",
+        "spark.log.level": "WARN",
         "spark.driver.extraJavaOptions": "-Xss8m",
         "spark.sql.session.timeZone": "UTC",
         **(settings or {}),

@@ -31,7 +31,7 @@ from cdcv2.spark.manifest import local_path
 from cdcv2.spark.output import Output
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
-from cdcv2.spark.session import AVRO, KAFKA, require, session
+from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import Logs, Place, row_type_of
 from cdcv2.spark.topics import check, describe, settings
 from cdcv2.wire.rows import RowType
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         plan = planned(options)
-        spark = session(options.name, spark_log=options.spark_log)
-        replay(spark, plan, ProgressLines.standard())
+        with ended(session(options.name, spark_log=options.spark_log)) as spark:
+            replay(spark, plan, ProgressLines.standard())
 
     return run("replay", body)
 

@@ -7,8 +7,11 @@ each streaming query.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from cdcv2.errors import UsageError
@@ -16,6 +19,11 @@ from cdcv2.errors import UsageError
 #: What a job needs on the driver's class path beyond Spark itself: class -> the jar that has it.
 AVRO = ("org.apache.spark.sql.avro.functions", "spark-avro")
 KAFKA = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "spark-sql-kafka-0-10")
+# Loggers that print a failed query's stack trace, a hundred lines, before the job says the same in one.
+_TELLS_AGAIN = (
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+)
 
 
 def session(name: str, *, spark_log: str = "ERROR") -> SparkSession:
@@ -25,7 +33,20 @@ def session(name: str, *, spark_log: str = "ERROR") -> SparkSession:
     """
     spark = SparkSession.builder.appName(name).getOrCreate()
     spark.sparkContext.setLogLevel(spark_log)
+    log4j = jvm(spark).org.apache.logging.log4j
+    for place in _TELLS_AGAIN:
+        log4j.core.config.Configurator.setLevel(place, log4j.Level.OFF)
     return spark
+
+
+@contextmanager
+def ended(spark: SparkSession) -> Iterator[SparkSession]:
+    """Stop Spark at the end of the block, so that executors end in an orderly way; also when its Java side is gone."""
+    try:
+        yield spark
+    finally:
+        with suppress(Py4JError, OSError):
+            spark.stop()
 
 
 def require(spark: SparkSession, *needs: tuple[str, str]) -> None:

@@ -29,7 +29,7 @@ def an_output(folder, accounts, branches):
             "diff": [diff for _, _, diff in updates],
         }
         parquet.write_table(pyarrow.table(columns), path)
-        files.append([table, str(path.relative_to(folder)), [0], [9], len(updates)])
+        files.append([table, [str(path.relative_to(folder))], [0], [9], len(updates)])
     (folder / "_manifests").mkdir()
     (folder / "_manifests" / "1.json").write_text(json.dumps({"lower": [0], "upper": [9], "files": files}))
     return folder

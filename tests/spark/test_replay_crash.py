@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 import cdcv2.spark.replay  # noqa: F401  (declares the steps)
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.protocol import Message, Progress, Updates
 from cdcv2.spark.output import files, finished
-from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth, updates
+from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth
+from tests.spark.submitting import rolling
 
 pytestmark = pytest.mark.spark
 
@@ -28,17 +28,6 @@ STEPS = (
 )
 # Each crash costs a batch or two, as some steps are reached only after a first one.
 TIMES = len(STEPS) + 3
-
-
-def rolling(times: int) -> list[Message]:
-    """A log that finishes one time with each pair of messages, and repeats what was said a time ago."""
-    facts = updates(9, count=5 * times, times=times, row_type=PLAIN)
-    said: list[Message] = []
-    for time in range(times):
-        now = [fact for fact in facts if fact[1] == time]
-        before = [fact for fact in facts if fact[1] == time - 1]
-        said += [Updates(now + before), Progress([time], [time + 1], {time: len(now)} if now else {})]
-    return said
 
 
 def test_every_step_of_a_batch_is_crashed_at() -> None:

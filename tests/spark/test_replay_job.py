@@ -1,0 +1,167 @@
+"""The job as its user meets it: arguments, one readable line, exit codes, signals, and SIGKILL."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from cdcv2.embedded.standalone import Standalone
+from cdcv2.errors import (
+    ContradictionError,
+    MissingLogError,
+    OutputError,
+    UnavailableError,
+    UnsafeTopicError,
+    UsageError,
+)
+from cdcv2.spark.job import exit_code, one_line, run, translated
+from cdcv2.spark.replay import parser, planned
+from cdcv2.spark.sources import Logs, Place
+from tests.spark.replaying import PLAIN, ROWS, messages, put, truth, updates
+from tests.spark.submitting import left, reached, rolling, submit
+
+pytestmark = pytest.mark.spark
+
+#: Seconds after which something is broken, and not only slow.
+PATIENCE = 300
+
+
+def plan_of(*arguments: str):
+    """The plan of a command line that has the rest of what it must have."""
+    return planned(parser().parse_args(["--state", "/s", "--output", "/o", *arguments]))
+
+
+def test_a_command_line_becomes_a_plan(tmp_path: Path) -> None:
+    """Tables, their copies, their row types, and limits."""
+    place = put(tmp_path / "things", [])
+    (tmp_path / "notes.avsc").write_text(json.dumps(PLAIN.schema))
+    (tmp_path / "kafka").write_text("# secret\nsecurity.protocol = SSL\n")
+
+    plan = plan_of(
+        "--log", f"things={place.name}", "--log", "notes=kafka:a.b", "--log", "notes=kafka:c",
+        "--rows", f"notes={tmp_path / 'notes.avsc'}", "--bootstrap-server", "h:1",
+        "--kafka-config", str(tmp_path / "kafka"), "--max-messages", "9", "--start", "5",
+    )
+
+    places = [place, Place("notes", "topic", "a.b"), Place("notes", "topic", "c")]
+    assert Logs(places, {"bootstrap.servers": "h:1", "security.protocol": "SSL"}, 9) == plan.logs
+    assert ({"notes": PLAIN, "things": ROWS}, [5]) == (plan.tables, plan.start.to_plain())
+    assert Path("/s/checkpoint") == plan.checkpoint
+    assert "SSL" not in repr(plan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--log", "things"], "TABLE=DIRECTORY"),
+     (["--log", "../x=kafka:t"], "with a table named by letters"),
+     (["--log", "x=kafka:t"], "--bootstrap-server"),
+     (["--log", "x=kafka:t", "--bootstrap-server", "h:1"], "give --rows x=FILE.avsc"),
+     (["--log", "x=kafka:t", "--log", "y=kafka:t"], "twice"),
+     (["--log", "x={things}", "--rows", "y=f"], "--rows names y"),
+     (["--log", "x={things}", "--rows", "x"], "TABLE=FILE"),
+     (["--log", "x={things}", "--log", "x={notes}"], "different row types"),
+     (["--log", "x={things}", "--start", "-1"], "--start"),
+     (["--log", "x={things}", "--output", "s3a://b/o"], "s3a")],
+)
+def test_wrong_arguments_are_refused_by_name(arguments: list[str], words: str, tmp_path: Path) -> None:
+    """Before Spark is even started."""
+    things = put(tmp_path / "things", []).name
+    notes = put(tmp_path / "notes", [], row_type=PLAIN).name
+
+    with pytest.raises(UsageError, match=words):
+        plan_of(*(word.format(things=things, notes=notes) for word in arguments))
+
+
+def test_a_directory_that_is_no_log_is_said_to_be_missing(tmp_path: Path) -> None:
+    """As a topic would be."""
+    with pytest.raises(MissingLogError, match="no directory"):
+        plan_of("--log", f"x={tmp_path / 'nothing'}")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("Caused by: KafkaIllegalStateException: Could not read records in offset [175, 225)", UnsafeTopicError),
+     ("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: gone", MissingLogError),
+     ("KafkaException: TimeoutException: Timed out waiting for a node assignment", UnavailableError),
+     ("java.io.IOException: No space left on device", OutputError)],
+)
+def test_what_spark_says_becomes_an_error_of_ours(text: str, kind: type[Exception]) -> None:
+    """With the remedy, and with what Spark said."""
+    told = translated(RuntimeError(f"[STREAM_FAILED] Query terminated\nat x\n{text}\n\tat y"))
+
+    assert kind is type(told)
+    assert text.partition(": ")[2] in str(told)
+
+
+def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage 2, a contradiction 3, anything else 1."""
+    def failing() -> None:
+        raise UsageError("the text\n  goes on")
+
+    assert 2 == run("replay", failing)
+    assert "replay: the text goes on\n" == capsys.readouterr().err
+    assert 0 == run("replay", lambda: None)
+    codes = [exit_code(error) for error in (ContradictionError("diff", 1, 1, 2), OutputError("x"), ValueError("x"))]
+    assert [3, 1, 1] == codes
+    assert "ValueError: x" == one_line(ValueError("x"))
+    assert "Java side" in one_line(Py4JNetworkError("x"))
+
+
+def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path) -> None:
+    """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and every update is there once."""
+    said = rolling(24)
+    place = put(tmp_path / "things", said[:32], row_type=PLAIN, per_file=2)
+    options = ("--max-files", "1", "--interval", "0.05")
+    first = submit(tmp_path, [place], *options)
+    first.wait_until(lambda: reached(tmp_path) >= 2, "the second batch", PATIENCE)
+    first.kill9()
+    assert 2 <= reached(tmp_path) < 16
+
+    second = submit(tmp_path, [place], *options)
+    second.wait_until(lambda: reached(tmp_path) == 16, "the end of the log", PATIENCE)
+    put(tmp_path / "things", said[32:], row_type=PLAIN, per_file=2)
+    second.wait_until(lambda: reached(tmp_path) > 16, "what came since", PATIENCE)
+    second.signal(signal.SIGTERM)
+    assert 0 == second.wait(PATIENCE), second.log_tail()
+    stopped_at = reached(tmp_path)
+
+    lines = [json.loads(line) for line in second.log_since_start().splitlines() if line.startswith("{")]
+    assert "end" == lines[-1]["what"] and [stopped_at] == lines[-1]["frontier"]
+    assert [f"replay: finished before {stopped_at}; nothing that was stated is missing"] == [
+        line for line in second.log_since_start().splitlines() if line.startswith("replay: finished")
+    ]
+    expected = {fact for fact in truth({"things": said})["things"] if fact[1] < stopped_at}
+    assert dict.fromkeys(expected, 1) == dict(left(tmp_path))
+
+
+def test_the_job_runs_on_executors_of_other_processes(tmp_path: Path) -> None:
+    """On local-cluster, where code must be shipped; a bad log ends it with code 3 and its position."""
+    said = messages(updates(31), 12, seed=31)
+    place = put(tmp_path / "things", said, per_file=4)
+    good = submit(tmp_path, [place], "--available-now", "--max-files", "4", master="local-cluster[2,1,1024]")
+    assert 0 == good.wait(PATIENCE), good.log_tail()
+    assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)
+
+    contradicting = [*said, *messages(updates(32), 12, seed=32)]
+    bad_place = put(tmp_path / "bad" / "things", contradicting, per_file=9)
+    bad = submit(tmp_path / "bad", [bad_place], "--available-now", master="local-cluster[2,1,1024]")
+    assert 3 == bad.wait(PATIENCE), bad.log_tail()
+    said_of_it = [line for line in bad.log_since_start().splitlines() if line.startswith("replay: ")]
+    assert "the log states" in said_of_it[-1] or "the log gives" in said_of_it[-1]
+    assert str(bad_place.name) in said_of_it[-1]
+
+
+@pytest.mark.integration
+def test_the_job_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
+    """A master and two workers, started from the pip install."""
+    said = messages(updates(33), 12, seed=33)
+    place = put(tmp_path / "things", said, per_file=4)
+    with Standalone(2, cores=1, memory="1g", folder=tmp_path / "cluster") as cluster:
+        child = submit(tmp_path, [place], "--available-now", "--max-files", "4", master=cluster.master)
+        assert 0 == child.wait(PATIENCE), child.log_tail()
+
+    assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)
