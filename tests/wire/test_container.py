@@ -100,7 +100,7 @@ TEXT = {"type": "record", "name": "m", "fields": [{"name": "value", "type": "str
     (of_another(FILE_SCHEMA, [], codec="deflate")[:-16] + b"\x00" * 16 + b"\x02\x04\xff\xff" + b"\x00" * 16, "deflate"),
     (of_another(FILE_SCHEMA, [], codec="deflate")[:-16] + b"\x00" * 16 + b"\x02\x00" + b"\x00" * 16, "does not end"),
     (BOMB[:-40] + b"\x00" * 24 + BOMB[-16:], "deflate"),
-])
+], ids=lambda value: value if isinstance(value, str) else "file")  # each container has a sync marker drawn by lot
 def test_a_file_that_holds_no_messages_says_why(raw: bytes, said: str) -> None:
     """Someone put it there; the text helps them to see what it is."""
     with pytest.raises(DecodeError, match=said):
