@@ -13,11 +13,13 @@ from typing import Any
 import benchmarks
 from benchmarks.harness import RESULTS, Answer, Plan, Question, ask, keep, row, surroundings
 
+MACHINERY = ("harness", "stage")
+
 
 def names() -> list[str]:
     """The questions: every module of this folder but the machinery."""
     found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
-    return sorted(name for name in found if not name.startswith("_") and name != "harness")
+    return sorted(name for name in found if not name.startswith("_") and name not in MACHINERY)
 
 
 def load(name: str) -> tuple[str, Question[Any]]:

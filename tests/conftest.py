@@ -24,10 +24,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a Spark or a server run one after another in one worker, so that they share what is slow to start."""
+    """Tests with a Spark run one after another in one worker, those with servers alone in one: both share the start."""
     for item in items:
-        if item.get_closest_marker("spark") or item.get_closest_marker("integration"):
-            item.add_marker(pytest.mark.xdist_group("servers"))
+        group = next((mark for mark in ("spark", "integration") if item.get_closest_marker(mark)), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

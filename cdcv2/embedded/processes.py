@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -198,7 +199,7 @@ def free_port() -> int:
     raise UnavailableError("no free port between 20000 and 32000 on 127.0.0.1: too many servers are running")
 
 
-class Server:
+class Server(ABC):
     """A server as a context manager: entered, it answers; left, it has stopped, and its folder is gone if it was ours.
 
     Args:
@@ -222,13 +223,13 @@ class Server:
         self.log = self.folder / f"{name}.log"
         self._child: Child | None = None
 
+    @abstractmethod
     def _launch(self) -> Child:
         """Start the process on what the folder holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _answers(self) -> bool:
         """Whether the server does its work now; asked again and again after a start."""
-        raise NotImplementedError
 
     @property
     def child(self) -> Child:

@@ -96,6 +96,11 @@ def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lamb
     except (PySparkException, Py4JError, OSError) as error:
         if isinstance(guard.error, Stopped):
             return
+        if guard.stopping.is_set() and not isinstance(guard.error, Cdcv2Error):
+            # A signal to the whole group also hits what Spark has running, such as the commands by which Hadoop sets
+            # the rights of a file. Nothing is lost: a batch that did not end is what a next run begins with.
+            print(f"the batch under way was broken off: {one_line(guard.error or error)}", file=sys.stderr, flush=True)
+            return
         raise translated(guard.error or error) from error
 
 
@@ -158,7 +163,7 @@ def one_line(error: BaseException) -> str:
     told = translated(error)
     text = str(told) if isinstance(told, Cdcv2Error) else f"{type(told).__name__}: {told}"
     # Java's stack traces come within the message; their first lines say what happened.
-    text = re.split(r"\n\s+at |\nJVM stacktrace", text)[0]
+    text = re.split(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===", text)[0]
     line = " ".join(re.sub(r"An error occurred while calling o\d+\.\w+\.\s*: ", "", text).split())
     return line if len(line) <= 1000 else f"{line[:997]}..."
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import Child, Server, free_port, poll_until
 from cdcv2.errors import UnavailableError
 
@@ -194,8 +195,8 @@ def test_what_does_not_answer_in_time_is_not_left_behind(tmp_path: Path) -> None
 
 def test_a_server_that_was_not_started_says_so(tmp_path: Path) -> None:
     """Instead of an AttributeError about None."""
-    with pytest.raises(UnavailableError, match="idle is not started: call start"):
-        Server("idle", tmp_path).kill9()
+    with pytest.raises(UnavailableError, match="kafka is not started: call start"):
+        KafkaBroker(tmp_path).kill9()
 
 
 def test_free_ports_are_not_those_of_outgoing_connections() -> None:

@@ -113,18 +113,18 @@ def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path) -> None:
     """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and every update is there once."""
-    said = rolling(24)
-    place = put(tmp_path / "things", said[:32], row_type=PLAIN, per_file=2)
+    said = rolling(14)
+    place = put(tmp_path / "things", said[:20], row_type=PLAIN, per_file=2)
     options = ("--max-files", "1", "--interval", "0.05")
     first = submit(tmp_path, [place], *options)
     first.wait_until(lambda: reached(tmp_path) >= 2, "the second batch", PATIENCE)
     first.kill9()
-    assert 2 <= reached(tmp_path) < 16
+    assert 2 <= reached(tmp_path) < 10
 
     second = submit(tmp_path, [place], *options)
-    second.wait_until(lambda: reached(tmp_path) == 16, "the end of the log", PATIENCE)
-    put(tmp_path / "things", said[32:], row_type=PLAIN, per_file=2)
-    second.wait_until(lambda: reached(tmp_path) > 16, "what came since", PATIENCE)
+    second.wait_until(lambda: reached(tmp_path) == 10, "the end of the log", PATIENCE)
+    put(tmp_path / "things", said[20:], row_type=PLAIN, per_file=2)
+    second.wait_until(lambda: reached(tmp_path) > 10, "what came since", PATIENCE)
     second.signal(signal.SIGTERM)
     assert 0 == second.wait(PATIENCE), second.log_tail()
     stopped_at = reached(tmp_path)
@@ -141,14 +141,14 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
 def test_the_job_runs_on_executors_of_other_processes(tmp_path: Path) -> None:
     """On local-cluster, where code must be shipped; a bad log ends it with code 3 and its position."""
     said = messages(updates(31), 12, seed=31)
-    place = put(tmp_path / "things", said, per_file=4)
+    place = put(tmp_path / "things", said, per_file=6)
     good = submit(tmp_path, [place], "--available-now", "--max-files", "4", master="local-cluster[2,1,1024]")
     assert 0 == good.wait(PATIENCE), good.log_tail()
     assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)
 
     contradicting = [*said, *messages(updates(32), 12, seed=32)]
     bad_place = put(tmp_path / "bad" / "things", contradicting, per_file=9)
-    bad = submit(tmp_path / "bad", [bad_place], "--available-now", master="local-cluster[2,1,1024]")
+    bad = submit(tmp_path / "bad", [bad_place], "--available-now", master="local-cluster[1,1,1024]")
     assert 3 == bad.wait(PATIENCE), bad.log_tail()
     said_of_it = [line for line in bad.log_since_start().splitlines() if line.startswith("replay: ")]
     assert "the log states" in said_of_it[-1] or "the log gives" in said_of_it[-1]
@@ -159,7 +159,7 @@ def test_the_job_runs_on_executors_of_other_processes(tmp_path: Path) -> None:
 def test_the_job_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
     """A master and two workers, started from the pip install."""
     said = messages(updates(33), 12, seed=33)
-    place = put(tmp_path / "things", said, per_file=4)
+    place = put(tmp_path / "things", said, per_file=6)
     with Standalone(2, cores=1, memory="1g", folder=tmp_path / "cluster") as cluster:
         child = submit(tmp_path, [place], "--available-now", "--max-files", "4", master=cluster.master)
         assert 0 == child.wait(PATIENCE), child.log_tail()
