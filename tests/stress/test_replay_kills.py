@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol import mangle
-from tests.spark.replaying import PLAIN, put, truth
+from tests.spark.replaying import PLAIN, messages, put, truth, updates
 from tests.spark.submitting import before, left, reached, rolling, submit
 from tests.stress.summary import record
 
@@ -59,3 +59,15 @@ def test_replay_survives_many_kills(tmp_path: Path) -> None:
     assert counts["strictly in mid-run"] >= 20
     counts["different uppers at which it was killed"] = len(marks)
     record("replay is killed", [SEED], {**counts, "updates": len(everything)})
+
+
+def test_a_bad_log_ends_a_job_on_other_processes_with_its_position(tmp_path: Path) -> None:
+    """Code 3, and one line that names the log, though what was found out was found by an executor."""
+    said = messages(updates(31), 12, seed=31)
+    contradicting = [*said, *messages(updates(32), 12, seed=32)]
+    bad_place = put(tmp_path / "things", contradicting, per_file=9)
+    bad = submit(tmp_path, [bad_place], "--available-now", master="local-cluster[1,1,1024]")
+    assert 3 == bad.wait(PATIENCE), bad.log_tail()
+    said_of_it = [line for line in bad.log_since_start().splitlines() if line.startswith("replay: ")]
+    assert "the log states" in said_of_it[-1] or "the log gives" in said_of_it[-1]
+    assert str(bad_place.name) in said_of_it[-1]

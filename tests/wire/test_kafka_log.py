@@ -289,7 +289,7 @@ def test_a_broker_that_goes_away_and_comes_back(
 ) -> None:
     """A follower waits for it, who reads to the end gives up; a flush fails, and done again it loses nothing."""
     caplog.set_level(logging.WARNING)
-    log, follower = log_of(broker, topic, FIRST, patience=2), KafkaLog(topic, broker.bootstrap, ROW)
+    log, follower = log_of(broker, topic, FIRST, patience=2), KafkaLog(topic, broker.bootstrap, ROW, patience=3)
     followed = follower.read(follow=True)
     assert FIRST == next_of(followed).message
     assert next(followed) is None
