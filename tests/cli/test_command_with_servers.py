@@ -173,7 +173,7 @@ def test_following_ends_when_it_is_told_to(
             until(lambda: run("verify", into).out.endswith("complete through 102462312\n"), "all is captured")
         finally:
             process.send_signal(sent)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
 
     assert (code, False) == (process.returncode, "Traceback" in said), said
     assert 0 == run("verify", "--full", into).code

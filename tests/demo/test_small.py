@@ -90,7 +90,7 @@ def test_ctrl_c_ends_it_in_one_line(tmp_path: Path) -> None:
         while "1. Recorded" not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
 
     assert (130, True, False) == (process.returncode, "interrupted" in err, "Traceback" in err)
 

@@ -102,7 +102,7 @@ def test_somebody_who_is_not_root_starts_it_as_themselves(tmp_path: Path) -> Non
     done = subprocess.run(
         [python, "-c", LIFE], user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], cwd=home,
         env={"PATH": os.defpath, "PYTHONPATH": f"{home}{os.pathsep}{packages}", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
 
     assert f"{nobody.pw_uid} 42 {nobody.pw_uid}\n" == done.stdout, done.stderr

@@ -26,7 +26,7 @@ def outputs(notebook: Any) -> list[list[Any]]:
 def executed() -> Any:
     """The notebook, run anew from top to bottom."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(NOTEBOOK.parent))
+    NotebookClient(notebook, timeout=240, kernel_name="python3").execute(cwd=str(NOTEBOOK.parent))
     return notebook
 
 

@@ -112,7 +112,7 @@ def start_process(name: str, folder: Path, crash: dict[str, str]) -> subprocess.
     """Run the capture in a process of its own, to its end or its crash."""
     environment: dict[str, Any] = {**os.environ, **crash, "PYTHONPATH": str(ROOT)}
     program = [sys.executable, str(Path(__file__)), name, str(folder)]
-    return subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(program, env=environment, capture_output=True, text=True, timeout=240, check=False)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tests.spark.capturing import dump_into, facts_of, log_messages
 pytestmark = pytest.mark.spark
 
 RUN = "clean_full"
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 @cache

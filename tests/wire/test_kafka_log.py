@@ -316,7 +316,7 @@ def test_a_broker_that_goes_away_and_comes_back(
     broker.restart()
     log.flush()
 
-    assert SECOND == next_of(followed, seconds=60).message
+    assert SECOND == next_of(followed).message
     assert [FIRST, SECOND] == list(dict.fromkeys(messages(log)))
 
 
