@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with a Spark run one after another in one worker, those with servers alone in one: both share the start."""
     for item in items:
         group = next((mark for mark in ("spark", "integration") if item.get_closest_marker(mark)), None)
-        if group is not None:
+        if group is not None and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(group))
 
 

@@ -7,7 +7,7 @@ import pytest
 from cdcv2.embedded.processes import poll_until
 from cdcv2.embedded.standalone import Standalone
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("jobs")]
 
 
 def test_workers_register_and_a_killed_one_comes_back() -> None:

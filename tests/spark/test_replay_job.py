@@ -24,7 +24,7 @@ from cdcv2.spark.sources import Logs, Place
 from tests.spark.replaying import PLAIN, ROWS, messages, put, truth, updates
 from tests.spark.submitting import left, reached, rolling, submit
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("jobs")]
 
 #: Seconds after which something is broken, and not only slow.
 PATIENCE = 300
