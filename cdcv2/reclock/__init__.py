@@ -1,0 +1,26 @@
+"""One gauge of progress into another: offsets, LSNs and lines bound to the times of one timeline. No I/O.
+
+``partitioned`` and ``gauges`` say how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream of
+updates over.
+"""
+
+from cdcv2.reclock.gauges import Gauge, sources
+from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets, part_of
+from cdcv2.reclock.reclock import Carried, Reclock
+from cdcv2.reclock.remap import Binding, Hold, Remap
+
+__all__ = [
+    "Binding",
+    "Carried",
+    "Gauge",
+    "Hold",
+    "NOT_STARTED",
+    "Part",
+    "Partitioned",
+    "Reclock",
+    "Remap",
+    "frontier_of",
+    "offsets",
+    "part_of",
+    "sources",
+]

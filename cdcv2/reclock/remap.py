@@ -1,0 +1,370 @@
+"""The remap: which times of the timeline stand for how far the sources were.
+
+A *binding* maps an into-time to a frontier of from-times. Bindings only ever go forward, so for every into-time t the
+remap gives one frontier R(t), and an update of a source at the from-time s happens, on the timeline, at the first t
+for which s is not beyond R(t). All updates of one from-time happen at one into-time; the same remap, kept somewhere
+durable, gives the same answer to everybody and after every restart.
+
+``since`` is the time from which on answers are exact: compaction forgets the bindings before it, and what happened
+before it happens at it. ``upper`` is the frontier of the times that are not decided yet.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time, check_time
+from cdcv2.errors import MalformedError, RefusedError
+from cdcv2.protocol.messages import Update
+from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
+
+#: The version of an exported remap; any other is refused.
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """It decides the times from ``lower`` on and before ``upper``: at ``into`` the sources have come to ``frontier``,
+    before that they are where they were. With ``upper`` None it decides all times, and the remap is closed.
+
+    >>> Binding(3, 1001, Antichain([7])).into, Binding(3, None, Antichain()).into
+    (1000, 3)
+
+    Raises MalformedError for an ``upper`` that is not greater than ``lower``, and for what is no time.
+    """
+
+    lower: int
+    upper: int | None
+    frontier: Antichain
+
+    def __post_init__(self) -> None:
+        check_int(self.lower)
+        if self.upper is not None and check_int(self.upper) <= self.lower:
+            raise MalformedError(f"a binding of the times from {self.lower} to {self.upper} decides none of them")
+
+    @property
+    def into(self) -> int:
+        """The last time that it decides; the first when it decides all that follow."""
+        return self.lower if self.upper is None else self.upper - 1
+
+    def changes(self, before: Antichain) -> list[Update]:
+        """What it changes in the collection of from-times that the remap is, after ``before``; sorted.
+
+        >>> Binding(3, 1001, Antichain([7])).changes(Antichain([5]))
+        [(5, 1000, -1), (7, 1000, 1)]
+        """
+        held, now = set(before), set(self.frontier)
+        changes: list[Update] = [(time, self.into, -1) for time in before if time not in now]
+        return changes + [(time, self.into, 1) for time in self.frontier if time not in held]
+
+
+class Remap:
+    """The bindings from ``since`` on, and every read of them.
+
+    >>> remap = Remap(Antichain([0]))
+    >>> remap.mint(Antichain([3]), now=1000), remap.mint(Antichain([5]), now=2000)
+    (Binding(lower=1, upper=1001, frontier=Antichain([3])), Binding(lower=1001, upper=2001, frontier=Antichain([5])))
+    >>> [remap.into_of(line) for line in (0, 2, 3, 4, 5)]
+    [1000, 1000, 2000, 2000, None]
+    >>> remap.source_frontier_at(Antichain([1001]))
+    Antichain([3])
+
+    ``start`` is where the gauge begins. At time 0 nothing of the sources is in. Into-times are integers that only
+    grow, as milliseconds do. Memory: the bindings after ``since``, each with a reference per element of its frontier.
+    Source: the reclocking document, and Materialize's design of 2022 for what it leaves open.
+    """
+
+    def __init__(self, start: Antichain) -> None:
+        if not start:
+            raise MalformedError("a remap that starts where its source is finished binds nothing: give a gauge's start")
+        self.start = start
+        # R(t) is the frontier at the greatest of the times that is not after t. The first time is since; times and
+        # frontiers grow, strictly.
+        self._intos: list[int] = [0]
+        self._frontiers: list[Antichain] = [start]
+        # The first time that is not decided; None: all are.
+        self._end: int | None = 1
+        # The greatest since that was asked for, and who reads from which time on.
+        self._wanted = 0
+        self._holds: dict[Hold, int] = {}
+
+    @property
+    def since(self) -> int:
+        """The time from which on reads are exact."""
+        return self._intos[0]
+
+    @property
+    def upper(self) -> Antichain:
+        """The frontier of the times that are not decided; empty when the remap is closed."""
+        return Antichain([] if self._end is None else [self._end])
+
+    @property
+    def last(self) -> int:
+        """The last time that is decided; of a closed remap, the last at which something changes."""
+        return self._intos[-1] if self._end is None else self._end - 1
+
+    @property
+    def current(self) -> Antichain:
+        """The frontier that the sources have come to at the last time decided."""
+        return self._frontiers[-1]
+
+    def __len__(self) -> int:
+        return len(self._intos)
+
+    def bindings(self) -> Iterator[tuple[int, Antichain]]:
+        """Each time held at which the frontier changes, and the frontier from there on; the first is at ``since``."""
+        return zip(self._intos, self._frontiers)
+
+    # -- deciding -----------------------------------------------------------------------------------------------
+
+    def propose(self, observed: Antichain, now: int) -> Binding | None:
+        """The binding that takes in what was observed of the sources; None when nothing of that is new.
+
+        It is for the time ``now``, or the first undecided one when the clock is behind. What was observed may be
+        older, in parts, than what is bound: the binding is the join. With nothing left to come it closes the remap.
+        Raises RefusedError when the remap is closed and there is more. Cost: one join of two frontiers.
+        """
+        if self.current.dominates(observed):
+            return None
+        if self._end is None:
+            raise RefusedError(
+                f"the remap is closed at {self.current}, and a source has come to {observed}: what follows has no "
+                "time on this timeline; begin a new one"
+            )
+        frontier = self.current.join(observed)
+        return Binding(self._end, max(check_int(now), self._end) + 1 if frontier else None, frontier)
+
+    def idle(self, now: int) -> Binding | None:
+        """The binding that decides the times up to ``now`` without anything new; None when they are decided."""
+        if self._end is None or check_int(now) < self._end:
+            return None
+        return Binding(self._end, now + 1, self.current)
+
+    def close(self) -> Binding | None:
+        """The binding that decides all times without anything new; None when they are decided."""
+        return None if self._end is None else Binding(self._end, None, self.current)
+
+    def mint(self, observed: Antichain, now: int) -> Binding | None:
+        """Propose, and follow the proposal: for a remap that nobody else binds into. See :meth:`propose`."""
+        binding = self.propose(observed, now)
+        if binding is not None:
+            self.follow(binding)
+        return binding
+
+    def follow(self, binding: Binding) -> bool:
+        """Take on a binding if it goes on where this remap ends, and not back; whether it did.
+
+        This is the whole rule by which many who bind into one remap agree: of the bindings in one order, each reader
+        takes on the same ones, and the others are void. Cost: one comparison of two frontiers.
+
+        >>> remap = Remap(Antichain([0]))
+        >>> [remap.follow(Binding(lower, upper, Antichain([line]))) for lower, upper, line in (
+        ...     (1, 5, 3), (1, 9, 7), (5, 9, 2), (5, 9, 4))]
+        [True, False, False, True]
+        """
+        if binding.lower != self._end or not binding.frontier.dominates(self.current):
+            return False
+        self._end = binding.upper
+        if binding.frontier != self.current:
+            self._intos.append(binding.into)
+            self._frontiers.append(binding.frontier)
+        return True
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def at(self, time: int) -> Antichain:
+        """R(time): how far the sources are at a time of the timeline. Updates not beyond it have happened by then.
+
+        Raises RefusedError for a time before ``since``, or one that is not decided. Cost: O(log bindings).
+        """
+        if check_int(time) < self.since:
+            raise RefusedError(
+                f"where the sources were at {time} is forgotten: the remap was compacted to {self.since}. Ask for a "
+                "later time, and hold the remap where you read it"
+            )
+        if self._end is not None and time >= self._end:
+            raise RefusedError(f"the time {time} is not decided: the remap has come to {self._end}; ask again later")
+        return self._frontiers[bisect_right(self._intos, time) - 1]
+
+    def into_of(self, time: Time) -> int | None:
+        """When an update at this from-time happens on the timeline; None while no binding covers it.
+
+        Raises MalformedError for a time of another gauge. Cost: O(log bindings) lookups in a frontier.
+        """
+        # As frontiers only grow, those that the time is beyond come first.
+        found = bisect_left(self._frontiers, True, key=lambda frontier: not frontier.less_equal(time))
+        return self._intos[found] if found < len(self._intos) else None
+
+    def reclock(self, update: Update) -> Update | None:
+        """The update as it happens on the timeline; None while no binding covers it. As :meth:`into_of`.
+
+        >>> remap = Remap(Antichain([0]))
+        >>> _ = remap.mint(Antichain([3]), now=1000)
+        >>> remap.reclock(("a", 2, 1)), remap.reclock(("b", 3, 1))
+        (('a', 1000, 1), None)
+        """
+        data, time, diff = update
+        into = self.into_of(time)
+        return None if into is None else (data, into, diff)
+
+    def reclock_frontier(self, source: Antichain) -> Antichain:
+        """How far the timeline is complete when its sources are at ``source``: nothing to come is before it.
+
+        Never beyond ``upper``. Cost: as of :meth:`into_of`, for each element.
+        """
+        intos = (self.into_of(time) for time in source)
+        return self.upper.meet(Antichain(into for into in intos if into is not None))
+
+    def source_frontier_at(self, output: Antichain) -> Antichain:
+        """From where the sources must be read for an output that is complete up to ``output``: the inverse.
+
+        Everything at times not beyond ``output`` comes from updates that are not beyond the answer. At or before
+        ``since`` the answer is the start, which is always right. Raises RefusedError for an output that is ahead of
+        the remap: it was written under another one. Cost: O(log bindings).
+        """
+        if not output:
+            return Antichain()
+        time = check_int(output.elements[0])
+        if time <= self.since:
+            return self.start
+        if self._end is not None and time > self._end:
+            raise RefusedError(
+                f"the output is complete up to {time} and its remap has come to {self._end} only: they do not belong "
+                "together, or the remap has lost its end. Name the remap that the output was written with"
+            )
+        return self.at(time - 1)
+
+    # -- forgetting ---------------------------------------------------------------------------------------------
+
+    def hold(self, since: int | None = None) -> Hold:
+        """A promise that times from ``since`` on stay readable (default: all that are), until it is moved or released.
+
+        Raises RefusedError for a time that is forgotten already.
+        """
+        wanted = self.since if since is None else since
+        if check_int(wanted) < self.since:
+            raise RefusedError(
+                f"times from {wanted} on cannot be held: the remap was compacted to {self.since}. What was to be read "
+                "from there has to begin anew"
+            )
+        return Hold(self, wanted)
+
+    def compact(self, since: int) -> None:
+        """Forget what only reads before ``since`` need, as far as the holds allow; the rest when they allow it.
+
+        Every read at times from ``since`` on is as before, and what happened before it happens at it. Raises
+        RefusedError for a time before ``since`` now, or one that is not decided. Cost: what is forgotten.
+        """
+        if check_int(since) < self.since:
+            raise RefusedError(f"the remap was compacted to {self.since}: it cannot be compacted back to {since}")
+        if self._end is not None and since >= self._end:
+            raise RefusedError(
+                f"the remap cannot be compacted to {since}, which is not decided: it has come to {self._end}. Compact "
+                "to a time that the output has passed"
+            )
+        self._wanted = max(self._wanted, since)
+        self._forget()
+
+    def _forget(self) -> None:
+        since = min(self._wanted, *self._holds.values()) if self._holds else self._wanted
+        if since > self.since:
+            kept = bisect_right(self._intos, since) - 1
+            del self._intos[:kept], self._frontiers[:kept]
+            self._intos[0] = since
+
+    # -- export -------------------------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, Any]:
+        """The remap as plain values that JSON can hold, with a version; holds are not part of it."""
+        return {
+            "version": VERSION,
+            "start": frontier_to_plain(self.start),
+            "upper": self._end,
+            "bindings": [[into, frontier_to_plain(frontier)] for into, frontier in self.bindings()],
+        }
+
+    @classmethod
+    def restore(cls, plain: Mapping[str, Any]) -> Remap:
+        """The remap that :meth:`export` made this of. Raises MalformedError for anything else."""
+        if plain.get("version") != VERSION:
+            raise MalformedError(f"a remap of version {plain.get('version')!r}: this release reads {VERSION}")
+        try:
+            remap = cls(frontier_from_plain(plain["start"]))
+            pairs = [(check_int(into), frontier_from_plain(frontier)) for into, frontier in plain["bindings"]]
+            end = plain["upper"]
+        except (KeyError, TypeError, ValueError) as cause:
+            raise MalformedError(f"no exported remap ({cause!r}): restore it from a whole copy") from None
+        intos, frontiers = [into for into, _ in pairs], [frontier for _, frontier in pairs]
+        ordered = intos == sorted(set(intos)) and (end is None or check_int(end) > max(intos, default=end))
+        if not pairs or not ordered or not all(b.dominates(a) for a, b in zip(frontiers, frontiers[1:])):
+            raise MalformedError(f"an exported remap whose bindings {intos} up to {end} do not grow: it is damaged")
+        remap._intos, remap._frontiers, remap._end, remap._wanted = intos, frontiers, end, intos[0]
+        return remap
+
+    def check(self) -> None:
+        """Audit the invariants; for tests. Raises AssertionError."""
+        assert self._intos == sorted(set(self._intos)) and len(self._intos) == len(self._frontiers)
+        assert self._end is None or self._intos[-1] < self._end
+        for before, after in zip(self._frontiers, self._frontiers[1:]):
+            assert after.dominates(before) and after != before, f"{before} and then {after}"
+        assert all(since >= self.since for since in self._holds.values())
+
+
+class Hold:
+    """Somebody reads the remap from ``since`` on: see :meth:`Remap.hold`. Left (``with``), it is released.
+
+    >>> remap = Remap(Antichain([0]))
+    >>> _ = remap.mint(Antichain([3]), now=1000), remap.mint(Antichain([5]), now=2000)
+    >>> with remap.hold(500):
+    ...     remap.compact(1500)
+    ...     remap.since
+    500
+    >>> remap.since
+    1500
+    """
+
+    def __init__(self, remap: Remap, since: int) -> None:
+        self._remap = remap
+        remap._holds[self] = since
+
+    @property
+    def since(self) -> int | None:
+        """The time from which on it holds; None when it is released."""
+        return self._remap._holds.get(self)
+
+    def move(self, since: int) -> None:
+        """Hold from a later time on; a compaction that was waiting for that happens. Moving back does nothing."""
+        held = self._remap._holds.get(self)
+        if held is not None and check_int(since) > held:
+            self._remap._holds[self] = since
+            self._remap._forget()
+
+    def release(self) -> None:
+        """Hold nothing; a compaction that was waiting for that happens. Releasing twice is as good as once."""
+        self._remap._holds.pop(self, None)
+        self._remap._forget()
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def check_int(time: object) -> int:
+    """Return ``time`` if it is a time of a timeline: an int. Raises MalformedError for anything else.
+
+    >>> check_int(1000)
+    1000
+    """
+    if type(time) is not int:
+        raise MalformedError(f"{time!r} is no time of a timeline: those are integers, as milliseconds are")
+    check_time(time)
+    return time

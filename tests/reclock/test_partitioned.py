@@ -1,0 +1,168 @@
+"""Times of sources in parts: an order and nearly a lattice, and frontiers that speak of parts nobody knows yet."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdcv2.core.antichain import Antichain, MutableAntichain
+from cdcv2.core.order import Product, Time, join, less_equal, meet, sort_key
+from cdcv2.errors import MalformedError
+from cdcv2.reclock import gauges
+from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain, from_plain, to_plain
+from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, frontier_of, is_least, offsets, part_of, parts_of
+from tests.reclock_oracle import KINDS, Kind, Several, Topic
+from tests.strategies import choosers
+
+PARTS = st.sampled_from([0, 1, 2, "a"])
+SETS = st.frozensets(PARTS, max_size=3)
+FLAT = st.one_of(
+    st.builds(Partitioned.at, PARTS, st.integers(0, 3)),
+    st.builds(Partitioned.rest, SETS),
+    st.builds(Partitioned.among, SETS.filter(bool)),
+)
+# Within one part the times are of one kind: here part "grid" has pairs, and part "topic" parts of its own.
+NESTED = st.one_of(
+    FLAT,
+    st.builds(Partitioned.at, st.just("grid"), st.builds(Product, st.integers(0, 2), st.integers(0, 2))),
+    st.builds(Partitioned.at, st.just("topic"), FLAT),
+    st.just(Partitioned.rest(["grid"])),
+)
+
+
+@settings(max_examples=300)
+@given(NESTED, NESTED, NESTED)
+def test_it_is_a_partial_order_that_sort_keys_extend(a: Time, b: Time, c: Time) -> None:
+    """Or frontiers of it would depend on the order in which their elements came."""
+    assert less_equal(a, a)
+    assert (a == b) == (less_equal(a, b) and less_equal(b, a))
+    assert less_equal(a, c) or not (less_equal(a, b) and less_equal(b, c))
+    if less_equal(a, b):
+        assert sort_key(a) <= sort_key(b)
+
+
+@settings(max_examples=300)
+@given(NESTED, NESTED, NESTED)
+def test_join_and_meet_are_the_least_and_the_greatest_bound(a: Time, b: Time, c: Time) -> None:
+    """A join is None exactly where nothing is beyond both."""
+    upper, lower = join(a, b), meet(a, b)
+
+    assert (less_equal(a, c) and less_equal(b, c)) == (upper is not None and less_equal(upper, c))
+    assert (less_equal(c, a) and less_equal(c, b)) == less_equal(c, lower)
+    assert (join(b, a), meet(b, a), a, a) == (upper, lower, join(a, a), meet(a, a))
+    assert less_equal(Partitioned.rest(), a) and hash(a) == hash(from_plain(to_plain(a)))
+
+
+@settings(max_examples=200)
+@given(st.lists(NESTED, max_size=5), st.lists(NESTED, max_size=5), NESTED)
+def test_frontiers_of_it_are_a_lattice(first: list[Time], second: list[Time], time: Time) -> None:
+    """Beyond the join is what is beyond both, beyond the meet what is beyond either; and counting maintains them."""
+    one, other = Antichain(first), Antichain(second)
+    one.check()
+    counted = MutableAntichain([(element, 1) for element in [*first, *second]])
+    counted.check()
+
+    assert one.join(other).less_equal(time) == (one.less_equal(time) and other.less_equal(time))
+    assert one.meet(other).less_equal(time) == (one.less_equal(time) or other.less_equal(time))
+    assert one.meet(other) == counted.frontier
+    assert one == Antichain(reversed(first)) == frontier_from_plain(json.loads(json.dumps(frontier_to_plain(one))))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+@given(choose=choosers())
+def test_a_frontier_says_of_each_point_whether_it_is_in(kind: Kind, choose: Any) -> None:
+    """Of partitions and sources that nobody has heard of, too; and as much for two places at once."""
+    one = kind.later(choose, kind.later(choose, kind.first))
+    other = kind.later(choose, kind.later(choose, kind.first))
+    both = kind.both(one, other)
+    frontiers = [kind.frontier(place) for place in (one, other, both)]
+    for frontier in frontiers:
+        frontier.check()
+
+    assert [[not kind.isin(place, point) for place in (one, other, both)] for point in kind.points()] == [
+        [frontier.less_equal(kind.point(point)) for frontier in frontiers] for point in kind.points()
+    ]
+
+
+@pytest.mark.parametrize("kind", (Topic(), Several()), ids=lambda kind: type(kind).__name__)
+@given(choose=choosers())
+def test_there_is_one_frontier_for_each_place(kind: Kind, choose: Any) -> None:
+    """Equal progress is equal, and later progress dominates, however it is written down: minting compares by it."""
+    one = kind.later(choose, kind.first)
+    later = kind.later(choose, one)
+
+    assert kind.frontier(later).dominates(kind.frontier(one))
+    assert kind.frontier(one).join(kind.frontier(later)) == kind.frontier(later)
+    same = all(kind.isin(one, point) == kind.isin(later, point) for point in kind.points())
+    assert same or kind.frontier(one) != kind.frontier(later)
+
+
+def test_not_started_and_finished_can_be_said_of_parts_that_appear_later() -> None:
+    """A map from partition to offset cannot: in it a partition that is absent is the one or the other by guess."""
+    begun, closed = offsets({0: 4, 2: None}), offsets({0: 4}, closed=True)
+    zero = Antichain([0])
+
+    assert [zero, zero] == [part_of(begun, part, zero) for part in (1, 99)]
+    assert [Antichain([4]), Antichain()] == [part_of(begun, part, zero) for part in (0, 2)]
+    assert Antichain() == part_of(closed, 99, zero) == part_of(Antichain(), 0, zero)
+    assert ((0, 2), (0,), ()) == (parts_of(begun), parts_of(closed), parts_of(NOT_STARTED))
+    assert Antichain() == offsets({}, closed=True) and NOT_STARTED == offsets({0: 0, 7: 0})
+    assert Antichain([Partitioned.at(0, 0)]) == offsets({0: 0}, closed=True)
+
+
+def test_parts_hold_parts() -> None:
+    """Sources of one timeline, of which one is a topic; a source that is added has not started until then."""
+    both = frontier_of({"bank": Antichain([7]), "orders": offsets({1: 3})})
+
+    assert offsets({1: 3}) == part_of(both, "orders", NOT_STARTED)
+    assert NOT_STARTED == part_of(both, "added", NOT_STARTED)
+    assert both.join(frontier_of({"bank": Antichain([5]), "added": Antichain([1])})) == frontier_of(
+        {"bank": Antichain([7]), "orders": offsets({1: 3}), "added": Antichain([1])}
+    )
+    assert (True, False, True) == tuple(map(is_least, (Product(0, 0), Partitioned.at(0, 0), Partitioned.rest())))
+
+
+def test_a_time_shows_what_it_is() -> None:
+    """In errors, and to whoever debugs one."""
+    times = [Partitioned.rest(), Partitioned.rest([2, 0]), Partitioned.at("a", 3), Partitioned.among([1])]
+
+    assert [
+        "Partitioned.rest()", "Partitioned.rest([0, 2])", "Partitioned.at('a', 3)", "Partitioned.among([1])"
+    ] == list(map(repr, times))
+    assert [(None, None, ()), (None, None, (0, 2)), ("a", 3, ("a",)), (None, None, (1,))] == [
+        (time.part, time.time, time.named) for time in times
+    ]
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda: Partitioned(), lambda: Partitioned.at(-1, 0), lambda: Partitioned.at(True, 0),
+    lambda: Partitioned.at(0, -1), lambda: Partitioned.rest([None]), lambda: Partitioned.among([]), lambda: frontier_of({0: 4}),
+    lambda: Partitioned.at(0, 1).less_equal(1), lambda: Partitioned.at(0, 1).join(Product(1)),
+    lambda: part_of(Antichain([3]), 0, NOT_STARTED), lambda: Partitioned.at(0, 1).meet(Partitioned.at(0, Product(1))),
+    lambda: from_plain({"at": 0}), lambda: from_plain({"rest": 0}), lambda: from_plain({"at": 0, "time": 1, "but": 2}),
+    lambda: from_plain({"among": [0], "rest": []}), lambda: frontier_from_plain("12"), lambda: gauges.lsn("0/G"),
+    lambda: gauges.lsn("FFFFFFFF/0"), lambda: gauges.lsn("1/2\n"),
+])  # fmt: skip
+def test_what_can_never_be_right_is_refused(wrong: Any) -> None:
+    """By name, where it is made."""
+    with pytest.raises(MalformedError):
+        wrong()
+
+
+def test_gauges_show_progress_in_their_own_terms() -> None:
+    """Of several sources each in its own."""
+    both = gauges.sources({"bank": gauges.POSTGRES, "orders": gauges.KAFKA, "file": gauges.LINE})
+    at = frontier_of({
+        "bank": Antichain([gauges.lsn("1/2A")]), "orders": offsets({0: 4, 3: None}), "file": Antichain(),
+        "x": Antichain([5]),
+    })  # fmt: skip
+
+    assert "bank at 1/2A, file finished, orders at 0 at 4, 3 finished, x at 5" == both.show(at)
+    assert ("not started", "finished", "3") == (
+        both.show(NOT_STARTED), both.show(Antichain()), gauges.INTEGER.show(Antichain([3]))
+    )
+    assert (1 << 32 | 0x2A, "1/2A", "0/0") == (gauges.lsn("1/2a"), gauges.lsn_text(1 << 32 | 0x2A), gauges.lsn_text(0))
