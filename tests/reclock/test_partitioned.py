@@ -140,7 +140,8 @@ def test_a_time_shows_what_it_is() -> None:
 
 @pytest.mark.parametrize("wrong", [
     lambda: Partitioned(), lambda: Partitioned.at(-1, 0), lambda: Partitioned.at(True, 0),
-    lambda: Partitioned.at(0, -1), lambda: Partitioned.rest([None]), lambda: Partitioned.among([]), lambda: frontier_of({0: 4}),
+    lambda: Partitioned.at(0, -1), lambda: Partitioned.rest([None]), lambda: Partitioned.among([]),
+    lambda: frontier_of({0: 4}),
     lambda: Partitioned.at(0, 1).less_equal(1), lambda: Partitioned.at(0, 1).join(Product(1)),
     lambda: part_of(Antichain([3]), 0, NOT_STARTED), lambda: Partitioned.at(0, 1).meet(Partitioned.at(0, Product(1))),
     lambda: from_plain({"at": 0}), lambda: from_plain({"rest": 0}), lambda: from_plain({"at": 0, "time": 1, "but": 2}),
