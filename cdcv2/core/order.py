@@ -160,18 +160,18 @@ def check_time(time: object) -> Time:
         return _check_int(time)
     if isinstance(time, Product):
         return time
-    if isinstance(time, tuple) and not isinstance(time, PartialOrder):
+    if isinstance(time, tuple) and not _is_ordered(type(time)):
         inside = ", ".join(map(repr, time))
         raise MalformedError(
             f"{time!r} is a plain tuple, whose order is lexicographic, and no time: "
             f"for several coordinates use Product({inside})"
         )
-    if isinstance(time, PartialOrder):
+    if _is_ordered(type(time)):
         try:
             hash(time)
         except TypeError:
             raise MalformedError(f"{time!r} cannot be a time: it is not hashable") from None
-        return time
+        return cast(PartialOrder, time)
     raise MalformedError(f"{time!r} is no time: a time is an int from 0 to 2**63 - 1, or a Product of such integers")
 
 
@@ -203,6 +203,16 @@ def _check_int(value: object) -> int:
     if type(value) is not int or not 0 <= value <= MAX_TIME:
         raise MalformedError(f"{value!r} is no time: a time is an int from 0 to 2**63 - 1 (no bool, no float)")
     return value
+
+
+# Asking whether a type offers what a protocol wants costs more than all else here, and the answer does not change.
+_ORDERED: dict[type, bool] = {}
+
+
+def _is_ordered(kind: type) -> bool:
+    if kind not in _ORDERED:
+        _ORDERED[kind] = issubclass(kind, PartialOrder)
+    return _ORDERED[kind]
 
 
 def _same_kind(a: object, b: object) -> None:

@@ -1,13 +1,16 @@
 """One gauge of progress into another: offsets, LSNs and lines bound to the times of one timeline. No I/O.
 
 ``partitioned`` and ``gauges`` say how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream of
-updates over.
+updates over; ``shared`` lets any number of processes bind into one remap, ``minting`` says what each of them does.
 """
 
+from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.gauges import Gauge, sources
+from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets, part_of
 from cdcv2.reclock.reclock import Carried, Reclock
-from cdcv2.reclock.remap import Binding, Hold, Remap
+from cdcv2.reclock.remap import Hold, Remap
+from cdcv2.reclock.shared import Shared, View, Won
 
 __all__ = [
     "Binding",
@@ -19,6 +22,10 @@ __all__ = [
     "Partitioned",
     "Reclock",
     "Remap",
+    "RemapLog",
+    "Shared",
+    "View",
+    "Won",
     "frontier_of",
     "offsets",
     "part_of",

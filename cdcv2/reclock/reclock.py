@@ -18,8 +18,9 @@ from cdcv2.core.changes import ChangeBatch, consolidate
 from cdcv2.core.order import Time, sort_key
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.messages import Update
+from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.partitioned import Partitioned
-from cdcv2.reclock.remap import Binding, Remap, check_int
+from cdcv2.reclock.remap import Remap
 
 
 class Carried(NamedTuple):

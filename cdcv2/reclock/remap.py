@@ -13,54 +13,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Time, check_time
+from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.protocol.messages import Update
+from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
 
 #: The version of an exported remap; any other is refused.
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """It decides the times from ``lower`` on and before ``upper``: at ``into`` the sources have come to ``frontier``,
-    before that they are where they were. With ``upper`` None it decides all times, and the remap is closed.
-
-    >>> Binding(3, 1001, Antichain([7])).into, Binding(3, None, Antichain()).into
-    (1000, 3)
-
-    Raises MalformedError for an ``upper`` that is not greater than ``lower``, and for what is no time.
-    """
-
-    lower: int
-    upper: int | None
-    frontier: Antichain
-
-    def __post_init__(self) -> None:
-        check_int(self.lower)
-        if self.upper is not None and check_int(self.upper) <= self.lower:
-            raise MalformedError(f"a binding of the times from {self.lower} to {self.upper} decides none of them")
-
-    @property
-    def into(self) -> int:
-        """The last time that it decides; the first when it decides all that follow."""
-        return self.lower if self.upper is None else self.upper - 1
-
-    def changes(self, before: Antichain) -> list[Update]:
-        """What it changes in the collection of from-times that the remap is, after ``before``; sorted.
-
-        >>> Binding(3, 1001, Antichain([7])).changes(Antichain([5]))
-        [(5, 1000, -1), (7, 1000, 1)]
-        """
-        held, now = set(before), set(self.frontier)
-        changes: list[Update] = [(time, self.into, -1) for time in before if time not in now]
-        return changes + [(time, self.into, 1) for time in self.frontier if time not in held]
 
 
 class Remap:
@@ -174,6 +138,44 @@ class Remap:
             self._intos.append(binding.into)
             self._frontiers.append(binding.frontier)
         return True
+
+    def catch_up(self, other: Remap) -> list[Binding]:
+        """Follow what another remap of the same bindings has decided and this one has not; the bindings for that.
+
+        Where the other has forgotten times that this one has not come to, this one goes on at the other's ``since``,
+        with no binding for what lies between. Raises RefusedError when somebody holds this remap there, and when the
+        two differ, so that they are not of the same bindings. Cost: the bindings of the other.
+
+        >>> behind, ahead = Remap(Antichain([0])), Remap(Antichain([0]))
+        >>> _ = ahead.mint(Antichain([3]), now=1000)
+        >>> behind.catch_up(ahead)
+        [Binding(lower=1, upper=1001, frontier=Antichain([3]))]
+        """
+        if self._end is None or (other._end is not None and other._end <= self._end):
+            return []
+        if other.since <= self.last and other.at(self.last) != self.current:
+            raise RefusedError(
+                f"at {self.last} the sources were at {self.current} here, and at {other.at(self.last)} in a remap said "
+                "to be the same: one of them was read from another place. Read the remap anew"
+            )
+        if other.since > self._end:
+            if self._holds:
+                raise RefusedError(
+                    f"the remap was compacted to {other.since} by somebody, and is held here from "
+                    f"{min(self._holds.values())} on, having come to {self._end}: what lies between is forgotten. "
+                    "Stop, and resume from the output"
+                )
+            self._intos, self._frontiers = [other.since], other._frontiers[:1]
+            self._end = other.since + 1
+        followed = [
+            Binding(lower, into + 1, frontier) for lower, into, frontier in _after(self._end, other.bindings())
+        ]
+        end = followed[-1].upper if followed else self._end
+        if end is not None and other._end != end:
+            followed.append(Binding(end, other._end, other.current))
+        for binding in followed:
+            self.follow(binding)
+        return followed
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -291,8 +293,9 @@ class Remap:
     @classmethod
     def restore(cls, plain: Mapping[str, Any]) -> Remap:
         """The remap that :meth:`export` made this of. Raises MalformedError for anything else."""
-        if plain.get("version") != VERSION:
-            raise MalformedError(f"a remap of version {plain.get('version')!r}: this release reads {VERSION}")
+        version = plain.get("version") if isinstance(plain, Mapping) else None
+        if version != VERSION:
+            raise MalformedError(f"a remap of version {version!r}: this release reads {VERSION}")
         try:
             remap = cls(frontier_from_plain(plain["start"]))
             pairs = [(check_int(into), frontier_from_plain(frontier)) for into, frontier in plain["bindings"]]
@@ -358,13 +361,9 @@ class Hold:
         self.release()
 
 
-def check_int(time: object) -> int:
-    """Return ``time`` if it is a time of a timeline: an int. Raises MalformedError for anything else.
-
-    >>> check_int(1000)
-    1000
-    """
-    if type(time) is not int:
-        raise MalformedError(f"{time!r} is no time of a timeline: those are integers, as milliseconds are")
-    check_time(time)
-    return time
+def _after(end: int, bindings: Iterator[tuple[int, Antichain]]) -> Iterator[tuple[int, int, Antichain]]:
+    """Those from ``end`` on, each with the first time that the one before it has not decided."""
+    for into, frontier in bindings:
+        if into >= end:
+            yield end, into, frontier
+            end = into + 1

@@ -1,0 +1,144 @@
+"""What stands in the log of a shared remap, as JSON: how it began, what was proposed, what was known at some place.
+
+::
+
+    {"cdcv2-remap": 1, "kind": "genesis", "start": [{"rest": []}], "recipe": "...", "by": "capture-a"}
+    {"cdcv2-remap": 1, "kind": "proposal", "epoch": 0, "lower": 1, "upper": 9, "frontier": [...], "recipe": null, ...}
+    {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, ...}
+
+A record says what somebody wanted when it was written. What came of it is decided by reading: see
+:mod:`cdcv2.reclock.shared`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, Union
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, MalformedError, RefusedError
+from cdcv2.reclock.binding import Binding, check_int
+from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
+from cdcv2.reclock.remap import Remap
+
+#: The version of the records; any other is refused, as it may mean something that this release does not know.
+VERSION = 1
+_MARK = "cdcv2-remap"
+
+
+class Recipe(NamedTuple):
+    """Under which recipe times are bound: all from ``since`` on, until another one is; ``epoch`` counts the changes.
+
+    ``text`` is the recipe itself, or what identifies it: tables, options, row types, the version of the mapping.
+    """
+
+    epoch: int
+    since: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Genesis:
+    """The remap begins: its sources at ``start``, its times bound under ``recipe``. The first in the log counts."""
+
+    start: Antichain
+    recipe: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Somebody wants this binding, in this epoch; with a ``recipe``, all times from its lower on under that one."""
+
+    epoch: int
+    binding: Binding
+    recipe: str | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What all the records before ``position`` come to, compacted; they may be trimmed once it is in the log."""
+
+    position: int
+    recipes: tuple[Recipe, ...]
+    remap: Mapping[str, Any]
+    by: str = ""
+
+
+#: What a record is.
+Record: TypeAlias = Union[Genesis, Proposal, Summary]
+
+
+def encode(record: Record) -> bytes:
+    """The record's bytes, the same for equal records.
+
+    >>> decode(encode(Genesis(Antichain([0]), "v1"))) == Genesis(Antichain([0]), "v1")
+    True
+    """
+    said: dict[str, Any]
+    if isinstance(record, Genesis):
+        said = {"kind": "genesis", "start": frontier_to_plain(record.start), "recipe": record.recipe}
+    elif isinstance(record, Proposal):
+        binding = record.binding
+        said = {
+            "kind": "proposal", "epoch": record.epoch, "lower": binding.lower, "upper": binding.upper,
+            "frontier": frontier_to_plain(binding.frontier), "recipe": record.recipe,
+        }  # fmt: skip
+    else:
+        said = {
+            "kind": "summary", "position": record.position, "recipes": list(map(list, record.recipes)),
+            "remap": record.remap,
+        }  # fmt: skip
+    return json.dumps({_MARK: VERSION, **said, "by": record.by}, separators=(",", ":"), allow_nan=False).encode()
+
+
+def decode(raw: bytes, position: object = None) -> Record:
+    """The record that the bytes are; ``position`` is for the error.
+
+    Raises DecodeError for anything else, and RefusedError for a record of another version: whoever cannot read one
+    cannot know what it decides. Cost: linear.
+    """
+    try:
+        said = json.loads(raw)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or _MARK not in said:
+        raise DecodeError("it is no record of a shared remap; who else writes here?", position=position, raw=raw)
+    if said[_MARK] != VERSION:
+        raise RefusedError(
+            f"the record at {position} has version {said[_MARK]!r} of the format, and this program knows version "
+            f"{VERSION}: bring every capture of this remap to the newer release"
+        )
+    try:
+        return _record(said)
+    except (KeyError, TypeError, ValueError) as cause:
+        raise DecodeError(f"a damaged record of a shared remap ({cause!r})", position=position, raw=raw) from None
+
+
+def _record(said: dict[str, Any]) -> Record:
+    kind, by = said["kind"], _text(said["by"])
+    if kind == "genesis":
+        return Genesis(frontier_from_plain(said["start"]), _text(said["recipe"]), by)
+    if kind == "proposal":
+        binding = Binding(said["lower"], said["upper"], frontier_from_plain(said["frontier"]))
+        recipe = None if said["recipe"] is None else _text(said["recipe"])
+        return Proposal(check_int(said["epoch"]), binding, recipe, by)
+    if kind == "summary":
+        recipes = tuple(
+            Recipe(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in said["recipes"]
+        )
+        if not recipes:
+            raise MalformedError("a summary without a recipe")
+        # Restored here, though not kept: one that is damaged is found where it stands.
+        Remap.restore(said["remap"])
+        return Summary(check_int(said["position"]), recipes, said["remap"], by)
+    raise MalformedError(f"no kind {kind!r}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise MalformedError(f"{value!r} is no text")
+    return value

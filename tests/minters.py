@@ -1,0 +1,298 @@
+"""Minters that race for one remap, on logs in memory, one request at a time, in an order that is drawn.
+
+A schedule decides who is next, who crashes (before its request is done, after it, or so that it is done much later),
+who is told that nobody knows whether it was done, and who sleeps until everybody else has gone on. What should have
+come of it is worked out by :func:`decided` from everything that was ever in the log, by the rule in plain words, and
+shares nothing with `cdcv2`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import SourceStop, UnavailableError
+from cdcv2.reclock.minting import Append, Get, List, Put, Read, Remove, Trim, agree, compact, follow, mint, on_objects
+from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, offsets
+from cdcv2.reclock.shared import Shared, View, Won
+from tests.strategies import Chooser
+
+Place = dict[int, int]
+
+
+class Decision(NamedTuple):
+    """A proposal that won: the times that it decides, where the sources came to, and the recipe."""
+
+    lower: int
+    upper: int
+    place: Place
+    recipe: str
+
+
+def decided(history: list[bytes]) -> list[Decision]:
+    """What wins, of every record that was ever in the log, in order."""
+    done: list[Decision] = []
+    epoch = 0
+    for raw in history:
+        said = json.loads(raw)
+        if said["kind"] == "genesis" and not done:
+            done.append(Decision(0, 1, {}, said["recipe"]))
+        if said["kind"] != "proposal" or said["epoch"] != epoch or said["lower"] != done[-1].upper:
+            continue
+        place = {at["at"]: at["time"] for at in said["frontier"] if "at" in at}
+        if said["upper"] > said["lower"] and all(place.get(part, 0) >= at for part, at in done[-1].place.items()):
+            done.append(Decision(said["lower"], said["upper"], place, said["recipe"] or done[-1].recipe))
+            epoch += said["recipe"] is not None
+    return done
+
+
+def place_at(decisions: list[Decision], time: int) -> Place:
+    """Where the sources are at a time: each decision comes into force at the last of its times."""
+    return [decision.place for decision in decisions if decision.upper - 1 <= time][-1]
+
+
+def place_of(frontier: Antichain) -> Place:
+    """The offset of each partition that has started."""
+    return {time.part: time.time for time in frontier if isinstance(time, Partitioned) and time.time is not None}
+
+
+class Topic:
+    """A log whose places are never used twice. A read may answer with what was there some time ago."""
+
+    steps = 100
+
+    def __init__(self, choose: Chooser) -> None:
+        self.choose = choose
+        # Everything that was ever appended.
+        self.history: list[bytes] = []
+        # (first place that is there, place behind the last) after each change.
+        self.states = [(0, 0)]
+
+    def wrap(self, minting: Any) -> Any:
+        """The minter as this log runs it."""
+        return minting
+
+    def perform(self, who: Minter, request: Any) -> Any:
+        """Do what is asked, and answer."""
+        low, end = self.states[-1]
+        if isinstance(request, Read):
+            seen = len(self.states) - 1
+            if who.seen < seen and self.choose.chance(3):
+                seen = self.choose.integer(who.seen, seen)
+            who.seen = seen
+            low, end = self.states[seen]
+            first = max(low, request.after)
+            return View([(place, self.history[place]) for place in range(first, end)], end)
+        if isinstance(request, Append):
+            self.history.append(request.raw)
+            self.states.append((low, end + 1))
+            return end
+        assert isinstance(request, Trim)
+        self.states.append((max(low, request.before), end))
+        return None
+
+
+class Objects:
+    """A log of objects that are put if absent; a number that was removed is free again."""
+
+    steps = 400
+
+    def __init__(self, choose: Chooser) -> None:
+        self.there: dict[int, bytes] = {}
+        self.history: list[bytes] = []
+        # Records that were put where another one had been: nobody may decide on them.
+        self.reused = 0
+
+    def wrap(self, minting: Any) -> Any:
+        """The minter as this log runs it."""
+        return on_objects(minting)
+
+    def perform(self, who: Minter, request: Any) -> Any:
+        """Do what is asked, and answer."""
+        if isinstance(request, List):
+            return list(self.there)
+        if isinstance(request, Get):
+            return self.there.get(request.number)
+        if isinstance(request, Put):
+            if request.number in self.there:
+                return False
+            self.there[request.number] = request.raw
+            if request.number < len(self.history):
+                self.reused += 1
+            else:
+                assert request.number == len(self.history), "a number was left out"
+                self.history.append(request.raw)
+            return True
+        assert isinstance(request, Remove)
+        return self.there.pop(request.number, None) and None
+
+
+class Minter:
+    """One process: it does some tasks and then ends; restarted, it knows nothing."""
+
+    def __init__(self, name: str, race: Race) -> None:
+        self.name, self.race, self.choose = name, race, race.choose
+        self.recipe = "v1"
+        # What it observes of the sources only grows, for each minter at its own pace.
+        self.place: Place = {}
+        self.clock = self.choose.integer(0, 5)
+        self.starts = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin, with nothing known but what was observed."""
+        self.starts += 1
+        # A log's state that it must not see an earlier one than, having seen this one.
+        self.seen = 0
+        self.shared = Shared(NOT_STARTED, recipe=self.recipe, name=self.name)
+        self.asleep = False
+        self.stopped = False
+        self.life = self.lives(self.choose.integer(1, 3))
+        self.request: Any = next(self.life, None)
+
+    def lives(self, tasks: int) -> Generator[Any, Any, None]:
+        """Some tasks, one after the other."""
+        for _ in range(tasks):
+            task = self.task()
+            while True:
+                try:
+                    self.race.note(self, (yield from self.race.log.wrap(task())))
+                    break
+                except UnavailableError:
+                    continue
+                except SourceStop:
+                    self.stopped = True
+                    return
+
+    def task(self) -> Callable[[], Any]:
+        """Something to do, as a function that begins it (again)."""
+        shared, kind = self.shared, self.choose.integer(0, 9)
+        if kind in (0, 3) and shared.begun:
+            since = self.choose.integer(0, shared.remap.last + 2)
+            return lambda: compact(shared, since)
+        if kind == 1:
+            return lambda: follow(shared)
+        if kind == 2:
+            return lambda: agree(shared, lambda: shared.propose_idle(self.now()))
+        if kind == 4 and self.choose.chance(4):
+            self.recipe = shared._wanted = self.choose.pick(("v1", "v2"))
+            return lambda: agree(shared, lambda: shared.propose_recipe(self.now()))
+        part = self.choose.integer(0, 2)
+        self.place = {**self.place, part: self.place.get(part, 0) + self.choose.integer(1, 4)}
+        observed = offsets(self.place)
+        return lambda: self.minted(observed)
+
+    def minted(self, observed: Antichain) -> Iterator[Any]:
+        """Mint, and take note that it was done."""
+        won = yield from mint(self.shared, observed, self.now)
+        self.race.bound.append(observed)
+        return won
+
+    def now(self) -> int:
+        """A clock of its own, which may stand still or go back."""
+        self.clock = max(0, self.clock + self.choose.integer(-1, 4))
+        return self.clock
+
+    def step(self) -> None:
+        """One request, or a mishap instead."""
+        # Reads of objects are many; what matters is what happens around a change.
+        changing = isinstance(self.request, (Append, Put, Trim, Remove))
+        request, mishap = self.request, self.choose.integer(0, 19 if changing else 150)
+        if mishap == 0:
+            self.restart()
+            return
+        if mishap == 1:
+            self.race.ghosts.append((self, request))
+            self.restart()
+            return
+        unknown = mishap == 2
+        if unknown and self.choose.chance(2):
+            answer = None
+        else:
+            answer = self.race.log.perform(self, request)
+        if mishap == 3:
+            self.restart()
+            return
+        try:
+            self.request = self.life.throw(UnavailableError("no answer")) if unknown else self.life.send(answer)
+        except StopIteration:
+            self.request = None
+
+
+class Race:
+    """Some minters on one log, and everything that they learn."""
+
+    def __init__(self, choose: Chooser, kind: type[Topic] | type[Objects], minters: int = 5) -> None:
+        self.choose, self.log = choose, kind(choose)
+        # Requests of minters that are dead, which are done some time.
+        self.ghosts: list[tuple[Minter, Any]] = []
+        self.bound: list[Antichain] = []
+        self.won: list[Won] = []
+        self._judged: tuple[int, list[Decision]] = (0, [])
+        self.minters = [Minter(f"m{number}", self) for number in range(minters)]
+
+    def note(self, who: Minter, won: list[Won]) -> None:
+        """A minter has learned something: it must be what was decided."""
+        self.won += won
+        if who.shared.begun:
+            self.judge(who.shared)
+
+    def decisions(self) -> list[Decision]:
+        """What was decided by now; worked out again when something was appended."""
+        history = self.log.history
+        if len(history) != self._judged[0]:
+            self._judged = len(history), decided(history)
+        return self._judged[1]
+
+    def judge(self, shared: Shared) -> None:
+        """Every time that a reader knows, against what was decided."""
+        decisions, remap = self.decisions(), shared.remap
+        remap.check()
+        assert decisions[-1].upper > remap.last, "it knows more than was decided"
+        times = range(remap.since, remap.last + 1)
+        assert [place_at(decisions, time) for time in times] == [place_of(remap.at(time)) for time in times]
+        recipes = {decision.lower: decision.recipe for decision in decisions}
+        known = range(max(shared.recipe_at(0).since, remap.since), remap.last + 1)
+        assert [recipes[max(lower for lower in recipes if lower <= time)] for time in known] == [
+            shared.recipe_at(time).text for time in known
+        ]
+
+    def run(self) -> None:
+        """Everybody to the end, in an order that is drawn; then the sleepers, and what the dead have left behind."""
+        for _ in range(self.choose.integer(20, self.log.steps)):
+            awake = [minter for minter in self.minters if minter.request is not None and not minter.asleep]
+            if not awake:
+                break
+            who = self.choose.pick(awake)
+            # One that falls asleep when it was about to write may wake when its place is free again.
+            if self.choose.chance(15 if isinstance(who.request, (Append, Put)) else 150):
+                who.asleep = True
+            elif self.ghosts and self.choose.chance(10):
+                self.haunt()
+            else:
+                who.step()
+        while self.ghosts:
+            self.haunt()
+        for minter in self.choose.shuffled(self.minters):
+            while minter.request is not None:
+                minter.step()
+        while self.ghosts:
+            self.haunt()
+
+    def haunt(self) -> None:
+        """Something that a dead minter had asked for is done now."""
+        self.log.perform(*self.ghosts.pop(self.choose.integer(0, len(self.ghosts) - 1)))
+
+    def read(self, shared: Shared) -> list[Won]:
+        """What a reader learns who reads the log now, undisturbed."""
+        who = self.minters[0]
+        reading = self.log.wrap(follow(shared))
+        answer: Any = None
+        who.seen = len(self.log.states) - 1 if isinstance(self.log, Topic) else 0
+        while True:
+            try:
+                answer = self.log.perform(who, reading.send(answer))
+            except StopIteration as done:
+                return list(done.value)

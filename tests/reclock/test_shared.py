@@ -1,0 +1,305 @@
+"""The rule of a shared remap, case by case: what wins, what is void, what is refused, and who stops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import (
+    DecodeError,
+    ForeignStateError,
+    MissingLogError,
+    RefusedError,
+    SourceStop,
+    UnavailableError,
+    UnsafeTopicError,
+)
+from cdcv2.protocol.iter import Iter
+from cdcv2.reclock.binding import Binding
+from cdcv2.reclock.minting import Append, Trim, agree, compact, follow, mint, run
+from cdcv2.reclock.partitioned import NOT_STARTED, offsets
+from cdcv2.reclock.records import Genesis, Proposal, Recipe, Record, Summary, decode, encode
+from cdcv2.reclock.remap import Remap
+from cdcv2.reclock.shared import Shared, View
+
+START = Antichain([0])
+
+
+class Shelf:
+    """A log in memory; what is trimmed is gone."""
+
+    name = "shelf"
+
+    def __init__(self, *records: Record) -> None:
+        self.first, self.raws = 0, list(map(encode, records))
+
+    def read(self, after: int) -> View:
+        """All that is there from a place on."""
+        places = range(max(after, self.first), len(self.raws))
+        return View([(place, self.raws[place]) for place in places], len(self.raws))
+
+    def append(self, raw: bytes, after: int) -> int:
+        """At the end."""
+        self.raws.append(raw)
+        return len(self.raws) - 1
+
+    def trim(self, before: int) -> None:
+        """For good."""
+        self.first = max(self.first, before)
+
+    def records(self) -> list[Record]:
+        """What is there."""
+        return [decode(raw) for _, raw in self.read(0).records]
+
+
+def proposal(lower: int, upper: int | None, line: int | None, epoch: int = 0, recipe: str | None = None) -> Proposal:
+    """A proposal over lines of a file; None: the file is finished."""
+    return Proposal(epoch, Binding(lower, upper, Antichain([] if line is None else [line])), recipe)
+
+
+def known(*records: Record) -> Shared:
+    """A reader who has read these."""
+    shared = Shared()
+    run(Shelf(*records), follow(shared))
+    return shared
+
+
+GENESIS = Genesis(START, "v1")
+
+
+def test_the_first_valid_proposal_wins_and_the_others_are_void() -> None:
+    """Each of them breaks one condition of the rule; the next one that keeps all of them is taken."""
+    shared = Shared()
+    won = run(Shelf(
+        GENESIS, Genesis(Antichain([5]), "v2"), proposal(0, 9, 3), proposal(2, 9, 3), proposal(1, 9, 3, epoch=1),
+        proposal(1, 9, 3), proposal(1, 9, 4), proposal(9, 20, 2), proposal(9, 20, 4, epoch=-1 + 1, recipe="v2"),
+        proposal(20, 30, 7, epoch=0), proposal(20, 30, 6, epoch=1), proposal(30, None, None, epoch=1),
+        proposal(40, 50, None, epoch=1),
+    ), follow(shared))  # fmt: skip
+
+    assert [0, 5, 8, 10, 11] == [one.position for one in won]
+    assert [START, Antichain([3]), Antichain([4]), Antichain([6]), Antichain()] == [
+        one.binding.frontier for one in won
+    ]
+    assert [Recipe(0, 0, "v1"), Recipe(0, 0, "v1"), Recipe(1, 9, "v2"), Recipe(1, 9, "v2")] == [
+        shared.recipe_at(time) for time in (0, 8, 9, 99)
+    ]
+    assert (13, Antichain(), Recipe(1, 9, "v2")) == (shared.next, shared.remap.upper, shared.recipe)
+
+
+def test_the_winners_are_a_collection_that_iter_reads() -> None:
+    """With its counts, from the first time to the end of all."""
+    won = run(Shelf(GENESIS, proposal(1, 9, 3), proposal(9, 20, 3), proposal(20, None, None)), follow(Shared()))
+    messages = [message for one in won for message in one.messages()]
+    reader = Iter(reversed(messages))
+    updates = [update for batch, _ in reader for update in batch]
+
+    assert [(0, 0, 1), (0, 8, -1), (3, 8, 1), (3, 20, -1)] == sorted(updates, key=lambda update: update[1:])
+    assert reader.closed
+
+
+def test_a_minter_goes_on_until_nothing_that_it_saw_is_missing() -> None:
+    """What others have bound meanwhile is not bound again; what is missing is bound once."""
+    shelf = Shelf()
+    one, other = Shared(START, recipe="v1", name="a"), Shared(START, recipe="v1", name="b")
+    run(shelf, mint(one, Antichain([5]), lambda: 10))
+    won = run(shelf, mint(other, Antichain([3]), lambda: 11))
+    assert 2 == len(shelf.raws) and [Binding(0, 1, START), Binding(1, 11, Antichain([5]))] == [
+        each.binding for each in won
+    ]
+    run(shelf, mint(other, Antichain([7]), lambda: 4))
+    run(shelf, agree(other, lambda: other.propose_idle(30)))
+    run(shelf, agree(one, one.propose_close))
+    assert [] == run(shelf, agree(one, one.propose_close)) == run(shelf, agree(one, lambda: one.propose_idle(99)))
+    run(shelf, follow(other))
+    other.check(one)
+
+    assert [(0, START), (10, Antichain([5])), (11, Antichain([7]))] == list(other.remap.bindings())
+    assert Antichain() == other.remap.upper and ["a", "a", "b", "b", "a"] == [record.by for record in shelf.records()]
+
+
+def test_an_append_of_which_nobody_knows_is_asked_for_again() -> None:
+    """If it is there it has won, or is void, and nothing is bound twice."""
+    shelf, shared = Shelf(GENESIS), Shared(START, recipe="v1")
+    minting = mint(shared, Antichain([5]), lambda: 10)
+    minting.send(shelf.read(next(minting).after))
+    shelf.append(encode(proposal(1, 11, 5)), 1)
+    with pytest.raises(UnavailableError):
+        minting.throw(UnavailableError("no answer"))
+    run(shelf, mint(shared, Antichain([5]), lambda: 12))
+
+    assert 2 == len(shelf.raws) and 10 == shared.remap.into_of(4)
+
+
+def test_nothing_is_trimmed_before_the_summary_has_been_read_back() -> None:
+    """A crash at any moment leaves a log that can be read."""
+    shelf, shared = Shelf(GENESIS, proposal(1, 9, 3), proposal(9, 20, 4)), known()
+    compacting = compact(shared, 10)
+    requests = []
+    answer: Any = None
+    while True:
+        try:
+            requests.append(compacting.send(answer))
+        except StopIteration:
+            break
+        last = requests[-1]
+        if isinstance(last, Append):
+            answer = shelf.append(*last)
+        else:
+            answer = shelf.trim(last.before) if isinstance(last, Trim) else shelf.read(last.after)
+
+    assert ["Read", "Append", "Read", "Trim"] == [type(request).__name__ for request in requests]
+    assert (3, 10, 4) == (shelf.first, shared.remap.since, shared.next)
+
+
+def test_a_reader_begins_at_a_summary() -> None:
+    """With all that it may ask, and no more; the recipes before `since` are forgotten, too."""
+    shelf = Shelf(
+        GENESIS, proposal(1, 9, 3, recipe="v2"), proposal(9, 20, 4, epoch=1, recipe="v3"), proposal(20, 30, 6, epoch=2)
+    )
+    old = Shared()
+    run(shelf, compact(old, 12))
+    run(shelf, agree(old, lambda: proposal(30, 40, 8, epoch=2) if old.remap.last < 39 else None))
+    fresh = Shared()
+    won = run(shelf, follow(fresh))
+    fresh.check(old)
+
+    assert (12, Antichain([3]), 39) == (fresh.remap.since, fresh.remap.at(12), fresh.remap.last)
+    assert [(12, 3, 0), (19, 4, 1), (29, 6, 1), (39, 8, 1)] == [
+        (one.binding.into, one.binding.frontier.elements[0], len(one.before)) for one in won
+    ]
+    assert (Recipe(2, 9, "v3"), Recipe(2, 9, "v3")) == (fresh.recipe, fresh.recipe_at(0))
+    reader = Iter([message for one in won for message in one.messages()], start=[12])
+    assert 7 == sum(len(batch) for batch, _ in reader) and Antichain([40]) == reader.frontier
+
+
+def test_a_reader_that_was_left_behind_goes_on_at_the_summary() -> None:
+    """With every binding, while the summary still has what it had not come to; else only if it holds nothing."""
+    behind, held, gone = known(GENESIS), known(GENESIS), known(GENESIS)
+    shelf = Shelf(GENESIS, proposal(1, 9, 3), proposal(9, 20, 4))
+    run(shelf, compact(Shared(), 0))
+    won = run(shelf, follow(behind))
+    assert [(1, 9), (9, 20)] == [(one.binding.lower, one.binding.upper) for one in won]
+
+    held.remap.hold(0)
+    run(shelf, compact(Shared(), 15))
+    with pytest.raises(RefusedError, match="resume from the output"):
+        run(shelf, follow(held))
+    assert [20] == [one.binding.upper for one in run(shelf, follow(gone))]
+    assert 15 == gone.remap.since
+
+
+def test_a_record_in_a_place_that_a_summary_covers_is_not_looked_at() -> None:
+    """Somebody who slept has put it there when the place was free again; all others have read another one there."""
+    summary = known(GENESIS, proposal(1, 9, 3), proposal(9, 20, 4)).summarize(10)
+    late = proposal(1, 9, 99)
+    behind, fresh = known(GENESIS), Shared()
+    view = View([(1, encode(late)), (3, encode(summary))], 4)
+    behind.absorb(view)
+    fresh.absorb(View([(0, encode(Genesis(START, "late"))), *view.records], 4))
+    behind.check(fresh)
+
+    assert Antichain([4]) == behind.remap.current and Recipe(0, 0, "v1") == fresh.recipe
+
+
+def test_who_has_another_recipe_stops_and_says_from_when() -> None:
+    """Two captures that map differently would write two histories into one log."""
+    shelf = Shelf()
+    old, new = Shared(START, recipe="v1"), Shared(START, recipe="v2")
+    run(shelf, mint(old, Antichain([5]), lambda: 10))
+    with pytest.raises(SourceStop, match="'v1'.*'v2'"):
+        run(shelf, mint(new, Antichain([6]), lambda: 11))
+    run(shelf, agree(new, lambda: new.propose_recipe(20)))
+    run(shelf, mint(new, Antichain([6]), lambda: 21))
+    with pytest.raises(SourceStop, match="from the time 11 on") as stopped:
+        run(shelf, mint(old, Antichain([7]), lambda: 22))
+    old.check_recipe(10)
+
+    assert Antichain([11]) == stopped.value.frontier and new.propose_recipe(30) is None
+    assert (10, 21) == (old.remap.into_of(4), old.remap.into_of(5))
+
+
+@pytest.mark.parametrize("reader, records, error", [
+    (lambda: known(GENESIS), (), UnsafeTopicError), (Shared, (proposal(1, 9, 3),), UnsafeTopicError),
+    (lambda: Shared(NOT_STARTED, recipe="v1"), (GENESIS,), ForeignStateError),
+])  # fmt: skip
+def test_a_log_that_is_not_the_one_is_refused(
+    reader: Callable[[], Shared], records: tuple[Record, ...], error: type[Exception]
+) -> None:
+    """It was made anew, has lost its beginning, or is of other sources."""
+    with pytest.raises(error):
+        run(Shelf(*records), follow(reader()))
+
+
+def test_a_gap_without_a_summary_is_refused() -> None:
+    """What is missing may have decided something; so may what is before it, when only a later summary is left."""
+    shelf = Shelf(GENESIS, proposal(1, 9, 3), proposal(9, 20, 4))
+    shelf.first = 2
+    for shared in (known(GENESIS), Shared()):
+        with pytest.raises(UnsafeTopicError, match="Restore"):
+            run(shelf, follow(shared))
+
+
+def test_an_empty_log_is_begun_by_a_capture_only() -> None:
+    """A reader has no start to begin it with."""
+    reader = Shared()
+    for asked in (lambda: reader.remap, lambda: reader.propose(START, 1), lambda: reader.propose_idle(1),
+                  lambda: reader.recipe, reader.propose_close, lambda: reader.propose_recipe(1)):  # fmt: skip
+        with pytest.raises(MissingLogError):
+            asked()
+    assert not reader.begun and Genesis(START, "v1", "a") == Shared(START, recipe="v1", name="a").propose_recipe(3)
+
+
+def test_a_closed_remap_takes_no_more() -> None:
+    """Neither what was observed, nor another recipe."""
+    shared = Shared(START, recipe="v2")
+    run(Shelf(GENESIS, proposal(1, None, 3)), follow(shared))
+    with pytest.raises(RefusedError):
+        shared.propose(Antichain([4]), 10)
+    with pytest.raises(SourceStop):
+        shared.propose_recipe(10)
+
+    assert shared.propose(Antichain([3]), 10) is None is shared.propose_idle(10)
+
+
+def test_two_remaps_that_differ_are_not_merged() -> None:
+    """A summary that contradicts what was read is of another log."""
+    other = known(GENESIS, proposal(1, 9, 4)).remap.export()
+    with pytest.raises(RefusedError, match="read from another place"):
+        known(GENESIS, proposal(1, 8, 3)).absorb(View([(3, encode(Summary(3, (Recipe(0, 0, "v1"),), other)))], 4))
+
+
+@pytest.mark.parametrize("record", [
+    Genesis(NOT_STARTED, "{}", "a"), Proposal(3, Binding(1, None, offsets({1: 4})), "v2", "b"), proposal(1, 5, 3),
+    Summary(7, (Recipe(0, 0, "v1"), Recipe(1, 9, "v2")), Remap(NOT_STARTED).export(), "c"),
+])  # fmt: skip
+def test_records_survive_their_bytes(record: Record) -> None:
+    """And are refused when they are of another version, or damaged in any of their fields."""
+    raw = encode(record)
+    said = json.loads(raw)
+    assert record == decode(raw) and raw == encode(decode(raw))
+    with pytest.raises(RefusedError, match="version 2"):
+        decode(json.dumps({**said, "cdcv2-remap": 2}).encode())
+    for name in set(said) - {"cdcv2-remap", "kind"}:
+        for wrong in ({key: value for key, value in said.items() if key != name}, {**said, name: [["x"]]}):
+            with pytest.raises(DecodeError) as found:
+                decode(json.dumps(wrong).encode(), 7)
+            assert 7 == found.value.position
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"[]", b'{"kind":"genesis"}', b'{"cdcv2-remap":1}',
+                                 b'{"cdcv2-remap":1,"kind":"other","by":""}'])  # fmt: skip
+def test_bytes_that_are_no_record_are_an_error(raw: bytes) -> None:
+    """Somebody else writes here; passing over it would be right only by luck."""
+    with pytest.raises(DecodeError):
+        known(GENESIS).absorb(View([(1, raw)], 2))
+
+
+def test_a_summary_needs_a_recipe() -> None:
+    """Its reader would not know under which one times are bound."""
+    with pytest.raises(DecodeError):
+        decode(encode(Summary(7, (), Remap(START).export())))

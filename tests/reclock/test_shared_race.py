@@ -1,0 +1,81 @@
+"""However minters race, crash, sleep and compact, all read one remap from the log, and nothing bound is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.reclock.partitioned import offsets
+from cdcv2.reclock.shared import Shared
+from tests.minters import Decision, Objects, Race, Topic, decided
+from tests.strategies import seeded
+
+SCHEDULES = 1100
+CHUNKS = 4
+
+
+def told(decisions: list[Decision]) -> list[Message]:
+    """What was decided as a log of its own: at each time the elements that come and go, and how many."""
+    messages: list[Message] = []
+    before: set[Any] = set()
+    for decision in decisions:
+        now = set(offsets(decision.place))
+        into = decision.upper - 1
+        changes = [(time, into, -1) for time in before - now] + [(time, into, 1) for time in now - before]
+        messages += [
+            Updates(changes), Progress([decision.lower], [decision.upper], {into: len(changes)} if changes else {})
+        ]
+        before = now
+    return messages
+
+
+def summed(messages: Iterable[Message]) -> tuple[dict[Any, int], Antichain]:
+    """What a log comes to that says each thing once."""
+    updates = [update for message in messages if isinstance(message, Updates) for update in message.updates]
+    upper = [message.upper for message in messages if isinstance(message, Progress)][-1]
+    return {(data, time): diff for data, time, diff in updates}, upper
+
+
+def history(messages: Iterable[Message]) -> tuple[dict[Any, int], Antichain]:
+    """What `Iter` gives out, and how far it comes; it raises for any two facts that are not both true."""
+    reader = Iter(messages)
+    found = {(data, time): diff for updates, _ in reader for data, time, diff in updates}
+    return found, reader.frontier
+
+
+@pytest.mark.parametrize("kind", [Topic, Objects])
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_racing_minters_agree(kind: Any, chunk: int) -> None:
+    """Five of them and more, in every order that a scheduler draws, with stale views, trimmed heads and late writes."""
+    reused = trimmed = 0
+    for seed in range(chunk, SCHEDULES, CHUNKS):
+        try:
+            race = Race(seeded(seed), kind, minters=5 + seed % 3)
+            race.run()
+            decisions = decided(race.log.history)
+            fresh = Shared()
+            race.read(fresh)
+            race.judge(fresh)
+            for minter in race.minters:
+                race.read(minter.shared)
+                race.judge(minter.shared)
+            assert {(fresh.next, fresh.remap.last, fresh.recipe)} == {
+                (minter.shared.next, minter.shared.remap.last, minter.shared.recipe) for minter in race.minters
+            }
+            assert all(fresh.remap.current.dominates(observed) for observed in race.bound)
+            assert fresh.remap.last == decisions[-1].upper - 1
+            truth = told(decisions)
+            said = [message for won in race.won if won.before or not won.binding.lower for message in won.messages()]
+            assert summed(truth) == history(truth + said)
+            reused += getattr(race.log, "reused", 0)
+            trimmed += fresh.remap.since > 0
+        except BaseException as error:
+            error.add_note(f"{kind.__name__}, seed {seed}")
+            raise
+
+    assert trimmed > 10 and (reused > 0 or kind is Topic)
