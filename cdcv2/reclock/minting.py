@@ -85,6 +85,11 @@ def run(log: RemapLog, minting: Minting[T]) -> T:
             answer = None
 
 
+def ask(request: Request) -> Minting[Any]:
+    """One request alone; its answer."""
+    return (yield request)
+
+
 def follow(shared: Shared) -> Minting[list[Won]]:
     """Read what is new; the bindings that have won since. Asks once."""
     return shared.absorb((yield Read(shared.next)))

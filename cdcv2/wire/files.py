@@ -17,7 +17,6 @@ import json
 import os
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack, unpack
+from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_times
 
@@ -140,12 +140,12 @@ class DirectoryLog:
             text = json.dumps(
                 {"format": _FORMAT, "version": VERSION, "times": times or "int", "row": row_type.schema}, indent=2
             )
-            temporary = _write_temporary(self.path, text.encode())
+            temporary = write_temporary(self.path, text.encode())
             # Another process may have made it by now; which of the two it is does not matter, if they agree.
-            _link(temporary, self.path / _DESCRIPTION)
+            link(temporary, self.path / _DESCRIPTION)
             temporary.unlink()
-            _sync_folder(self.path)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path)
+            sync_folder(self.path.parent)
         except OSError as cause:
             raise OutputError(f"no log can be made in {self.name}: {cause}") from cause
 
@@ -262,47 +262,14 @@ def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times,
 
 def _put(path: Path, content: bytes, free: int) -> int:
     """Put a file under the first free number from ``free`` on, durably; the number."""
-    temporary = _write_temporary(path, content)
+    temporary = write_temporary(path, content)
     steps.reach(BEFORE_LINK)
-    while not _link(temporary, path / _file_name(free)):
+    while not link(temporary, path / _file_name(free)):
         free += 1
     steps.reach(AFTER_LINK)
     temporary.unlink()
-    _sync_folder(path)
+    sync_folder(path)
     return free
-
-
-def _write_temporary(path: Path, content: bytes) -> Path:
-    temporary = path / f".{uuid.uuid4().hex}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def _link(temporary: Path, target: Path) -> bool:
-    """Give the file its name, unless the name is taken; a rename would replace what is there."""
-    try:
-        os.link(temporary, target)
-    except FileExistsError:
-        return False
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    return True
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _file_name(number: int) -> str:
