@@ -10,10 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.reclock.binding import Binding
+from cdcv2.reclock.partitioned import frontier_of, offsets
+from cdcv2.reclock.records import Genesis, Proposal, Record, Summary, encode
+from cdcv2.reclock.shared import Shared, View
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import JsonLines
+from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
 
 ROW = RowType({"type": "record", "name": "everything", "namespace": "shop", "doc": "Every type once.", "fields": [
@@ -56,10 +62,29 @@ PRODUCT: list[list[Message]] = [
     [Updates([((1,), Product(1, 0), 1), ((2,), Product(0, 2), -1)])],
     [Progress([Product(0, 0)], [Product(0, 3), Product(2, 0)], {Product(1, 0): 1, Product(0, 2): 1})],
 ]
+# A shared remap of two sources, one of which has parts of its own.
+START = frontier_of({})
+BOUND = frontier_of({"bank": Antichain([7]), "orders": offsets({0: 4, 2: None}), "pairs": Antichain([Product(1, 2)])})
+RECORDS: list[Record] = [
+    Genesis(START, "v1", "capture-ä"),
+    Proposal(0, Binding(1, 1001, BOUND), None, "a"),
+    Proposal(0, Binding(1001, 2**62, BOUND), "v2", "b"),
+    Proposal(1, Binding(2**62, None, Antichain()), None, "b"),
+]
+
+
+def summarized() -> Summary:
+    """What the records above come to, from some time on."""
+    shared = Shared(name="c")
+    shared.absorb(View(list(enumerate(map(encode, RECORDS))), len(RECORDS)))
+    return shared.summarize(1500)
 
 
 def write(folder: Path) -> None:
-    """Both logs, and their messages as JSON lines."""
+    """Both logs, and their messages as JSON lines; and the log of a remap."""
+    remap = DirectoryRemap(folder / "remap", create=True)
+    for record in (*RECORDS, summarized()):
+        remap.append(encode(record), 0)
     for name, row_type, flushes, times in [("everything", ROW, FLUSHES, None), ("product", PLAIN, PRODUCT, 2)]:
         log = DirectoryLog(folder / name, row_type, create=True, times=times)
         lines = JsonLines(row_type)

@@ -18,6 +18,8 @@ from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, frontier_of, is_
 from tests.reclock_oracle import KINDS, Kind, Several, Topic
 from tests.strategies import choosers
 
+# As many examples as the profile says: 100, or fewer while changes are tried out.
+ORDINARY = settings.default.max_examples
 PARTS = st.sampled_from([0, 1, 2, "a"])
 SETS = st.frozensets(PARTS, max_size=3)
 FLAT = st.one_of(
@@ -34,7 +36,7 @@ NESTED = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * ORDINARY)
 @given(NESTED, NESTED, NESTED)
 def test_it_is_a_partial_order_that_sort_keys_extend(a: Time, b: Time, c: Time) -> None:
     """Or frontiers of it would depend on the order in which their elements came."""
@@ -45,7 +47,7 @@ def test_it_is_a_partial_order_that_sort_keys_extend(a: Time, b: Time, c: Time) 
         assert sort_key(a) <= sort_key(b)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * ORDINARY)
 @given(NESTED, NESTED, NESTED)
 def test_join_and_meet_are_the_least_and_the_greatest_bound(a: Time, b: Time, c: Time) -> None:
     """A join is None exactly where nothing is beyond both."""
@@ -57,7 +59,7 @@ def test_join_and_meet_are_the_least_and_the_greatest_bound(a: Time, b: Time, c:
     assert less_equal(Partitioned.rest(), a) and hash(a) == hash(from_plain(to_plain(a)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * ORDINARY)
 @given(st.lists(NESTED, max_size=5), st.lists(NESTED, max_size=5), NESTED)
 def test_frontiers_of_it_are_a_lattice(first: list[Time], second: list[Time], time: Time) -> None:
     """Beyond the join is what is beyond both, beyond the meet what is beyond either; and counting maintains them."""

@@ -19,6 +19,8 @@ from cdcv2.reclock.remap import Remap
 from tests.reclock_oracle import KINDS, Kind, Steps, advanced, changes, complete, steps
 from tests.strategies import Chooser, choosers
 
+# As many examples as the profile says: 100, or fewer while changes are tried out.
+ORDINARY = settings.default.max_examples
 of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 Plain = list[tuple[Any, Any, int]]
 
@@ -72,7 +74,7 @@ class Run:
 
 
 @of_each_kind
-@settings(max_examples=250)
+@settings(max_examples=2 * ORDINARY)
 @given(choose=choosers())
 def test_the_operator_is_the_definition(kind: Kind, choose: Chooser) -> None:
     """In whatever order bindings, updates and the source's frontier come, compacted on the way or not."""
@@ -101,7 +103,7 @@ def test_the_operator_is_the_definition(kind: Kind, choose: Chooser) -> None:
 
 
 @of_each_kind
-@settings(max_examples=150)
+@settings(max_examples=2 * ORDINARY)
 @given(choose=choosers())
 def test_compacting_before_is_compacting_after(kind: Kind, choose: Chooser) -> None:
     """`compact(reclock(remap, source)) == reclock(compact(remap), source)`, also with the source ahead or behind."""
@@ -125,7 +127,6 @@ def test_compacting_before_is_compacting_after(kind: Kind, choose: Chooser) -> N
 
 
 @of_each_kind
-@settings(max_examples=60)
 @given(choose=choosers())
 def test_a_run_that_is_begun_again_goes_on_as_if_it_had_not_stopped(kind: Kind, choose: Chooser) -> None:
     """With the remap, and the source read from where the remap says for what the output has: nothing else is kept."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import consolidate
@@ -135,7 +135,6 @@ def test_published_sharing() -> None:
 
 
 @of_each_kind
-@settings(max_examples=60)
 @given(choose=choosers())
 def test_every_read_is_what_the_definition_says(kind: Kind, choose: Any) -> None:
     """Each point at each time, each frontier that a source may be at, and back."""
@@ -152,7 +151,6 @@ def test_every_read_is_what_the_definition_says(kind: Kind, choose: Any) -> None
 
 
 @of_each_kind
-@settings(max_examples=60)
 @given(choose=choosers())
 def test_compaction_commutes_with_every_read(kind: Kind, choose: Any) -> None:
     """What happened before `since` happens at it; nothing else is another, however often it is compacted."""
@@ -179,7 +177,6 @@ def test_compaction_commutes_with_every_read(kind: Kind, choose: Any) -> None:
 
 
 @of_each_kind
-@settings(max_examples=40)
 @given(choose=choosers())
 def test_a_remap_is_a_collection_of_from_times(kind: Kind, choose: Any) -> None:
     """The sum of its changes up to a time is the frontier there, each element once: it can be a log of its own."""
@@ -197,7 +194,6 @@ def test_a_remap_is_a_collection_of_from_times(kind: Kind, choose: Any) -> None:
 
 
 @of_each_kind
-@settings(max_examples=60)
 @given(choose=choosers())
 def test_minting_binds_what_was_observed_and_never_goes_back(kind: Kind, choose: Any) -> None:
     """Whatever the clock says, and however old, in parts, the observation is."""

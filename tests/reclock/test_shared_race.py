@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
@@ -15,7 +16,8 @@ from cdcv2.reclock.shared import Shared
 from tests.minters import Decision, Objects, Race, Topic, decided
 from tests.strategies import seeded
 
-SCHEDULES = 1100
+# Of each kind of log; 1,100 ordinarily.
+SCHEDULES = 11 * settings.default.max_examples
 CHUNKS = 4
 
 
@@ -78,4 +80,4 @@ def test_racing_minters_agree(kind: Any, chunk: int) -> None:
             error.add_note(f"{kind.__name__}, seed {seed}")
             raise
 
-    assert trimmed > 10 and (reused > 0 or kind is Topic)
+    assert trimmed > 0 and (reused > 0 or kind is Topic)

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.core.antichain import Antichain
+from cdcv2.reclock.records import Recipe, decode
+from cdcv2.reclock.shared import Shared, View
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import JsonLines
-from tests.golden.write import FLUSHES, PRODUCT, write
+from cdcv2.wire.remap_files import DirectoryRemap
+from tests.golden.write import BOUND, FLUSHES, PRODUCT, RECORDS, summarized, write
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 VERSIONS = sorted(path for path in GOLDEN.iterdir() if path.name.startswith("v"))
@@ -24,6 +28,20 @@ def test_logs_of_every_version_are_read(version: Path, name: str) -> None:
     told = [lines.decode(line) for line in (version / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
     assert told == read
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+def test_remaps_of_every_version_are_read(version: Path) -> None:
+    """Every record, and what they come to for a reader from the first one and for one from the summary."""
+    log = DirectoryRemap(version / "remap")
+    records = [decode(raw, place) for place, raw in log.read(0).records]
+    late = Shared()
+    late.absorb(View(log.read(4).records, 5))
+
+    assert [*RECORDS, summarized()] == records
+    assert ([(1500, BOUND), (2**62, Antichain())], Recipe(1, 1001, "v2")) == (
+        list(late.remap.bindings()), late.recipe
+    )
 
 
 def test_the_present_version_is_written_as_its_golden_files_are(tmp_path: Path) -> None:
