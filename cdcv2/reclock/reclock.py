@@ -95,8 +95,10 @@ class Reclock:
     Carried(updates=[('b', 2000, 1)], frontier=Antichain([2000]))
 
     ``remap`` is where it begins; it may be ahead already. The operator follows bindings into it, holds it where it
-    reads, and compacts it behind itself unless told not to. After a restart, read the sources from
-    ``remap.source_frontier_at(what the output has)``, which is then ``source``; default: from the gauge's start.
+    reads, and compacts it behind itself unless told not to. One that others follow bindings into, a shared one or that
+    of another operator, is looked at with each call: ``updates([])`` gives out what it covers by now. After a restart,
+    read the sources from ``remap.source_frontier_at(what the output has)``, which is then ``source``; default: from the
+    gauge's start.
     Memory: the bindings that the frontier has not passed, and the deferred updates, consolidated.
     Source: the operator of Materialize's timely-util, for its definition and its laws.
     """
@@ -129,13 +131,8 @@ class Reclock:
 
     def bind(self, binding: Binding) -> Carried:
         """Follow a binding, and give out what it covers. A void one changes nothing: see :meth:`Remap.follow`."""
-        covered: list[Update] = []
-        if self._remap.follow(binding):
-            covered = [(data, binding.into, diff) for data, _, diff in self._deferred.take(binding.frontier)]
-            if binding.upper is None:
-                # What no binding covers now, none ever will: it is not on this timeline.
-                self._deferred = Deferred()
-        return self._carried(covered)
+        self._remap.follow(binding)
+        return self._carried([])
 
     def updates(self, updates: Iterable[Update], source: Antichain | None = None) -> Carried:
         """Take updates of the sources, and then the frontier that they have come to (default: as before).
@@ -160,7 +157,7 @@ class Reclock:
             into = memory[time]
             if into is not None:
                 covered.append((data, into, diff))
-            elif self._remap.upper:
+            else:
                 self._deferred.add((data, time, diff))
         if source is not None:
             self._source = source
@@ -171,6 +168,14 @@ class Reclock:
         self._hold.release()
 
     def _carried(self, covered: list[Update]) -> Carried:
+        # The remap may have been followed by somebody else, too: what counts is how far it is now.
+        for data, time, diff in self._deferred.take(self._remap.current):
+            into = self._remap.into_of(time)
+            if into is not None:
+                covered.append((data, into, diff))
+        if not self._remap.upper:
+            # What no binding covers now, none ever will: it is not on this timeline.
+            self._deferred = Deferred()
         self._frontier = self._remap.reclock_frontier(self._source)
         self._forget()
         return Carried(consolidate(covered), self._frontier)

@@ -143,8 +143,8 @@ class Remap:
         """Follow what another remap of the same bindings has decided and this one has not; the bindings for that.
 
         Where the other has forgotten times that this one has not come to, this one goes on at the other's ``since``,
-        with no binding for what lies between. Raises RefusedError when somebody holds this remap there, and when the
-        two differ, so that they are not of the same bindings. Cost: the bindings of the other.
+        with no binding for what lies between. Raises RefusedError when this remap is held before that, and when the two
+        differ, so that they are not of the same bindings. Cost: the bindings of the other.
 
         >>> behind, ahead = Remap(Antichain([0])), Remap(Antichain([0]))
         >>> _ = ahead.mint(Antichain([3]), now=1000)
@@ -159,7 +159,7 @@ class Remap:
                 "to be the same: one of them was read from another place. Read the remap anew"
             )
         if other.since > self._end:
-            if self._holds:
+            if any(since < other.since for since in self._holds.values()):
                 raise RefusedError(
                     f"the remap was compacted to {other.since} by somebody, and is held here from "
                     f"{min(self._holds.values())} on, having come to {self._end}: what lies between is forgotten. "

@@ -198,6 +198,20 @@ def test_it_holds_the_remap_where_it_reads_and_lets_go_behind() -> None:
     assert (30, 1) == (remap.since, len(remap))
 
 
+def test_a_remap_that_others_follow_is_looked_at_with_each_call() -> None:
+    """As when captures share one: the bindings come by reading, and the operator is told nothing of them."""
+    remap = Remap(Antichain([0]))
+    one, other = Reclock(remap), Reclock(remap)
+    one.updates([("a", 1, 1)])
+    other.updates([("b", 4, 1), ("c", 9, 1)], Antichain([4]))
+    assert ([("a", 8, 1)], Antichain([8])) == one.bind(Binding(1, 9, Antichain([3])))
+    one.bind(Binding(9, 20, Antichain([5])))
+
+    assert ([("b", 19, 1)], Antichain([19])) == other.updates([]) and 1 == other.deferred
+    one.bind(Binding(20, None, Antichain([7])))
+    assert ([], Antichain([19])) == other.updates([]) and 0 == other.deferred
+
+
 def test_an_operator_that_compacts_holds_no_history() -> None:
     """Memory is bounded by what is open: a thousand bindings leave one."""
     remap = Remap(Antichain([0]))

@@ -248,6 +248,9 @@ def test_a_source_that_is_finished_closes_its_remap() -> None:
         remap.reclock_frontier(Antichain([7])), remap.reclock_frontier(Antichain())
     )
     assert remap.mint(Antichain(), 31) is None
+    assert [Antichain([5]), Antichain(), Antichain()] == [
+        remap.source_frontier_at(Antichain(at)) for at in ([11], [12], [])
+    ]
     remap.compact(50)
     assert (50, 50) == (remap.into_of(0), remap.since) and Remap.restore(remap.export()).export() == remap.export()
 
