@@ -124,20 +124,25 @@ class KafkaRemap:
 
     def _consumed(self, start: int, end: int) -> list[tuple[int, bytes]] | None:
         """The records of some offsets; None when the first ones are gone by now."""
-        records: list[tuple[int, bytes]] = []
         if start >= end:
-            return records
-        kafka = self._client.kafka
-        gone = (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE)
-        passing = (
-            kafka.KafkaError._PARTITION_EOF, kafka.KafkaError._ALL_BROKERS_DOWN, kafka.KafkaError._TRANSPORT
-        )  # fmt: skip
+            return []
         if self._consumer is None:
-            self._consumer = self._client.consumer()
-        self._consumer.assign([kafka.TopicPartition(self._topic, 0, start)])
+            # It is asked for what is there; a broker that waits for more to come would hold up the next question.
+            self._consumer = self._client.consumer(fetch_wait_max_ms=5)
+        self._consumer.assign([self._client.kafka.TopicPartition(self._topic, 0, start)])
+        try:
+            return self._until(end)
+        finally:
+            self._consumer.unassign()
+
+    def _until(self, end: int) -> list[tuple[int, bytes]] | None:
+        error_of = self._client.kafka.KafkaError
+        gone = (error_of._AUTO_OFFSET_RESET, error_of.OFFSET_OUT_OF_RANGE)
+        passing = (error_of._PARTITION_EOF, error_of._ALL_BROKERS_DOWN, error_of._TRANSPORT)
+        records: list[tuple[int, bytes]] = []
         heard = time.monotonic()
         while True:
-            for record in self._consumer.consume(1000, timeout=0.1):
+            for record in self._consumer.consume(100, timeout=0.02):
                 heard, error = time.monotonic(), record.error()
                 if error is None:
                     if record.offset() < end:
@@ -146,7 +151,9 @@ class KafkaRemap:
                     return None
                 elif error.code() not in passing and not error.retriable():
                     self._client.fail(f"topic {self._topic!r}", error)
-                if record.offset() + (error is None) >= end:
+                # The end of the partition comes as an error, with the place behind the last record; others have none.
+                at = record.offset()
+                if at is not None and at + (error is None) >= end:
                     return records
             if time.monotonic() > heard + self._client.patience:
                 self._client.fail(f"topic {self._topic!r}", None)
