@@ -229,6 +229,39 @@ def test_a_void_binding_changes_nothing() -> None:
     assert not remap.follow(Binding(11, 20, Antichain([7]))) and remap.close() is remap.idle(99) is None
 
 
+def test_catching_up_forgets_nothing_that_both_can_say() -> None:
+    """With a remap that was compacted to just where this one ends, too; behind that, times in between are unknown."""
+    for since, known, lower in ((4, 0, 11), (11, 0, 11), (12, 12, 13)):
+        ahead = remap_of(Antichain([0]), (10, Antichain([5])), (11, Antichain([7])), (20, Antichain([9])))
+        behind = remap_of(Antichain([0]), (10, Antichain([5])))
+        ahead.compact(since)
+        bindings = behind.catch_up(ahead)
+        behind.check()
+        assert [] == behind.catch_up(ahead) == ahead.catch_up(behind)
+        assert (known, 20, ahead.at(20)) == (behind.since, behind.last, behind.current)
+        assert [ahead.at(time) for time in range(since, 21)] == [behind.at(time) for time in range(since, 21)]
+        assert lower == bindings[0].lower
+
+
+def test_a_remap_that_is_closed_is_caught_up_with() -> None:
+    """Whether something changed at its last time or not; and a held one is refused only where it would lose."""
+    ahead, behind = closed(), Remap(Antichain([0]))
+    assert [Binding(1, 11, Antichain([5])), Binding(11, None, Antichain([5]))] == behind.catch_up(ahead)
+    finished, late = remap_of(Antichain([0]), (10, Antichain([5]))), remap_of(Antichain([0]), (10, Antichain([5])))
+    finished.mint(Antichain(), 20)
+    late.catch_up(finished)
+    assert finished.export() == late.export() and [] == late.catch_up(finished)
+    finished.compact(90)
+    held, safe = Remap(Antichain([0])), Remap(Antichain([0]))
+    held.hold(0)
+    safe.hold(0).move(90)
+    safe.catch_up(finished)
+    with pytest.raises(RefusedError, match="compacted to 90"):
+        held.catch_up(finished)
+
+    assert (90, Antichain()) == (safe.since, safe.current) and (0, Antichain([0])) == (held.since, held.current)
+
+
 def test_an_idle_clock_moves_the_upper_alone() -> None:
     """So that a silent source does not hold the timeline; a clock that goes back does nothing."""
     remap = remap_of(Antichain([0]), (10, Antichain([5])))

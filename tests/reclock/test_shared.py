@@ -20,7 +20,7 @@ from cdcv2.errors import (
 )
 from cdcv2.protocol.iter import Iter
 from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.minting import Append, Trim, agree, compact, follow, mint, run
+from cdcv2.reclock.minting import Append, Get, List, Read, Trim, agree, ask, compact, follow, mint, on_objects, run
 from cdcv2.reclock.partitioned import NOT_STARTED, offsets
 from cdcv2.reclock.records import Genesis, Proposal, Recipe, Record, Summary, decode, encode
 from cdcv2.reclock.remap import Remap
@@ -264,6 +264,23 @@ def test_a_closed_remap_takes_no_more() -> None:
         shared.propose_recipe(10)
 
     assert shared.propose(Antichain([3]), 10) is None is shared.propose_idle(10)
+
+
+def test_a_reader_of_objects_asks_for_new_ones_only_and_lists_until_nothing_is_new() -> None:
+    """What was read before may be trimmed by now; what came while it read may cover what it has read."""
+    reading = on_objects(ask(Read(5)))
+    asked, answers = [], iter([[4, 5, 6], b"5", None, [4, 5, 7], b"7", [5, 7]])
+    request: Any = next(reading)
+    view = None
+    while view is None:
+        asked.append(request)
+        try:
+            request = reading.send(next(answers, [5, 7]))
+        except StopIteration as done:
+            view = done.value
+
+    assert [List(), Get(5), Get(6), List(), Get(7), List(), List()] == asked
+    assert View([(5, b"5"), (7, b"7")], 8) == view
 
 
 def test_two_remaps_that_differ_are_not_merged() -> None:
