@@ -36,8 +36,8 @@ from cdcv2.spark.capture_logs import LogSpec
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, follow, listen, run
-from cdcv2.spark.manifest import local_path
 from cdcv2.spark.session import KAFKA, require, session
+from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
 STOPPED = 4

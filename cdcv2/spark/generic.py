@@ -35,9 +35,9 @@ from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageErr
 from cdcv2.spark.capture_logs import LogSpec, TableLogs
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.job import Guard, follow
-from cdcv2.spark.manifest import Numbered
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import tune
+from cdcv2.wire.numbered import Numbered
 from cdcv2.wire.rows import RowType
 
 #: Given a micro-batch, the frontier that is promised; None: nothing new.

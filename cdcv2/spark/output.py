@@ -30,8 +30,8 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.spark.codec import beyond
-from cdcv2.spark.manifest import Numbered, durable, local_path
 from cdcv2.spark.schema import updates_type
+from cdcv2.wire.numbered import Numbered, durable, local_path
 from cdcv2.wire.rows import RowType
 
 #: The version of the manifests.

@@ -33,11 +33,11 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
 from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.codec import POSITION, RowCodec, beyond
-from cdcv2.spark.manifest import Numbered, local_path
 from cdcv2.spark.output import Target
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
 from cdcv2.spark.stash import ParquetStash
+from cdcv2.wire.numbered import Numbered, local_path
 from cdcv2.wire.rows import RowType
 
 #: The version of the state.

@@ -27,13 +27,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.spark.job import Guard, follow, listen, run
-from cdcv2.spark.manifest import local_path
 from cdcv2.spark.output import Output
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import Logs, Place, row_type_of
 from cdcv2.spark.topics import check, describe, settings
+from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
 

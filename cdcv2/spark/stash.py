@@ -30,7 +30,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError
 from cdcv2.protocol.log import Position
 from cdcv2.spark.codec import POSITION, RowCodec
-from cdcv2.spark.manifest import durable
+from cdcv2.wire.numbered import durable
 
 #: So many rows more than the rule allows are held before a stash is rewritten: rewriting little is not worth a job.
 SLACK = 100_000

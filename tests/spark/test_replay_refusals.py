@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UnsafeTopicError
-from cdcv2.spark.manifest import Numbered
 from cdcv2.spark.output import Output, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened
+from cdcv2.wire.numbered import Numbered
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, truth, updates
 
 pytestmark = pytest.mark.spark
