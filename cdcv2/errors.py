@@ -12,7 +12,10 @@
     │   ├── ResumeError         a writer is fed another history than the one that its log holds
     │   ├── ForeignStateError   the state or output belongs to another log
     │   ├── UnsafeTopicError    a topic that loses, or has lost, statements
+    │   ├── FencedError         another instance has taken over what this one was doing; let it
     │   └── SourceStop          a source said something that capture cannot carry over the frontier
+    ├── TurnError               one side of a materialization spoke out of turn; mend that side
+    ├── ViewError               a view would hold a row less than no times, or two rows for one key
     ├── MissingLogError         no such topic or directory
     ├── UnavailableError        a broker, database or program does not answer; start it and retry
     ├── OutputError             the output cannot be written
@@ -136,6 +139,13 @@ class UnsafeTopicError(RefusedError):
     """A topic that may lose statements (compaction, limited retention), or that has lost some."""
 
 
+class FencedError(RefusedError):
+    """Another instance has taken over what this one was doing, and nothing of this one's can be committed any more.
+
+    Stop; nothing is lost: the other goes on from what was committed last.
+    """
+
+
 class SourceStop(RefusedError):
     """A source said something that capture cannot carry over the frontier; the logs are complete up to there.
 
@@ -152,6 +162,42 @@ class SourceStop(RefusedError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SourceStop, (self.reason, self.remedy, self.frontier)
+
+
+class TurnError(Cdcv2Error):
+    """One side of a materialization said what it may not say now. Its program is at fault; retrying cannot help.
+
+    Attributes:
+        side: whose fault it is, ``"runtime"`` or ``"driver"``.
+        reason: what was wrong with it.
+    """
+
+    def __init__(self, side: str, reason: str) -> None:
+        super().__init__(f"the {side} {reason}: mend the {side} (docs/materialization.md says whose turn it is)")
+        self.side, self.reason = side, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TurnError, (self.side, self.reason)
+
+
+class ViewError(Cdcv2Error):
+    """A view would hold a row less than no times, or two current rows for one key.
+
+    Attributes:
+        target: the table of the view.
+        key: the key in it.
+        reason: what would be there.
+    """
+
+    def __init__(self, target: str, key: object, reason: str) -> None:
+        super().__init__(
+            f"{target}, key {key!r}: {reason}. Either its key columns are no key of the log's rows (name more of them, "
+            "or none for a multiset), or the table was changed by hand (restore it, or materialize it anew)"
+        )
+        self.target, self.key, self.reason = target, key, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ViewError, (self.target, self.key, self.reason)
 
 
 class MissingLogError(Cdcv2Error):

@@ -124,7 +124,7 @@ print(json.loads(importlib.resources.files("cdcv2.schemas").joinpath("message.av
 
 def test_every_base_module_imports_without_any_extra(installed: Path) -> None:
     """What needs an extra asks for it when it is used, so that looking at a log in files needs no Kafka."""
-    boxes = ("core", "protocol", "wire", "sources", "commands")
+    boxes = ("core", "protocol", "wire", "sources", "materialize", "testing", "commands")
     names = [
         ".".join(path.relative_to(installed).with_suffix("").parts).removesuffix(".__init__")
         for box in boxes

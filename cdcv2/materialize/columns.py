@@ -1,0 +1,99 @@
+"""Columns of rows as columns of tables: which kind each has, and its values there and back.
+
+Physical values, as everywhere (docs/types.md): a timestamp is a long. Numbers, text and bytes are themselves, a decimal
+is Python's, and what is composed (arrays, maps, records) is its JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from cdcv2.errors import UsageError
+from cdcv2.materialize.messages import Field
+from cdcv2.wire.plain import from_plain, to_plain
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.schema import Shape
+from cdcv2.wire.values import decimal_text
+
+_SAME = {"boolean", "int", "long", "float", "double", "string", "bytes"}
+_AS = {"enum": "string", "fixed": "bytes"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a row type, for a table: ``field`` says its kind there."""
+
+    field: Field
+    index: int
+    _outward: Callable[[Any], Any] | None
+    _inward: Callable[[Any], Any] | None
+    _plain: Callable[[Any], Any]
+    _from_plain: Callable[[Any], Any]
+
+    def value(self, row: Any) -> Any:
+        """What stands in the table for this column of the row."""
+        value = row[self.index]
+        return value if self._outward is None or value is None else self._outward(value)
+
+    def back(self, value: Any) -> Any:
+        """What a row type takes for it."""
+        return value if self._inward is None or value is None else self._inward(value)
+
+    def text(self, row: Any) -> str | None:
+        """The value as text by which equal ones are found; None for null."""
+        value = row[self.index]
+        return None if value is None else json.dumps(self._plain(value), ensure_ascii=False, sort_keys=True)
+
+    def from_text(self, text: str) -> Any:
+        """The value of the table that :meth:`text` was made of."""
+        plain = json.loads(text)
+        if self.field.kind == "decimal":
+            return Decimal(plain)
+        return self._from_plain(plain)
+
+
+def column_of(row_type: RowType, name: str) -> Column:
+    """The column of this name. Raises UsageError when there is none, or when no table could hold it."""
+    if name not in row_type.columns:
+        raise UsageError(f"there is no column {name!r}: the log's rows have {', '.join(row_type.columns)}")
+    index = row_type.columns.index(name)
+    shape = row_type.shape.columns[index].shape
+    nullable = shape.kind == "optional"
+    return _column(name, index, shape.item if nullable else shape, nullable)
+
+
+def columns_of(row_type: RowType) -> tuple[Column, ...]:
+    """All columns, in order. Raises UsageError as :func:`column_of`."""
+    return tuple(column_of(row_type, name) for name in row_type.columns)
+
+
+def _column(name: str, index: int, shape: Shape, nullable: bool) -> Column:
+    plain, back = to_plain(shape), from_plain(shape, f"column {name!r}")
+    if shape.decimal is not None:
+        precision, scale = shape.decimal
+        field = Field(name, "decimal", nullable, precision, scale)
+        return Column(field, index, partial(_decimal, scale), None, plain, back)
+    kind = _AS.get(shape.kind, shape.kind)
+    if kind in _SAME:
+        return Column(Field(name, kind, nullable), index, None, None, plain, back)
+    if kind in ("array", "map", "record"):
+        field = Field(name, "json", nullable)
+        return Column(field, index, partial(_json, plain), partial(_from_json, back), plain, back)
+    raise UsageError(f"column {name!r} is of the type {kind!r}, which no table has a column for: leave it out")
+
+
+def _decimal(scale: int, raw: bytes) -> Decimal:
+    return Decimal(decimal_text(raw, scale))
+
+
+def _json(plain: Callable[[Any], Any], value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _from_json(back: Callable[[Any], Any], text: str) -> Any:
+    return back(json.loads(text))

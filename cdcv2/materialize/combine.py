@@ -1,0 +1,297 @@
+"""Bindings: which view of which log is kept in which table; and one transaction's updates, combined per key.
+
+A view is one of three:
+
+- **rows by key** (``key``): the table has the log's columns; a key has one row at most. Two current rows, or one that
+  is there less than no times, are a :class:`~cdcv2.errors.ViewError`;
+- **a multiset** (no ``key``): for logs whose rows have none. The table has the log's columns, the column ``cdcv2_row``
+  (SHA-256 of the row's canonical bytes, its key) and ``cdcv2_count``, how many times the row is there;
+- **reductions** (``key`` and ``reduce``): the table has the key and a column per reduction, and how many rows there are
+  (``cdcv2_count``, unless a Count is asked for by name).
+
+``deletes="soft"`` keeps what is gone: rows by key and reductions get the column ``cdcv2_deleted``, a multiset keeps the
+row with the count 0. ``delta=True`` makes the table one that is only pushed to: what is stored are the changes that a
+transaction makes, and nothing is ever loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from cdcv2.core.order import Time
+from cdcv2.errors import MalformedError, UsageError, ViewError
+from cdcv2.materialize.columns import Column, column_of, columns_of
+from cdcv2.materialize.messages import Field, Key, Loaded, Store, Table, Values
+from cdcv2.materialize.reductions import Bound, Count, Min, NegativeCount, Reduction
+from cdcv2.protocol.messages import Update
+from cdcv2.wire.rows import RowType
+
+COUNT, DELETED, IDENTITY = "cdcv2_count", "cdcv2_deleted", "cdcv2_row"
+_NO_KEYS = {"float", "double", "json"}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One log's rows, as a view in one table; see the module for which views there are.
+
+    Args:
+        log: the part of the timeline that the log is.
+        row_type: its rows.
+        target: the table's name in the foreign system.
+        key: the columns of which no two current rows share the values; none for a multiset.
+        reduce: column of the view -> reduction.
+        deletes: ``"hard"`` or ``"soft"``.
+        delta: whether the table takes changes.
+
+    Raises UsageError, naming what does not fit.
+    """
+
+    log: str
+    row_type: RowType
+    target: str
+    key: tuple[str, ...] = ()
+    reduce: Mapping[str, Reduction] = field(default_factory=dict)
+    deletes: str = "hard"
+    delta: bool = False
+
+    def __post_init__(self) -> None:
+        if self.deletes not in ("hard", "soft"):
+            raise UsageError(f"{self.target}: deletes={self.deletes!r} is neither 'hard' nor 'soft'")
+        if self.reduce and not self.key:
+            raise UsageError(f"{self.target}: reductions need the key columns that they are grouped by")
+        if self.delta and any(isinstance(one, Min) and one.retractions for one in self.reduce.values()):
+            raise UsageError(f"{self.target}: no change can say that a least value is gone: set retractions=False")
+        names = [one.name for one in self.view().table.fields]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise UsageError(f"{self.target}: two columns would be called {twice[0]!r}: name the reduction otherwise")
+
+    def view(self) -> View:
+        """What works the view out."""
+        return _Reduced(self) if self.reduce else _Rows(self) if self.key else _Multiset(self)
+
+
+class View(Protocol):
+    """How one binding's rows become values. An accumulator holds the updates of one key of one transaction."""
+
+    table: Table
+
+    def key_of(self, row: Any) -> Key:
+        """The key that a row belongs to. Raises MalformedError for a null in it."""
+
+    def begin(self) -> Any:
+        """The accumulator of no updates."""
+
+    def add(self, so_far: Any, row: Any, time: Time, diff: int) -> Any:
+        """With one more update."""
+
+    def after(self, key: Key, so_far: Any, before: Values | None) -> Store | None:
+        """What to store (its binding is still to be set); None when nothing changes. Raises ViewError."""
+
+
+def _key_columns(binding: Binding) -> tuple[Column, ...]:
+    columns = tuple(column_of(binding.row_type, name) for name in binding.key)
+    for column in columns:
+        if column.field.kind in _NO_KEYS:
+            raise UsageError(
+                f"{binding.target}: {column.field.name!r} is of the kind {column.field.kind!r} and cannot be a key: "
+                "two equal values may look different in another system"
+            )
+    return columns
+
+
+def _key(target: str, columns: Sequence[Column], row: Any) -> Key:
+    key = tuple([column.value(row) for column in columns])
+    if None in key:
+        names = [column.field.name for column, value in zip(columns, key) if value is None]
+        raise MalformedError(
+            f"{target}: the key column {names[0]!r} is null in {row!r}: name key columns that never are, or none, "
+            "which makes the view a multiset"
+        )
+    return key
+
+
+def _never_null(one: Field) -> Field:
+    return Field(one.name, one.kind, False, one.precision, one.scale)
+
+
+class _Rows:
+    """Rows by key: the accumulator is row -> sum of its diffs."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding, self._row_type = binding, binding.row_type
+        self._key_columns = _key_columns(binding)
+        self._columns = columns_of(binding.row_type)
+        self._others = tuple(one for one in self._columns if one.field.name not in binding.key)
+        self._soft = binding.deletes == "soft" and not binding.delta
+        mark = (Field(DELETED, "boolean"),) if self._soft else ()
+        key = tuple(_never_null(one.field) for one in self._key_columns)
+        self.table = Table(binding.target, key, (*(one.field for one in self._others), *mark), binding.delta)
+
+    def key_of(self, row: Any) -> Key:
+        return _key(self._binding.target, self._key_columns, row)
+
+    def begin(self) -> dict[Any, int]:
+        return {}
+
+    def add(self, so_far: dict[Any, int], row: Any, time: Time, diff: int) -> dict[Any, int]:
+        so_far[row] = so_far.get(row, 0) + diff
+        return so_far
+
+    def after(self, key: Key, so_far: dict[Any, int], before: Values | None) -> Store | None:
+        current = self._row(key, before)
+        counts = dict(so_far)
+        if current is not None:
+            counts[current] = counts.get(current, 0) + 1
+        there = [row for row, count in counts.items() if count > 0]
+        self._demand_one(key, counts, there)
+        if there:
+            return None if there[0] == current else Store(0, key, self._values(there[0], False), before is not None)
+        gone = current
+        if self._binding.delta:
+            gone = next((row for row, count in sorted(counts.items(), key=repr) if count < 0), None)
+        if gone is None:
+            return None
+        return Store(0, key, self._values(gone, True), before is not None, delete=not self._soft)
+
+    def _demand_one(self, key: Key, counts: dict[Any, int], there: list[Any]) -> None:
+        least = -1 if self._binding.delta else 0
+        for row, count in counts.items():
+            if count < least:
+                raise ViewError(self._binding.target, key, f"the row {row!r} would be there {count} times")
+        if len(there) > 1 or any(counts[row] > 1 for row in there):
+            raise ViewError(self._binding.target, key, f"it would have the current rows {sorted(there, key=repr)!r}")
+
+    def _values(self, row: Any, deleted: bool) -> Values:
+        values = tuple([column.value(row) for column in self._others])
+        return (*values, deleted) if self._soft else values
+
+    def _row(self, key: Key, before: Values | None) -> Any:
+        """The current row, of what was loaded."""
+        if before is None or (self._soft and before[-1]):
+            return None
+        known = dict(zip(self._binding.key, zip(self._key_columns, key)))
+        known.update((one.field.name, (one, value)) for one, value in zip(self._others, before))
+        found = [known[name] for name in self._row_type.columns]
+        return self._row_type.row([column.back(value) for column, value in found])
+
+
+class _Multiset:
+    """All rows with their counts: the accumulator is [row, sum of its diffs]."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._columns = columns_of(binding.row_type)
+        fields = (*(column.field for column in self._columns), Field(COUNT, "long"))
+        self.table = Table(binding.target, (Field(IDENTITY, "string"),), fields, binding.delta)
+
+    def key_of(self, row: Any) -> Key:
+        return (hashlib.sha256(self._binding.row_type.encode(row)).hexdigest(),)
+
+    def begin(self) -> list[Any]:
+        return [None, 0]
+
+    def add(self, so_far: list[Any], row: Any, time: Time, diff: int) -> list[Any]:
+        return [row, so_far[1] + diff]
+
+    def after(self, key: Key, so_far: list[Any], before: Values | None) -> Store | None:
+        row, diff = so_far
+        if not diff:
+            return None
+        count = diff + (before[-1] if before is not None else 0)
+        if count < 0 and not self._binding.delta:
+            raise ViewError(self._binding.target, key, f"the row {row!r} would be there {count} times")
+        gone = not count and self._binding.deletes == "hard" and not self._binding.delta
+        values = (*[column.value(row) for column in self._columns], count)
+        return Store(0, key, values, before is not None, gone)
+
+
+class _Reduced:
+    """Reductions by key: the accumulator is a list, one of each reduction."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+        self._key_columns = _key_columns(binding)
+        wanted = dict(binding.reduce)
+        counted = [name for name, one in wanted.items() if isinstance(one, Count)]
+        if not counted:
+            wanted[COUNT] = Count()
+        self._bounds: list[Bound] = [one.bind(name, binding.row_type) for name, one in wanted.items()]
+        fields = [one for bound in self._bounds for one in bound.fields]
+        self._at_count = [one.name for one in fields].index(counted[0] if counted else COUNT)
+        self._soft = binding.deletes == "soft" and not binding.delta
+        if self._soft:
+            fields.append(Field(DELETED, "boolean"))
+        key = tuple(_never_null(column.field) for column in self._key_columns)
+        self.table = Table(binding.target, key, tuple(fields), binding.delta)
+
+    def key_of(self, row: Any) -> Key:
+        return _key(self._binding.target, self._key_columns, row)
+
+    def begin(self) -> list[Any]:
+        return [bound.begin() for bound in self._bounds]
+
+    def add(self, so_far: list[Any], row: Any, time: Time, diff: int) -> list[Any]:
+        return [bound.add(one, row, time, diff) for bound, one in zip(self._bounds, so_far)]
+
+    def after(self, key: Key, so_far: list[Any], before: Values | None) -> Store | None:
+        values: list[Any] = []
+        try:
+            for bound, one in zip(self._bounds, so_far):
+                width, at = len(bound.fields), len(values)
+                values += bound.after(one, None if before is None else before[at: at + width])
+        except NegativeCount as cause:
+            raise ViewError(self._binding.target, key, str(cause)) from None
+        count = values[self._at_count]
+        if self._binding.delta:
+            return None if so_far == self.begin() else Store(0, key, tuple(values))
+        if count < 0:
+            raise ViewError(self._binding.target, key, f"it would have {count} rows")
+        if self._soft:
+            values.append(not count)
+        after = tuple(values)
+        if after == before or (before is None and not count):
+            return None
+        return Store(0, key, after, before is not None, not count and not self._soft)
+
+
+class Combined:
+    """One transaction: the updates of every binding, by key; then, with what was loaded, what is to be stored.
+
+    Cost: per update, its key and one addition; in the end a sort of the keys, so that a repeated transaction stores the
+    same in the same order.
+    """
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self._views = views
+        self._sums: list[dict[Key, Any]] = [{} for _ in views]
+        self._before: list[dict[Key, Values]] = [{} for _ in views]
+        #: how many updates it holds
+        self.size = 0
+
+    def add(self, number: int, updates: Iterable[tuple[Key, Update]]) -> Iterator[Key]:
+        """Take in updates of the binding with this number; give out each key that is new and has to be loaded."""
+        view, sums = self._views[number], self._sums[number]
+        for key, (row, time, diff) in updates:
+            held = sums.get(key)
+            if held is None:
+                held = view.begin()
+                if not view.table.delta:
+                    yield key
+            sums[key] = view.add(held, row, time, diff)
+            self.size += 1
+
+    def loaded(self, message: Loaded) -> None:
+        """Take in what is at a key."""
+        self._before[message.binding][message.key] = message.values
+
+    def stores(self) -> Iterator[Store]:
+        """What is to be stored, by binding and key. Raises ViewError."""
+        for number, (view, sums, before) in enumerate(zip(self._views, self._sums, self._before)):
+            for key in sorted(sums):
+                store = view.after(key, sums[key], before.get(key))
+                if store is not None:
+                    yield store._replace(binding=number)

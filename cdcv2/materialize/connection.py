@@ -1,0 +1,180 @@
+"""The wire between a runtime and a driver in one process: each side's messages are checked on both ends of it.
+
+:class:`Inline` calls the driver at once, on the caller's thread: everything happens in one order, for tests and for
+stores that are quick. :class:`Threaded` gives the driver a thread of its own, so that the runtime works on the next
+transaction while the driver commits this one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from cdcv2.errors import TurnError
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Flush,
+    Load,
+    Open,
+    Request,
+    Response,
+    StartCommit,
+    Store,
+)
+from cdcv2.materialize.turns import Turns
+
+
+class Connection(Protocol):
+    """What a runtime needs to talk to a driver. One thread calls it."""
+
+    def send(self, message: Request) -> None:
+        """Say it. Returns when it is on its way, not when it is answered. Raises TurnError when it may not be said."""
+
+    def poll(self) -> Response | None:
+        """The next answer, or None while there is none. Raises what ended the driver, TurnError for a wrong answer."""
+
+    def wait(self) -> None:
+        """Return when :meth:`poll` would give something else than None."""
+
+    def close(self) -> None:
+        """End the conversation, wherever it is; commits nothing."""
+
+
+class _Served:
+    """A driver with the checks on its side: a request in, its answers out."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._turns = Turns()
+
+    def answers(self, message: Request) -> Iterator[Response]:
+        self._turns.said(message)
+        for response in self._called(message):
+            self._turns.said(response)
+            yield response
+        if type(message) is Flush and "Flushed" in self._turns.expected("driver"):
+            raise TurnError("driver", "did not end its answer to Flush with Flushed")
+
+    def _called(self, message: Request) -> Iterator[Response]:
+        if isinstance(message, Load):
+            yield from self.driver.load(message)
+        elif isinstance(message, Store):
+            self.driver.store(message)
+        elif isinstance(message, Flush):
+            yield from self.driver.flush(message)
+        elif isinstance(message, StartCommit):
+            yield self.driver.start_commit(message)
+        elif isinstance(message, Acknowledge):
+            yield self.driver.acknowledge(message)
+        elif isinstance(message, Open):
+            yield self.driver.open(message)
+
+
+class Inline:
+    """A driver on the runtime's own thread: ``send`` returns when the driver has done its part."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._served = _Served(driver)
+        self._turns = Turns()
+        self._answers: deque[Response] = deque()
+
+    def send(self, message: Request) -> None:
+        """Say it, and let the driver work on it. Raises what the driver raises."""
+        self._turns.said(message)
+        self._answers.extend(self._served.answers(message))
+
+    def poll(self) -> Response | None:
+        """The next answer, or None."""
+        if not self._answers:
+            return None
+        response = self._answers.popleft()
+        self._turns.said(response)
+        return response
+
+    def wait(self) -> None:
+        """Raises TurnError when there is no answer: nobody else could give one any more."""
+        if not self._answers:
+            raise TurnError("driver", "owes an answer, and has returned without it")
+
+    def close(self) -> None:
+        """Close the driver."""
+        self._served.driver.close()
+
+
+class Threaded:
+    """A driver on a thread of its own. ``ahead``: how many messages may be on their way to it."""
+
+    def __init__(self, driver: Driver, *, ahead: int = 10_000) -> None:
+        self._served = _Served(driver)
+        self._turns = Turns()
+        self._requests: queue.Queue[Request | None] = queue.Queue(ahead)
+        self._answers: deque[Response] = deque()
+        # What ended the driver; set once, after its last answer.
+        self._failure: BaseException | None = None
+        self._news = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="cdcv2 driver", daemon=True)
+        self._thread.start()
+
+    def send(self, message: Request) -> None:
+        """Say it; blocks while too much is on its way. Raises what ended the driver."""
+        self._turns.said(message)
+        while True:
+            self._demand_alive()
+            try:
+                return self._requests.put(message, timeout=0.5)
+            except queue.Full:
+                continue
+
+    def poll(self) -> Response | None:
+        """The next answer, or None. What ended the driver is raised behind its last answer."""
+        if not self._answers:
+            self._demand_alive()
+            return None
+        response = self._answers.popleft()
+        self._turns.said(response)
+        return response
+
+    def wait(self) -> None:
+        """Return when there is an answer, or the driver has failed."""
+        with self._news:
+            self._news.wait_for(lambda: bool(self._answers) or self._failure is not None)
+
+    def close(self) -> None:
+        """Let the driver finish what it is doing, do nothing else that was asked of it, and close it."""
+        self._closing = True
+        try:
+            self._requests.put_nowait(None)
+        except queue.Full:  # then it sees _closing at the next message
+            pass
+        self._thread.join()
+
+    def _demand_alive(self) -> None:
+        if self._failure is not None and not self._answers:
+            raise self._failure
+
+    def _serve(self) -> None:
+        try:
+            while not self._closing:
+                message = self._requests.get()
+                if message is None or self._closing:
+                    break
+                for response in self._served.answers(message):
+                    self._tell(response)
+        except BaseException as failure:  # handed to the runtime's thread, which raises it
+            self._failure = failure
+        try:
+            self._served.driver.close()
+        except BaseException as failure:  # the first failure is the one that tells
+            self._failure = self._failure or failure
+        with self._news:
+            self._news.notify_all()
+
+    def _tell(self, response: Response) -> None:
+        with self._news:
+            self._answers.append(response)
+            self._news.notify()

@@ -1,0 +1,296 @@
+"""The recovery log: the durable pair (checkpoint, driver state) of a materialization, changed in one step, and fenced.
+
+It is a table of holdings (:mod:`cdcv2.materialize.fence`), one per range of keys that was ever served, each with
+
+- ``checkpoint``: how far the view is committed;
+- ``state``: the driver's own, a JSON object, changed by merge patches (RFC 7386);
+- ``extent``: where it was made durable that a transaction up to there has begun, that upper frontier.
+
+Whoever opens a range raises the fences of all that overlap; a commit of an instance with an older fence is refused. All
+rules are here, once; the kinds of log differ in one step only, how the whole table is read and replaced atomically: in
+a folder by putting the next number if absent, in SQLite by a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.materialize.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
+from cdcv2.materialize.messages import Checkpoint, Patch
+from cdcv2.wire.numbered import Numbered, local_path
+
+T = TypeVar("T")
+_FORMAT = "cdcv2 recovery log"
+_VERSION = 1
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """``target`` changed by a JSON merge patch, as RFC 7386 has it; neither argument is touched.
+
+    >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"a": None, "b": {"c": 4}})
+    {'b': {'c': 4, 'd': 3}}
+    """
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What an instance finds when it opens a range.
+
+    ``checkpoint``: where to go on; its reader's state only if the whole range is there. ``pieces``: each part's own
+    frontier. ``state``: the driver's. ``extent``: the upper frontier that the first transaction must have, or None.
+    """
+
+    checkpoint: Checkpoint
+    pieces: tuple[Piece, ...]
+    state: dict[str, Any]
+    extent: Antichain | None
+
+
+class Claimed:
+    """A range of a recovery log, for as long as nobody else opens one that overlaps it.
+
+    Every method is durable on return, and raises FencedError once somebody has: nothing is changed then.
+    """
+
+    def __init__(self, log: RecoveryLog, wanted: Range, fence: int, recovered: Recovered) -> None:
+        self.recovered = recovered
+        self._log, self._range, self._fence = log, wanted, fence
+
+    def demand(self) -> None:
+        """Nothing but the question whether the range is still ours."""
+        self._change({}, None)
+
+    def patch(self, patch: Patch | None) -> None:
+        """Change the driver's state, and nothing else."""
+        if patch is not None:
+            self._change({}, patch)
+
+    def prepare(self, extent: Antichain, patch: Patch | None) -> None:
+        """A transaction up to ``extent`` has begun: from now on, whoever comes after a crash repeats just that."""
+        self._change({"extent": extent.to_plain()}, patch)
+
+    def commit(self, checkpoint: Checkpoint, patch: Patch | None) -> None:
+        """The transaction is committed, and the driver's state with it."""
+        self._change({"checkpoint": checkpoint.to_plain(), "extent": None}, patch)
+
+    def _change(self, changes: Mapping[str, Any], patch: Patch | None) -> None:
+        def changed(holding: Holding) -> Holding:
+            if holding.range != self._range:
+                return holding
+            if holding.fence != self._fence:
+                raise fenced(self._log.materialization, self._range)
+            state = holding.value["state"]
+            if patch is not None:
+                state = merge_patch(state, patch.document) if patch.merge else dict(patch.document)
+            return Holding(holding.range, holding.fence, {**holding.value, **changes, "state": state})
+
+        self._log.change(lambda holdings: ([changed(holding) for holding in holdings], None))
+
+
+class RecoveryLog(ABC):
+    """The table of one materialization. Several processes may have it open; ``close`` when it is needed no more."""
+
+    def __init__(self, materialization: str) -> None:
+        self.materialization = materialization
+
+    @abstractmethod
+    def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+        """Replace the holdings by what ``decide`` makes of them, atomically and durably; return its second result.
+
+        ``decide`` may be called again when another process was faster; what it raises changes nothing.
+        """
+
+    def close(self) -> None:
+        """Release what is open."""
+
+    def open(self, wanted: Range, start: Antichain) -> Claimed:
+        """Take the range over from whoever served any of it; ``start`` is the frontier of a view that has nothing.
+
+        Raises RefusedError for parts with extents that one transaction cannot have.
+        """
+
+        def decide(holdings: list[Holding]) -> tuple[list[Holding], Claimed]:
+            fresh = {"checkpoint": Checkpoint(start).to_plain(), "state": {}, "extent": None}
+            after = claim(holdings, wanted, value=fresh)
+            mine = next(one for one in after if one.range == wanted)
+            return after, Claimed(self, wanted, mine.fence, _recovered(holdings, mine, start))
+
+        return self.change(decide)
+
+
+def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recovered:
+    found = pieces(before, mine.range, lambda value: Checkpoint.from_plain(value["checkpoint"]).frontier, start)
+    own = Checkpoint.from_plain(mine.value["checkpoint"])
+    at = meet_of(found)
+    near = sorted((old for old in before if old.range.overlaps(mine.range)), key=lambda old: -old.range.width)
+    state: dict[str, Any] = {}
+    for old in near:
+        state = merge_patch(state, old.value["state"])
+    checkpoint = own if len(found) == 1 and own.frontier == at else Checkpoint(at)
+    return Recovered(checkpoint, found, state, _outstanding(near, found))
+
+
+def _outstanding(near: list[Holding], found: tuple[Piece, ...]) -> Antichain | None:
+    """The extent that a transaction has begun with and that is not committed everywhere; RefusedError for several."""
+    begun = set[Antichain]()
+    for old in near:
+        if old.value["extent"] is not None:
+            extent = Antichain.from_plain(old.value["extent"])
+            if any(old.range.overlaps(one.range) and not one.frontier.dominates(extent) for one in found):
+                begun.add(extent)
+    if len(begun) > 1 or (begun and len(found) > 1):
+        raise RefusedError(
+            f"transactions up to {sorted(begun, key=repr)} have begun in parts of this range, and a store that takes "
+            "only pushes must have each repeated as it was: open the old ranges again, let them finish, then join them"
+        )
+    return next(iter(begun), None)
+
+
+def _to_plain(materialization: str, holdings: list[Holding]) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "materialization": materialization,
+        "holdings": [
+            {"begin": one.range.begin, "end": one.range.end, "fence": one.fence, **one.value} for one in holdings
+        ],
+    }
+
+
+def _from_plain(materialization: str, plain: Any, place: object) -> list[Holding]:
+    if not isinstance(plain, Mapping) or plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
+        raise ForeignStateError(f"{place} holds no recovery log of version {_VERSION}: name another place for it")
+    if plain["materialization"] != materialization:
+        raise ForeignStateError(
+            f"{place} holds the recovery log of {plain['materialization']!r}, not of {materialization!r}: "
+            "each needs a place of its own"
+        )
+    return [
+        Holding(
+            Range(one["begin"], one["end"]),
+            one["fence"],
+            {name: one[name] for name in ("checkpoint", "state", "extent")},
+        )
+        for one in plain["holdings"]
+    ]
+
+
+class MemoryRecoveryLog(RecoveryLog):
+    """As durable as the process: for tests and notebooks. Goes through JSON, so what the others refuse it refuses."""
+
+    def __init__(self, materialization: str) -> None:
+        super().__init__(materialization)
+        self._text = json.dumps(_to_plain(materialization, []))
+
+    def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+        """See :class:`RecoveryLog`."""
+        after, result = decide(_from_plain(self.materialization, json.loads(self._text), "memory"))
+        self._text = json.dumps(_to_plain(self.materialization, after))
+        return result
+
+
+class FileRecoveryLog(RecoveryLog):
+    """In a folder of its own, as numbered files of which the greatest counts. Raises OutputError, ForeignStateError."""
+
+    #: how many numbers are kept for people to look at
+    KEPT = 8
+
+    def __init__(self, materialization: str, folder: str | Path) -> None:
+        super().__init__(materialization)
+        self._files = Numbered(local_path(folder), f"the recovery log of {materialization!r}")
+
+    def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+        """See :class:`RecoveryLog`. Cost: one file, flushed to disk."""
+        while True:
+            last = max(self._files.numbers(), default=-1)
+            try:
+                plain = self._files.read(last) if last >= 0 else _to_plain(self.materialization, [])
+            except OutputError:
+                if max(self._files.numbers(), default=-1) == last:
+                    raise
+                continue  # others have put so many since that this number is gone
+            after, result = decide(_from_plain(self.materialization, plain, self._files.folder))
+            try:
+                self._files.put(last + 1, _to_plain(self.materialization, after))
+            except RefusedError:
+                continue  # another instance was faster: decide again on what it has left
+            self._files.prune(last + 2 - self.KEPT)
+            return result
+
+
+class SqliteRecoveryLog(RecoveryLog):
+    """In a SQLite database, which several materializations may share. Raises OutputError, ForeignStateError.
+
+    ``patience``: how many seconds to wait for others that write the same database.
+    """
+
+    def __init__(self, materialization: str, path: str | Path, *, patience: float = 30.0) -> None:
+        super().__init__(materialization)
+        self._path = path
+        try:
+            # A runtime may be made on one thread and run on another; it uses the log from one at a time.
+            self._connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+            # Asked first: setting it needs a lock that readers would have to wait for.
+            if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                self._connection.execute("PRAGMA journal_mode = wal")
+            self._connection.execute("PRAGMA synchronous = full")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS cdcv2_recovery_log (materialization TEXT PRIMARY KEY, log TEXT NOT NULL)"
+            )
+        except sqlite3.Error as cause:
+            raise self._failed(cause) from cause
+
+    def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+        """See :class:`RecoveryLog`. Cost: one transaction."""
+        try:
+            # A transaction that begins by reading could not always become one that writes.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = self._changed(decide)
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+            return result
+        except sqlite3.Error as cause:
+            raise self._failed(cause) from cause
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def _changed(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+        row = self._connection.execute(
+            "SELECT log FROM cdcv2_recovery_log WHERE materialization = ?", [self.materialization]
+        ).fetchone()
+        plain = json.loads(row[0]) if row else _to_plain(self.materialization, [])
+        after, result = decide(_from_plain(self.materialization, plain, self._path))
+        self._connection.execute(
+            "INSERT INTO cdcv2_recovery_log VALUES (?, ?) "
+            "ON CONFLICT (materialization) DO UPDATE SET log = excluded.log",
+            [self.materialization, json.dumps(_to_plain(self.materialization, after))],
+        )
+        return result
+
+    def _failed(self, cause: sqlite3.Error) -> OutputError:
+        return OutputError(
+            f"the recovery log of {self.materialization!r} in {self._path} cannot be written: {cause}; make room, "
+            "grant the rights, or end what locks it, and start again"
+        )

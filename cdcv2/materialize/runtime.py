@@ -1,0 +1,285 @@
+"""The runtime: takes finished cuts, asks a driver what is there, says what is to be there, and commits both sides.
+
+One transaction after the other, each in the order of :mod:`cdcv2.materialize.turns`::
+
+    runtime                              driver
+    Acknowledge ───────────────────────▶ applies the last transaction
+    Load Load … (the next transaction)   reads them when it has applied
+                ◀─────────────────────── Acknowledged
+    Flush ─────────────────────────────▶
+                ◀─────────────────────── Loaded … Flushed
+    (extent and state durable)
+    Store Store … StartCommit ─────────▶
+                ◀─────────────────────── StartedCommit
+    (checkpoint and state committed)
+
+It is a generator of its own messages, so a test can stop it before any of them, run another one, and let it go on; and
+``run`` is the loop that does nothing of the kind. Whatever it knows it can find again: it may die at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from enum import Enum
+from typing import Any, TypeAlias, TypeVar, Union
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError, UsageError, ViewError
+from cdcv2.materialize.combine import Binding, Combined
+from cdcv2.materialize.connection import Connection, Inline
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.fence import Piece, Range, meet_of
+from cdcv2.materialize.intake import Fed, Intake, Portion, Share
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Acknowledged,
+    Checkpoint,
+    Flush,
+    Flushed,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Patch,
+    Request,
+    Response,
+    StartCommit,
+    StartedCommit,
+)
+from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
+
+BEFORE_COMMIT = steps.declare(
+    "materialize.before-commit", "the driver has started its commit; the recovery log knows nothing of it"
+)
+AFTER_COMMIT = steps.declare(
+    "materialize.after-commit", "the recovery log has the transaction; the driver was not told that it has"
+)
+AFTER_PREPARE = steps.declare(
+    "materialize.after-prepare", "the driver's state of Flushed, and the extent, are durable; nothing was stored"
+)
+
+
+R = TypeVar("R")
+
+
+class Pause(Enum):
+    """Why a runtime has nothing to say."""
+
+    DRIVER = "it waits for an answer of the driver"
+    INPUT = "the source has nothing now"
+
+
+#: A step: the kind of message that is about to be said, or to be taken note of; or why there is none.
+Step: TypeAlias = Union[type[Any], Pause]
+
+
+class Runtime:
+    """One materialization, or one range of its keys, from opening to the end of its source.
+
+    Args:
+        materialization: its name, in the recovery log and in the store.
+        bindings: which logs are kept in which tables.
+        driver: a driver, which is then called inline, or a connection to one.
+        source: given the checkpoint, the cuts from its frontier on (earlier ones are skipped), each perhaps with the
+            reader's state behind it, which comes back in the checkpoint; None for "nothing now".
+        log: the recovery log; may be None when the store's own checkpoint rules.
+        range: the share of the keys. Ranges commit on their own: each is a consistent cut, at a frontier of its own.
+        start: the frontier of a view that has nothing yet.
+        rows: a transaction takes no further cut when it has as many updates.
+
+    Raises what the source and the driver raise; TurnError when a side spoke out of turn; FencedError when another
+    instance has taken over; ViewError and MalformedError for rows that the view cannot have. After any of them nothing
+    of the transaction counts; a new runtime goes on from the checkpoint.
+    """
+
+    def __init__(
+        self,
+        materialization: str,
+        bindings: Sequence[Binding],
+        driver: Driver | Connection,
+        source: Callable[[Checkpoint], Iterable[Fed]],
+        *,
+        log: RecoveryLog | None = None,
+        range: Range = Range(),
+        start: Iterable[int] = (0,),
+        rows: int = 100_000,
+    ) -> None:
+        if not bindings:
+            raise UsageError(f"the materialization {materialization!r} has no bindings: name a log and a table")
+        self._name, self._bindings, self._range = materialization, tuple(bindings), range
+        self._views = tuple(binding.view() for binding in bindings)
+        self._connection: Connection = Inline(driver) if isinstance(driver, Driver) else driver
+        self._source, self._log = source, log
+        self._start, self._rows = Antichain(start), rows
+        #: what was committed last, by whomever
+        self.checkpoint = Checkpoint(self._start)
+        #: how many transactions this instance has committed
+        self.transactions = 0
+        # What the recovery log gave us, and whether its checkpoint is the one that rules.
+        self._claimed: Claimed | None = None
+        self._log_rules = False
+        self._repeats = False
+        self._extent: Antichain | None = None
+        self._acknowledged = False
+
+    def run(self) -> Checkpoint:
+        """Work to the end of the source; return what was committed last. Closes the connection, also after an error."""
+        try:
+            for step in self.steps():
+                if step is Pause.DRIVER:
+                    self._connection.wait()
+        finally:
+            self.close()
+        return self.checkpoint
+
+    def close(self) -> None:
+        """Let go of the driver, wherever things are; nothing that was not committed is."""
+        self._connection.close()
+
+    def steps(self) -> Generator[Step, None, None]:
+        """The same, step by step; each is given out *before* it happens. Does not close."""
+        intake = yield from self._open()
+        yield from self._say(Acknowledge())
+        while True:
+            combined = Combined(self._views)
+            last = yield from self._collect(intake, combined)
+            if last is None:
+                break
+            yield from self._transact(combined, last)
+        while not self._acknowledged:
+            yield from self._hear()
+
+    # --- opening
+
+    def _open(self) -> Generator[Step, None, Intake]:
+        state = None
+        if self._log is not None:
+            self._claimed = self._log.open(self._range, self._start)
+            state = self._claimed.recovered.state
+        tables = tuple(view.table for view in self._views)
+        yield from self._say(Open(self._name, tables, self._range, state))
+        opened = yield from self._expect(Opened)
+        pieces = self._adopt(opened)
+        self._repeats = opened.repeats or any(table.delta for table in tables)
+        cuts = self._source(self.checkpoint)
+        return Intake(cuts, self._bindings, self._views, Share(self._range, pieces), self.checkpoint.frontier)
+
+    def _adopt(self, opened: Opened) -> tuple[Piece, ...]:
+        """Take over the checkpoint that rules."""
+        if opened.checkpoint is not None:
+            self.checkpoint = opened.checkpoint
+            if opened.pieces and meet_of(opened.pieces) != opened.checkpoint.frontier:
+                self.checkpoint = Checkpoint(meet_of(opened.pieces))
+            return opened.pieces
+        if self._claimed is None:
+            raise UsageError(
+                f"the driver of {self._name!r} leaves the checkpoint to the recovery log, and there is none: name one"
+            )
+        recovered = self._claimed.recovered
+        self._log_rules, self.checkpoint, self._extent = True, recovered.checkpoint, recovered.extent
+        return recovered.pieces
+
+    # --- a transaction
+
+    def _collect(self, intake: Intake, combined: Combined) -> Generator[Step, None, Portion | None]:
+        """Put cuts into the transaction until it is large enough, or nothing more is there; ask for each new key.
+
+        Meanwhile the driver may still be busy with the last transaction: that is what is gained.
+        """
+        last: Portion | None = None
+        while True:
+            portion = intake.pull(self._extent)
+            if portion is None:
+                if self._extent is None and (last is not None or intake.ended):
+                    return last
+                if intake.ended:
+                    raise RefusedError(
+                        f"a transaction up to {self._extent} has begun before a crash, and the reader ends at "
+                        f"{intake.frontier}: let it read the same logs, on to there"
+                    )
+                yield from self._listen(combined)
+                yield Pause.INPUT
+                continue
+            last = portion
+            for number, updates in portion.updates:
+                for key in combined.add(number, updates):
+                    yield from self._say(Load(number, key))
+            yield from self._listen(combined)
+            if self._extent is None and combined.size >= self._rows or portion.upper == self._extent:
+                return last
+
+    def _transact(self, combined: Combined, last: Portion) -> Generator[Step, None, None]:
+        while not self._acknowledged:
+            yield from self._hear(combined)
+        yield from self._say(Flush(self.checkpoint.frontier, last.upper))
+        flushed = yield from self._expect(Flushed, combined)
+        self._prepare(last.upper, flushed.state)
+        yield from self._store(combined)
+        checkpoint = Checkpoint(last.upper, last.state)
+        yield from self._say(StartCommit(checkpoint))
+        started = yield from self._expect(StartedCommit)
+        steps.reach(BEFORE_COMMIT)
+        if self._claimed is not None:
+            if self._log_rules:
+                self._claimed.commit(checkpoint, started.state)
+            else:
+                self._claimed.patch(started.state)
+        steps.reach(AFTER_COMMIT)
+        self.checkpoint, self._extent, self._acknowledged = checkpoint, None, False
+        self.transactions += 1
+        yield from self._say(Acknowledge())
+
+    def _store(self, combined: Combined) -> Generator[Step, None, None]:
+        try:
+            for store in combined.stores():
+                yield from self._say(store)
+        except ViewError:
+            # A zombie adds its updates to what its successor has left there: then that is what is wrong.
+            if self._claimed is not None:
+                self._claimed.demand()
+            raise
+
+    def _prepare(self, upper: Antichain, patch: Patch | None) -> None:
+        """What must be durable before anything is stored."""
+        if self._claimed is not None:
+            if self._repeats and self._log_rules and upper != self._extent:
+                self._claimed.prepare(upper, patch)
+            else:
+                self._claimed.patch(patch)
+        steps.reach(AFTER_PREPARE)
+
+    # --- talking
+
+    def _say(self, message: Request) -> Generator[Step, None, None]:
+        yield type(message)
+        self._connection.send(message)
+
+    def _listen(self, combined: Combined) -> Generator[Step, None, None]:
+        """Take note of the answers that are there, and wait for none."""
+        while (response := self._connection.poll()) is not None:
+            yield type(response)
+            self._note(response, combined)
+
+    def _hear(self, combined: Combined | None = None) -> Generator[Step, None, Response]:
+        """Take note of the next answer, when it is there; it is the value."""
+        while (response := self._connection.poll()) is None:
+            yield Pause.DRIVER
+        yield type(response)
+        self._note(response, combined)
+        return response
+
+    def _expect(self, kind: type[R], combined: Combined | None = None) -> Generator[Step, None, R]:
+        """Take note of answers until one is of this kind."""
+        while True:
+            response = yield from self._hear(combined)
+            if isinstance(response, kind):
+                return response
+
+    def _note(self, response: Response, combined: Combined | None) -> None:
+        if isinstance(response, Loaded) and combined is not None:
+            combined.loaded(response)
+        elif isinstance(response, Acknowledged):
+            self._acknowledged = True
+            if self._claimed is not None:
+                self._claimed.patch(response.state)

@@ -1,0 +1,61 @@
+"""The conformance kit passes the honest toys and catches every planted defect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cdcv2.errors import Cdcv2Error
+from cdcv2.testing import NotConforming, Scenario, Subject, conform, scenarios
+from tests import toys
+
+HONEST: list[type[Subject]] = [
+    toys.DatabaseSubject,
+    toys.LakeSubject,
+    toys.AppendingSubject,
+    toys.PushSubject,
+    toys.CounterSubject,
+    toys.AtLeastOnceSubject,
+]
+PLAYED = [(subject, scenario) for subject in HONEST for scenario in scenarios(subject)]
+
+
+@pytest.mark.parametrize(("subject", "scenario"), PLAYED, ids=lambda one: getattr(one, "__name__", str(one)))
+def test_each_pattern_comes_through_every_fault(subject: Callable[[], Subject], scenario: Scenario) -> None:
+    """A pattern that is right survives a crash, a stall and a zombie wherever they come."""
+    conform(subject, scenario)
+
+
+def with_driver(subject: type[Subject], driver: type[object]) -> type[Subject]:
+    """The subject with another driver."""
+    return type(driver.__name__, (subject,), {"made": driver})
+
+
+def caught(subject: type[Subject]) -> set[str]:
+    """The names of the scenarios in which something was wrong."""
+    found = set()
+    for scenario in scenarios(subject):
+        try:
+            conform(subject, scenario)
+        except (NotConforming, Cdcv2Error):
+            found.add(scenario.name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("subject", "defect", "scenario"),
+    [
+        (toys.AppendingSubject, toys.NonIdempotentAcknowledge, "crash-at-Acknowledged-5"),
+        (toys.DatabaseSubject, toys.CommitDuringStore, "crash-at-Store-25"),
+        (toys.DatabaseSubject, toys.IgnoreKeyRange, "split-during-commit"),
+        (toys.DatabaseSubject, toys.SkipFenceCheck, "zombie-at-StartCommit-4"),
+        (toys.CounterSubject, toys.DropDocumentCounter, "crash-at-StartedCommit-4"),
+        (toys.CounterSubject, toys.ResetCounterOnOpen, "crash-at-StartedCommit-4"),
+        (toys.DatabaseSubject, toys.DropDocuments, "baseline"),
+    ],
+    ids=lambda one: getattr(one, "__name__", str(one)),
+)
+def test_each_planted_defect_is_caught(subject: type[Subject], defect: type[object], scenario: str) -> None:
+    """A kit that passes a wrong driver proves nothing about a right one."""
+    assert scenario in caught(with_driver(subject, defect))
