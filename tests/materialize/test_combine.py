@@ -1,0 +1,293 @@
+"""Views: whatever way a history is cut into transactions, the table is what the rows say in the end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcv2.errors import MalformedError, RefusedError, UsageError, ViewError
+from cdcv2.materialize import Binding, Count, Last, Max, Min, Sum
+from cdcv2.materialize.combine import Combined, View
+from cdcv2.materialize.messages import Key, Loaded, Store, Values
+from cdcv2.wire.rows import RowType
+
+SALE = RowType({
+    "type": "record", "name": "sale",
+    "fields": [
+        {"name": "shop", "type": "string"},
+        {"name": "item", "type": "long"},
+        {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}]},
+        {"name": "weight", "type": "double"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+})  # fmt: skip
+EMPTY = RowType({"type": "record", "name": "r", "fields": [{"name": "x", "type": "null"}]})
+#: (row, time, diff)
+Change = tuple[Any, int, int]
+TableNow = dict[Key, Values]
+
+
+def sale(shop: str = "s", item: int = 1, price: str | None = "1.00", weight: float = 1.5, tags: Any = ("t",)) -> Any:
+    """A row."""
+    return SALE.row([shop, item, None if price is None else Decimal(price), weight, list(tags)])
+
+
+def transact(view: View, table: TableNow, changes: list[Change]) -> list[Store]:
+    """One transaction, as a runtime and a store would do it; the stores."""
+    combined = Combined([view])
+    for key in combined.add(0, [(view.key_of(row), (row, time, diff)) for row, time, diff in changes]):
+        if key in table:
+            combined.loaded(Loaded(0, key, table[key]))
+    stores = list(combined.stores())
+    for one in stores:
+        assert one.exists == (one.key in table and not view.table.delta)
+        if one.delete:
+            table.pop(one.key, None)
+        else:
+            table[one.key] = one.values
+    return stores
+
+
+def kept(binding: Binding, *transactions: list[Change]) -> TableNow:
+    """The table after these transactions."""
+    view, table = binding.view(), TableNow()
+    for changes in transactions:
+        transact(view, table, changes)
+    return table
+
+
+def cut(changes: list[Change], places: set[int]) -> list[list[Change]]:
+    """The history in transactions of whole times, which begin at these times."""
+    parts: list[list[Change]] = [[]]
+    for change in sorted(changes, key=lambda one: one[1]):
+        if change[1] in places and parts[-1] and parts[-1][-1][1] != change[1]:
+            parts.append([])
+        parts[-1].append(change)
+    return parts
+
+
+PRICES = ["0.01", "-2.50", "99999999999999999999999999999999999.99", None]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Change]:
+    """Updates over 8 times, one per row and time, in which no row is ever there less than no times."""
+    there, changes = Counter[Any](), []
+    for time in range(8):
+        for row in draw(st.lists(rows, max_size=4, unique=True)):
+            diff = draw(st.integers(-there[row], 2).filter(bool))
+            there[row] += diff
+            changes.append((row, time, diff))
+    return changes
+
+
+rows = st.builds(
+    sale, st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(PRICES),
+    st.sampled_from([0.5, float("nan"), float("-inf")]), st.sampled_from([(), ("x", "ü")]),
+)  # fmt: skip
+places = st.sets(st.integers(0, 7))
+
+
+def by_shop(changes: list[Change]) -> dict[str, Counter[Any]]:
+    """The rows that are there, by shop; shops with none left out."""
+    found: dict[str, Counter[Any]] = {}
+    for row, _, diff in changes:
+        found.setdefault(row.shop, Counter())[row] += diff
+    return {shop: +rows for shop, rows in found.items() if +rows}
+
+
+def number(row: Any) -> Decimal | None:
+    """The price of a row."""
+    plain = SALE.to_plain(row)["price"]
+    return None if plain is None else Decimal(plain)
+
+
+@given(histories(), places)
+def test_reductions_do_not_depend_on_transactions(changes: list[Change], at: set[int]) -> None:
+    """Count, sum, least and greatest are those of the rows that are there, exact to the last digit."""
+    wanted = {
+        "n": Count(), "items": Sum("item"), "money": Sum("price"),
+        "low": Min("price"), "high": Max("price"), "heavy": Max("weight"),
+    }  # fmt: skip
+    table = kept(Binding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
+    truth = {}
+    for shop, found in by_shop(changes).items():
+        prices = [price for price in map(number, found) if price is not None]
+        weights = sorted((row.weight for row in found), key=lambda weight: (weight != weight, weight))
+        money = sum(Fraction(number(row) or 0) * count for row, count in found.items())
+        truth[shop] = (
+            found.total(), sum(row.item * count for row, count in found.items()), money,
+            min(prices, default=None), max(prices, default=None), repr(weights[-1]),
+        )  # fmt: skip
+    shown = {key[0]: (*(values[place] for place in (0, 1, 2, 3, 5)), repr(values[7])) for key, values in table.items()}
+
+    assert truth == shown
+
+
+@given(histories(), places)
+def test_a_multiset_has_each_row_as_often_as_it_is_there(changes: list[Change], at: set[int]) -> None:
+    """Also rows with NaN, and ones that came, went and came again."""
+    table = kept(Binding("sales", SALE, "t"), *cut(changes, at))
+    truth = Counter[Any]()
+    for row, _, diff in changes:
+        truth[row] += diff
+
+    assert {(hashlib.sha256(SALE.encode(row)).hexdigest(),): count for row, count in (+truth).items()} == {
+        key: values[-1] for key, values in table.items()
+    }
+
+
+@given(histories(), places)
+def test_the_last_write_wins(changes: list[Change], at: set[int]) -> None:
+    """Of the greatest time; of several then, of the greatest bytes; while the key has rows."""
+    table = kept(Binding("sales", SALE, "t", ("shop",), {"last": Last("tags")}), *cut(changes, at))
+    truth: dict[str, Any] = {}
+    for shop, found in by_shop(changes).items():
+        since = [time for time in range(8) if not by_shop([one for one in changes if one[1] < time]).get(shop)][-1]
+        written = [(time, SALE.encode(row), row) for row, time, diff in changes if row.shop == shop and diff > 0]
+        truth[shop] = ('["x","ü"]' if max(one for one in written if one[0] >= since)[2].tags else "[]", found.total())
+
+    assert truth == {key[0]: values for key, values in table.items()}
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*PRICES, "gone"])), max_size=8), places)
+def test_rows_by_key_are_the_current_rows(wishes: list[tuple[str, str | None]], at: set[int]) -> None:
+    """Inserts, updates and deletes of a table, as its log has them."""
+    current: dict[str, Any] = {}
+    changes: list[Change] = []
+    for time, (shop, price) in enumerate(wishes):
+        new = None if price == "gone" else sale(shop, price=price)
+        if current.get(shop) != new:
+            changes += [(row, time, diff) for row, diff in ((current.get(shop), -1), (new, 1)) if row is not None]
+        current[shop] = new
+    table = kept(Binding("sales", SALE, "t", ("shop",)), *cut(changes, at))
+    soft = kept(Binding("sales", SALE, "t", ("shop",), deletes="soft"), *cut(changes, at))
+    truth = {(shop,): (1, number(row), 1.5, '["t"]') for shop, row in current.items() if row is not None}
+
+    assert truth == table
+    assert truth == {key: values[:-1] for key, values in soft.items() if not values[-1]}
+
+
+def test_what_is_gone_softly_stays_and_is_marked() -> None:
+    """Also in a multiset, whose count is 0, and in reductions; and it may come back."""
+    came, went = [(sale(), 1, 1)], [(sale(), 2, -1)]
+    by_key = Binding("sales", SALE, "t", ("shop",), deletes="soft")
+    multiset = Binding("sales", SALE, "t", deletes="soft")
+    reduced = Binding("sales", SALE, "t", ("shop",), {"n": Count(), "items": Sum("item")}, deletes="soft")
+    ends = {name: list(kept(one, came, went).values()) for name, one in zip("kmr", (by_key, multiset, reduced))}
+    row = (1, Decimal("1.00"), 1.5, '["t"]')
+
+    assert {"k": [(*row, True)], "m": [("s", *row, 0)], "r": [(0, 0, True)]} == ends
+    assert {("s",): (*row, False)} == kept(by_key, came, went, [(sale(), 3, 1)])
+    assert {("s",): (1, 1, False)} == kept(reduced, came, went, [(sale(), 3, 1)])
+
+
+def test_what_changes_nothing_is_not_stored() -> None:
+    """A row that is taken away and put back costs the target nothing."""
+    view = Binding("sales", SALE, "t", ("shop",)).view()
+    table = TableNow()
+    transact(view, table, [(sale(), 1, 1)])
+
+    assert [] == transact(view, table, [(sale(), 2, -1), (sale(), 3, 1)])
+    assert [] == transact(Binding("sales", SALE, "t").view(), {}, [(sale(), 2, 1), (sale(), 3, -1)])
+    assert [] == transact(
+        Binding("sales", SALE, "t", ("shop",), {"n": Count()}).view(), {}, [(sale(), 2, 1), (sale(), 3, -1)]
+    )
+
+
+def test_changes_are_what_a_transaction_does() -> None:
+    """Nothing is loaded; a subscriber who adds them up has the view."""
+    wanted = {"n": Count(), "items": Sum("item"), "last": Last("item")}
+    total = Binding("sales", SALE, "t", ("shop",), wanted, delta=True)
+    by_key, multiset = Binding("sales", SALE, "t", ("shop",), delta=True), Binding("sales", SALE, "t", delta=True)
+    moved = [(sale(item=1), 2, -1), (sale(item=5), 2, 1)]
+    gone = [(sale(item=5), 3, -2)]
+
+    assert [(0, 4, 5)] == [one.values for one in transact(total.view(), {}, moved)]
+    assert [(-2, -10, None)] == [one.values for one in transact(total.view(), {}, gone)]
+    assert [(5, False)] == [(one.values[0], one.delete) for one in transact(by_key.view(), {}, moved)]
+    assert [(5, True)] == [(one.values[0], one.delete) for one in transact(by_key.view(), {}, [(sale(item=5), 3, -1)])]
+    assert [-1, 1] == sorted(one.values[-1] for one in transact(multiset.view(), {}, moved))
+    assert [] == list(Combined([total.view()]).add(0, [(("s",), (sale(), 1, 1))]))
+
+
+@pytest.mark.parametrize(
+    ("binding", "changes", "text"),
+    [
+        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, -1)], "would be there -1 times"),
+        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 2)], "it would have the current rows"),
+        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 1), (sale(item=2), 1, 1)], "it would have the current rows"),
+        (Binding("l", SALE, "t"), [(sale(), 1, -1)], "would be there -1 times"),
+        (Binding("l", SALE, "t", ("shop",), {"n": Count()}), [(sale(), 1, -1)], "it would have -1 rows"),
+        (
+            Binding("l", SALE, "t", ("shop",), {"low": Min("item")}),
+            [(sale(), 1, 1), (sale(item=2), 1, -1)],
+            "the value 2 of 'item' would be there -1 times",
+        ),
+    ],
+)
+def test_less_than_nothing_and_two_rows_are_errors(binding: Binding, changes: list[Change], text: str) -> None:
+    """Never a silent choice; the error names table, key, row, and the two ways it can have come about."""
+    with pytest.raises(ViewError, match="no key of the log's rows.*or the table was changed by hand") as caught:
+        kept(binding, changes)
+
+    assert text in caught.value.reason
+    assert ("t", "s") == (caught.value.target, caught.value.key[0] if binding.key else "s")  # type: ignore[index]
+
+
+def test_a_null_in_a_key_is_an_error() -> None:
+    """It equals nothing, not even itself, in most systems."""
+    with pytest.raises(MalformedError, match="the key column 'price' is null in Row"):
+        kept(Binding("l", SALE, "t", ("shop", "price")), [(sale(price=None), 1, 1)])
+
+
+def test_a_minimum_without_its_values_refuses_retractions() -> None:
+    """What was least before is not known; insertions are welcome."""
+    binding = Binding("l", SALE, "t", ("shop",), {"low": Min("item", False), "high": Max("item", False)})
+
+    assert {("s",): (2, 9, 3)} == kept(binding, [(sale(item=5), 1, 1)], [(sale(item=2), 2, 1), (sale(item=9), 2, 1)])
+    with pytest.raises(RefusedError, match=r"is retracted at time 2: let it keep its values \(retractions=True\)"):
+        kept(binding, [(sale(item=5), 1, 1)], [(sale(item=5), 2, -1)])
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Binding("l", SALE, "t", ("nothing",)), "there is no column 'nothing': the log's rows have shop, item"),
+        (lambda: Binding("l", SALE, "t", ("weight",)), "'weight' is of the kind 'double' and cannot be a key"),
+        (lambda: Binding("l", SALE, "t", ("tags",)), "'tags' is of the kind 'json' and cannot be a key"),
+        (lambda: Binding("l", SALE, "t", (), {"n": Count()}), "reductions need the key columns"),
+        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Sum("weight")}), "sums are of whole numbers and decimals"),
+        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Min("tags")}), "the values of 'tags' have no order"),
+        (lambda: Binding("l", SALE, "t", ("shop",), {"shop": Count()}), "two columns would be called 'shop'"),
+        (lambda: Binding("l", SALE, "t", deletes="never"), "deletes='never' is neither"),
+        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Min("item")}, delta=True), "set retractions=False"),
+        (lambda: Binding("l", EMPTY, "t"), "column 'x' is of the type 'null'"),
+    ],
+)
+def test_a_binding_that_cannot_be_is_refused_at_once(make: Callable[[], Binding], text: str) -> None:
+    """Before anything is opened, and by the name of what does not fit."""
+    with pytest.raises(UsageError, match=text):
+        make()
+
+
+def test_stores_come_in_the_order_of_bindings_and_keys() -> None:
+    """A repeated transaction brings the same ones in the same order; some destinations only count."""
+    views = [Binding("l", SALE, "t", ("item",)).view(), Binding("l", SALE, "u", ("shop",)).view()]
+    combined = Combined(views)
+    for place in (1, 0):
+        rows_now = [sale(f"{item}", item=item) for item in (7, 3, 5)]
+        list(combined.add(place, [(views[place].key_of(row), (row, 1, 1)) for row in rows_now]))
+
+    assert [(0, (3,)), (0, (5,)), (0, (7,)), (1, ("3",)), (1, ("5",)), (1, ("7",))] == [
+        (one.binding, one.key) for one in combined.stores()
+    ]
+    assert 6 == combined.size
