@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from cdcv2.core.antichain import Antichain
 from cdcv2.errors import FencedError, RefusedError, UsageError
 from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, Patch, Range, RecoveryLog, Table
 from cdcv2.materialize.fence import Holding, claim, meet_of, pieces
@@ -105,7 +104,7 @@ class Authoritative(Toy):
     def open(self, message: Open) -> Opened:
         """Take over the range."""
         self.tables, self.range = message.tables, self.served(message)
-        start = Antichain([0])
+        start = message.start
         before = self.database.holdings
         self.database.holdings = claim(before, self.range, value=Checkpoint(start).to_plain())
         mine = next(one for one in self.database.holdings if one.range == self.range)

@@ -15,7 +15,7 @@ from typing import Any
 
 from cdcv2.errors import UsageError
 from cdcv2.materialize.messages import Field
-from cdcv2.wire.plain import from_plain, to_plain
+from cdcv2.wire.plain import SAFE, from_plain, to_plain
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import Shape
 from cdcv2.wire.values import decimal_text
@@ -96,4 +96,10 @@ def _json(plain: Callable[[Any], Any], value: Any) -> str:
 
 
 def _from_json(back: Callable[[Any], Any], text: str) -> Any:
-    return back(json.loads(text))
+    return back(json.loads(text, parse_int=_number))
+
+
+def _number(digits: str) -> int | float:
+    # Whole numbers that are not safe are strings in plain JSON (wire/plain.py): this is a float, which a system that
+    # keeps JSON in a form of its own gives back with all its zeros.
+    return int(digits) if len(digits) < 18 and -SAFE <= int(digits) <= SAFE else float(digits)

@@ -107,12 +107,16 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """First: what to keep, which share of the keys, and the driver's state as the recovery log has it."""
+    """First: what to keep, which share of the keys, and the driver's state as the recovery log has it.
+
+    ``start`` is the frontier of a view that has nothing yet.
+    """
 
     materialization: str
     tables: tuple[Table, ...]
     range: Range = Range()
     state: Mapping[str, Any] | None = None
+    start: Antichain = Antichain([0])
     version: int = VERSION
 
 

@@ -158,7 +158,7 @@ class Runtime:
             self._claimed = self._log.open(self._range, self._start)
             state = self._claimed.recovered.state
         tables = tuple(view.table for view in self._views)
-        yield from self._say(Open(self._name, tables, self._range, state))
+        yield from self._say(Open(self._name, tables, self._range, state, self._start))
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
         self._repeats = opened.repeats or any(table.delta for table in tables)

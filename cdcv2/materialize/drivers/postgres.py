@@ -1,0 +1,244 @@
+"""PostgreSQL: the store rules. Rows, checkpoint and fence are one transaction of the database.
+
+A transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go into another by
+COPY and into the target by one MERGE per table. The fence is checked, and its row locked, before anything is merged:
+whoever opens the range now waits for this commit, and a zombie finds out before it has touched a row.
+
+Tables that are missing are made, with the key as primary key; those that are there must have the columns, of the types
+that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE), and psycopg (``pip install 'cdcv2[postgres]'``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cdcv2 import steps
+from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.drivers import postgres_fence
+from cdcv2.materialize.drivers.postgres_tables import PostgresTable, line
+from cdcv2.materialize.fence import fenced, meet_of, pieces
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Acknowledged,
+    Checkpoint,
+    Flush,
+    Flushed,
+    Key,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    StartCommit,
+    StartedCommit,
+    Store,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection, Copy
+
+BEFORE_COMMIT = steps.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
+AFTER_COMMIT = steps.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
+#: From here on, a temporary table is analysed before it is joined.
+_MANY = 1000
+#: Classes of SQLSTATE that say nothing of the transaction itself: no connection, a conflict, a lock, a shutdown; and
+#: the one that says that too many are connected.
+_AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
+
+
+class PostgresDriver(Driver):
+    """One session.
+
+    Args:
+        conninfo: what libpq takes, ``host=... dbname=...`` or a URI. Leave the password to ``PGPASSWORD`` or to
+            ``~/.pgpass``: what stands here may be seen.
+        connect: makes the connection, in place of ``conninfo``.
+    """
+
+    def __init__(self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None) -> None:
+        self._connect = connect or (lambda: _connect(conninfo))
+        # None before open and after close.
+        self._session: Connection[Any] | None = None
+        self._tables: list[PostgresTable] = []
+        # Whose commits these are: the parameters of the fence's statements.
+        self._holding: dict[str, Any] = {}
+        self._message: Open | None = None
+        # Number of the table -> the keys that are to be loaded; the rows that have been staged.
+        self._asked: dict[int, list[Key]] = {}
+        self._staged: dict[int, int] = {}
+        # The COPY that is under way, and its table.
+        self._copying: tuple[int, Copy] | None = None
+        self._copy_end = ExitStack()
+
+    def open(self, message: Open) -> Opened:
+        """See :class:`Driver`. Raises UnavailableError, UsageError for tables of changes or an old server."""
+        delta = [table.name for table in message.tables if table.delta]
+        if delta:
+            raise UsageError(f"{delta[0]}: PostgreSQL keeps views, not changes; set delta=False")
+        self._tables = [PostgresTable(number, table) for number, table in enumerate(message.tables)]
+        self._message = message
+        with _told("open", message.materialization):
+            session = self._session = self._connect()
+            if session.info.server_version < 150000:
+                version = session.info.server_version // 10000
+                raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
+            session.execute(postgres_fence.LOCK, {"name": "tables"})
+            session.execute(postgres_fence.CREATE)
+            for table in self._tables:
+                table.make(session)
+            session.commit()
+            return self._claim(session, message)
+
+    def _claim(self, session: Connection[Any], message: Open) -> Opened:
+        fresh = json.dumps(Checkpoint(message.start).to_plain())
+        fence, near = postgres_fence.claim(session, message.materialization, message.range, fresh)
+        session.commit()
+        self._holding = {
+            "name": message.materialization, "begin": message.range.begin, "end": message.range.end, "fence": fence,
+        }  # fmt: skip
+        found = pieces(near, message.range, lambda text: _checkpoint(text).frontier, message.start)
+        own = next(_checkpoint(one.value) for one in near if one.range == message.range)
+        even = len(found) == 1 and found[0].frontier == own.frontier
+        return Opened(own if even else Checkpoint(meet_of(found)), found)
+
+    def acknowledge(self, message: Acknowledge) -> Acknowledged:
+        """Nothing to do: what StartedCommit told was committed."""
+        return Acknowledged()
+
+    def load(self, message: Load) -> Iterable[Loaded]:
+        """Stage the key."""
+        self._asked.setdefault(message.binding, []).append(message.key)
+        return ()
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """Look all keys up, one query per table; then see whether anybody else has been here."""
+        session = self._open_session()
+        for number, keys in self._asked.items():
+            table = self._tables[number]
+            with _told("read", table.name):
+                with session.cursor().copy(table.copy_keys) as copy:
+                    for key in keys:
+                        copy.write_row(key)
+                if len(keys) > _MANY:
+                    session.execute(table.analyse_keys)
+                rows = session.execute(table.select).fetchall()
+            yield from (Loaded(number, *table.inward(row)) for row in rows)
+        self._asked = {}
+        with _told("read", "cdcv2_checkpoints"):
+            held = session.execute(postgres_fence.HELD, self._holding).rowcount
+            session.commit()
+        if held != 1:
+            raise self._fenced()
+        yield Flushed()
+
+    def store(self, message: Store) -> None:
+        """Into the temporary table. Raises MalformedError for text that PostgreSQL cannot hold."""
+        table = self._tables[message.binding]
+        with _told("write", table.name):
+            if self._copying is None or self._copying[0] != message.binding:
+                self._end_copy()
+                copy = self._copy_end.enter_context(self._open_session().cursor().copy(table.copy_rows))
+                self._copying = (message.binding, copy)
+            self._copying[1].write_row(table.outward(message))
+        self._staged[message.binding] = self._staged.get(message.binding, 0) + 1
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """Fence, checkpoint and rows, in one transaction; committed on return."""
+        session = self._open_session()
+        text = json.dumps(message.checkpoint.to_plain())
+        with _told("write", "cdcv2_checkpoints"):
+            self._end_copy()
+            if session.execute(postgres_fence.COMMIT, {**self._holding, "checkpoint": text}).rowcount != 1:
+                session.rollback()
+                raise self._fenced()
+        for number, count in self._staged.items():
+            table = self._tables[number]
+            with _told("write", table.name):
+                if count > _MANY:
+                    session.execute(table.analyse_rows)
+                if session.execute(table.merge).rowcount != count:
+                    self._refuse_merge(session, table)
+        steps.reach(BEFORE_COMMIT)
+        with _told("commit", self._holding["name"]):
+            session.commit()
+        steps.reach(AFTER_COMMIT)
+        self._staged = {}
+        return StartedCommit()
+
+    def close(self) -> None:
+        """Close the session; PostgreSQL rolls back what is open."""
+        session, self._session, self._copying = self._session, None, None
+        if session is not None:
+            session.close()
+        self._copy_end.pop_all()
+
+    def _open_session(self) -> Connection[Any]:
+        if self._session is None:
+            raise RefusedError("this session with PostgreSQL is closed: make a new driver, to go on from there")
+        return self._session
+
+    def _end_copy(self) -> None:
+        self._copying = None
+        self._copy_end.close()
+
+    def _fenced(self) -> Exception:
+        message = self._message
+        return fenced(self._holding["name"], message.range) if message is not None else RefusedError("nothing is open")
+
+    def _refuse_merge(self, session: Connection[Any], table: PostgresTable) -> None:
+        """Fewer rows were merged than staged: a key has come, or gone, since it was looked up."""
+        row = session.execute(table.odd).fetchone()
+        session.rollback()
+        key = () if row is None else table.inward_key(row)
+        raise ViewError(table.name, key, "its row has come or gone since the transaction looked it up")
+
+
+def _checkpoint(text: str) -> Checkpoint:
+    try:
+        plain = json.loads(text)
+    except ValueError:
+        plain = text
+    return Checkpoint.from_plain(plain)
+
+
+def _connect(conninfo: str) -> Connection[Any]:
+    try:
+        import psycopg
+    except ImportError as cause:
+        raise UnavailableError("talking to PostgreSQL needs psycopg: pip install 'cdcv2[postgres]'") from cause
+    return psycopg.connect(conninfo)
+
+
+@contextmanager
+def _told(what: str, place: str) -> Iterator[None]:
+    """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as cause:
+        raise _ours(cause, what, place) from cause
+
+
+def _ours(cause: psycopg.Error, what: str, place: str) -> Exception:
+    import psycopg
+
+    state = cause.sqlstate or ""
+    away = isinstance(cause, psycopg.OperationalError) and (not state or state[:2] in _AWAY or state == _TOO_MANY)
+    if away or isinstance(cause, psycopg.InterfaceError):
+        return UnavailableError(
+            f"PostgreSQL does not answer, or ends the session, when asked to {what} {place}: {line(cause)}; nothing of "
+            "the transaction counts. See to the server and start again"
+        )
+    if isinstance(cause, psycopg.DataError):
+        return MalformedError(
+            f"PostgreSQL cannot hold a value of {place}: {line(cause)}. Mend the source's row, or leave the column out"
+        )
+    return OutputError(
+        f"PostgreSQL refuses to {what} {place}: {line(cause)}. Nothing of the transaction counts; mend that (a right, "
+        "a constraint, the room on the disk) and start again"
+    )

@@ -1,0 +1,162 @@
+"""A table of a view in PostgreSQL: its types, its statements, and its values there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from cdcv2.errors import RefusedError
+from cdcv2.materialize.messages import Field, Key, Store, Table, Values
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.sql import Composed
+
+#: kind of a field -> the column's type, as PostgreSQL prints it; a decimal of known precision is numeric(p,s)
+TYPES: dict[str, LiteralString] = {
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "bigint",
+    "integer": "numeric",
+    "decimal": "numeric",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "bytes": "bytea",
+    "json": "jsonb",
+}
+#: kinds whose values PostgreSQL gives back as another type of Python's
+_INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
+
+_COLUMNS = """
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+ WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+"""
+_UNIQUE = """
+SELECT FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+   AND %s::text[] = ARRAY(SELECT a.attname::text FROM pg_attribute a
+                           WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1]) ORDER BY 1)
+"""
+
+
+def type_of(field: Field) -> str:
+    """The type of a column, as PostgreSQL prints it.
+
+    >>> type_of(Field("price", "decimal", precision=12, scale=2)), type_of(Field("n", "long"))
+    ('numeric(12,2)', 'bigint')
+    """
+    if field.kind == "decimal" and field.precision is not None:
+        return f"numeric({field.precision},{field.scale or 0})"
+    return TYPES[field.kind]
+
+
+def line(cause: Exception) -> str:
+    """The first line of what PostgreSQL says; the others may show rows."""
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+
+
+class PostgresTable:
+    """The statements for one table, made once. ``number`` tells its temporary tables from those of the others."""
+
+    def __init__(self, number: int, table: Table) -> None:
+        from psycopg import sql
+
+        self.name, self._table = table.name, table
+        self._name = sql.Identifier(*table.name.split("."))
+        self._rows = sql.Identifier(f"cdcv2_rows_{number}")
+        self._keys = sql.Identifier(f"cdcv2_keys_{number}")
+        self._inward = [_INWARD.get(field.kind) for field in table.fields]
+        names = {"t": self._name, "rows": self._rows, "keys": self._keys, **self._lists(table)}
+
+        def made(text: LiteralString) -> Composed:
+            return sql.SQL(text).format(**names)
+
+        self.copy_keys = made("COPY {keys} ({key}) FROM STDIN")
+        self.analyse_keys = made("ANALYZE {keys}")
+        self.select = made("SELECT {selected} FROM {keys} s JOIN {t} t ON {same}")
+        self.copy_rows = made("COPY {rows} ({all}, cdcv2_exists, cdcv2_delete) FROM STDIN")
+        self.analyse_rows = made("ANALYZE {rows}")
+        update = "WHEN MATCHED AND s.cdcv2_exists THEN UPDATE SET {set} " if table.values else ""
+        self.merge = made(
+            "MERGE INTO {t} t USING {rows} s ON {same} "
+            "WHEN MATCHED AND s.cdcv2_exists AND s.cdcv2_delete THEN DELETE "
+            + update
+            + "WHEN NOT MATCHED AND NOT s.cdcv2_exists THEN INSERT ({all}) VALUES ({staged})"
+        )
+        self.odd = made(
+            "SELECT {staged_key} FROM {rows} s WHERE s.cdcv2_exists <> EXISTS (SELECT FROM {t} t WHERE {same}) LIMIT 1"
+        )
+        self._create = made("CREATE TABLE IF NOT EXISTS {t} ({typed}, PRIMARY KEY ({key}))")
+        self._temporary = [
+            made("CREATE TEMP TABLE {keys} ({typed_key}) ON COMMIT DELETE ROWS"),
+            made(
+                "CREATE TEMP TABLE {rows} ({loose}, cdcv2_exists boolean, cdcv2_delete boolean) ON COMMIT DELETE ROWS"
+            ),
+        ]
+
+    @staticmethod
+    def _lists(table: Table) -> dict[str, Composed]:
+        """The lists of columns that the statements are put together of."""
+        from psycopg import sql
+
+        def listed(text: LiteralString, fields: tuple[Field, ...], between: LiteralString = ", ") -> Composed:
+            return sql.SQL(between).join(
+                sql.SQL(text).format(
+                    c=sql.Identifier(field.name),
+                    type=sql.SQL(type_of(field)),
+                    null=sql.SQL("" if field.nullable else " NOT NULL"),
+                    text=sql.SQL("::text" if field.kind == "json" else ""),
+                )
+                for field in fields
+            )
+
+        return {
+            "key": listed("{c}", table.key),
+            "all": listed("{c}", table.fields),
+            "staged": listed("s.{c}", table.fields),
+            "staged_key": listed("s.{c}", table.key),
+            "selected": listed("t.{c}{text}", table.fields),
+            "same": listed("t.{c} = s.{c}", table.key, " AND "),
+            "set": listed("{c} = s.{c}", table.values),
+            "typed": listed("{c} {type}{null}", table.fields),
+            "typed_key": listed("{c} {type}", table.key),
+            "loose": listed("{c} {type}", table.fields),
+        }
+
+    def make(self, session: Connection[Any]) -> None:
+        """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
+        session.execute(self._create)
+        place = self._name.as_string(session)
+        there = dict(session.execute(_COLUMNS, [place]).fetchall())
+        for field in self._table.fields:
+            found = there.get(field.name)
+            if found != type_of(field):
+                state = "is missing" if found is None else f"has the type {found}"
+                raise RefusedError(
+                    f"the table {self.name} does not fit its binding: the column {field.name!r} {state} and should "
+                    f"have the type {type_of(field)}. Alter it, or give the binding another target"
+                )
+        key = sorted(field.name for field in self._table.key)
+        if session.execute(_UNIQUE, [place, key]).rowcount == 0:
+            raise RefusedError(
+                f"the table {self.name} has no primary key or unique index over {', '.join(key)}: add one, or give the "
+                "binding another target"
+            )
+        for statement in self._temporary:
+            session.execute(statement)
+
+    def outward(self, message: Store) -> tuple[Any, ...]:
+        """A row, as COPY takes it."""
+        return (*message.key, *message.values, message.exists, message.delete)
+
+    def inward(self, row: tuple[Any, ...]) -> tuple[Key, Values]:
+        """A row that was selected: its key and its values."""
+        values = tuple([
+            value if convert is None or value is None else convert(value) for convert, value in zip(self._inward, row)
+        ])
+        width = len(self._table.key)
+        return values[:width], values[width:]
+
+    def inward_key(self, row: tuple[Any, ...]) -> Key:
+        """A key that was selected."""
+        return self.inward(row)[0]
