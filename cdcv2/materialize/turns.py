@@ -89,9 +89,8 @@ class Turns:
     >>> turns.said(Open("totals", ()))
     >>> turns.said(Opened())
     >>> turns.said(Acknowledge())
-    >>> turns.said(Flush.__new__(Flush))
-    Traceback (most recent call last):
-    cdcv2.errors.TurnError: the runtime sent Flush before Acknowledged: mend the runtime (...)
+    >>> turns.expected("runtime"), turns.expected("driver")
+    (['Load'], ['Acknowledged'])
 
     Raises TurnError, which names the side at fault; the conversation is then where it was. Beside the tables it holds
     what is said of keys: one Load and one Store per key and transaction, none of a delta table; one Loaded at most,

@@ -259,8 +259,8 @@ def test_large_things_fit(connect: Connect) -> None:
     assert [(key, "z", None)] == shown(connect, 'SELECT id, c0, c999 FROM "A ""wide"" table"')
 
 
-def test_more_keys_than_are_looked_up_by_guess(connect: Connect) -> None:
-    """From a thousand keys on, the database counts before it plans."""
+def test_many_keys_are_looked_up_and_merged_at_once(connect: Connect) -> None:
+    """One query and one statement for all of them."""
     rows = [([f"{number}", number], 1) for number in range(3000)]
     run(connect, [ENTRIES], cuts(rows))
     run(connect, [ENTRIES], cuts(rows, [([f"{number}", number], -1) for number in range(1, 3000)]))

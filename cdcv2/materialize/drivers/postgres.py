@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 BEFORE_COMMIT = steps.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
 AFTER_COMMIT = steps.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
-#: From here on, a temporary table is analysed before it is joined.
-_MANY = 1000
 #: Classes of SQLSTATE that say nothing of the transaction itself: no connection, a conflict, a lock, a shutdown; and
 #: the one that says that too many are connected.
 _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
@@ -123,8 +121,8 @@ class PostgresDriver(Driver):
                 with session.cursor().copy(table.copy_keys) as copy:
                     for key in keys:
                         copy.write_row(key)
-                if len(keys) > _MANY:
-                    session.execute(table.analyse_keys)
+                # Otherwise the planner guesses a thousand keys, and reads all of a large target for a single one.
+                session.execute(table.analyse_keys)
                 rows = session.execute(table.select).fetchall()
             yield from (Loaded(number, *table.inward(row)) for row in rows)
         self._asked = {}
@@ -158,8 +156,7 @@ class PostgresDriver(Driver):
         for number, count in self._staged.items():
             table = self._tables[number]
             with _told("write", table.name):
-                if count > _MANY:
-                    session.execute(table.analyse_rows)
+                session.execute(table.analyse_rows)
                 if session.execute(table.merge).rowcount != count:
                     self._refuse_merge(session, table)
         steps.reach(BEFORE_COMMIT)
