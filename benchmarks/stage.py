@@ -33,7 +33,7 @@ class Stage:
     def open(cls) -> Stage:
         """Start both."""
         folder = Path(tempfile.mkdtemp(prefix="cdcv2-bench-"))
-        broker = KafkaBroker(heap="768m").__enter__()
+        broker = KafkaBroker(heap="768m", long=True).__enter__()
         spark = (
             SparkSession.builder.master("local[2]").appName("benchmark")
             .config("spark.jars", comma_list("spark"))

@@ -41,6 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from cdcv2.embedded.jars import comma_list
+    from cdcv2.embedded.java import SHORT_LIVED
 
     scratch = tmp_path_factory.mktemp("spark")
     session = (
@@ -55,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
         # A query that is stopped inside a foreachBatch function otherwise prints a stack overflow of a thousand lines.
-        .config("spark.driver.extraJavaOptions", "-Xss8m -Duser.timezone=UTC")
+        .config("spark.driver.extraJavaOptions", f"-Xss8m -Duser.timezone=UTC {SHORT_LIVED}")
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
         # Half the fixed cost of a micro-batch on a local disk; clusters keep their default.

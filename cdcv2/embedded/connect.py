@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.embedded import jars
-from cdcv2.embedded.java import find_java
+from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.kafka import LOG4J
 from cdcv2.embedded.processes import Child, Server, free_port
 from cdcv2.errors import UnavailableError
@@ -172,6 +172,7 @@ class Connect(Server):
                 find_java(),
                 f"-Xmx{self._heap}",
                 "-XX:+UseSerialGC",
+                SHORT_LIVED,
                 f"-Dlog4j2.configurationFile={logging}",
                 "-cp",
                 f"{jars.fetch('kafka')}/*",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cdcv2.embedded import jars
-from cdcv2.embedded.java import find_java
+from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.processes import Child, Server, free_port
 from cdcv2.errors import UnavailableError
 
@@ -59,13 +59,19 @@ class KafkaBroker(Server):
         folder: data and log; None: a temporary folder, removed in the end.
         heap: the JVM's heap; 256m does for tests, 512m for tens of millions of updates.
         settings: broker settings that add to or replace ours.
+        long: whether it is to run for so long that it pays to compile it well.
     """
 
     def __init__(
-        self, folder: Path | None = None, *, heap: str = "256m", settings: Mapping[str, str] | None = None
+        self,
+        folder: Path | None = None,
+        *,
+        heap: str = "256m",
+        settings: Mapping[str, str] | None = None,
+        long: bool = False,
     ) -> None:
         super().__init__("kafka", folder)
-        self._heap = heap
+        self._heap, self._jit = heap, () if long else (SHORT_LIVED,)
         self._port, controller = free_port(), free_port()
         self._settings = {
             **_SETTINGS,
@@ -90,6 +96,7 @@ class KafkaBroker(Server):
             str(find_java()),
             f"-Xmx{self._heap}",
             "-XX:+UseSerialGC",
+            *self._jit,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
             f"{jars.fetch('kafka')}/*",

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from cdcv2.embedded import jars
+from cdcv2.embedded.java import SHORT_LIVED
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.standalone import spark_environment, spark_home
 from cdcv2.errors import MissingLogError
@@ -58,7 +59,8 @@ def spark_submit(
     conf = {
         "spark.ui.enabled": "false",
         "spark.log.level": "WARN",
-        "spark.driver.extraJavaOptions": "-Xss8m",
+        "spark.driver.extraJavaOptions": f"-Xss8m {SHORT_LIVED}",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.sql.session.timeZone": "UTC",
         **(settings or {}),
     }

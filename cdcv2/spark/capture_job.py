@@ -35,8 +35,8 @@ from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_logs import LogSpec
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
-from cdcv2.spark.job import Guard, follow, listen, run
-from cdcv2.spark.session import KAFKA, require, session
+from cdcv2.spark.job import Guard, follow, listen, positive, run
+from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -62,14 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         plan = planned(options)
-        spark = session(options.name, spark_log=options.spark_log)
-        if plan.logs and options.files is None:
-            require(spark, KAFKA)
-        try:
-            capture(spark, plan, Report.standard())
-        except SourceStop:
-            stopped.append(True)
-            raise
+        with ended(session(options.name, spark_log=options.spark_log)) as spark:
+            if plan.logs and options.files is None:
+                require(spark, KAFKA)
+            try:
+                capture(spark, plan, Report.standard())
+            except SourceStop:
+                stopped.append(True)
+                raise
 
     code = run("capture", body)
     return STOPPED if stopped else code
@@ -154,18 +154,18 @@ def parser() -> argparse.ArgumentParser:
     add("--logs", required=True, metavar="WHERE",
         help="kafka:TOPIC with {table} in it, or a directory (with or without {table}), on which every machine writes")
     add("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
-    add("--log-partitions", type=_positive(int), default=1, metavar="N",
+    add("--log-partitions", type=positive(int), default=1, metavar="N",
         help="how many a log's topic gets when it is made (default: 1)")
     add("--state", required=True, metavar="DIR", help="the capture's memory, small; and Spark's checkpoint")
     add = made.add_argument_group("how it runs").add_argument
     add("--kafka-config", metavar="FILE",
         help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); all machines must see it")
     add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
-    add("--interval", type=_positive(float), metavar="SECONDS",
+    add("--interval", type=positive(float), metavar="SECONDS",
         help="begin a batch at most so often (default: as soon as there is something)")
-    add("--max-records", "--max-offsets-per-trigger", type=_positive(int), default=200_000, metavar="N",
+    add("--max-records", "--max-offsets-per-trigger", type=positive(int), default=200_000, metavar="N",
         help="at most so many records in a batch (default: 200000)")
-    add("--max-files", type=_positive(int), metavar="N", help="at most so many of --files in a batch")
+    add("--max-files", type=positive(int), metavar="N", help="at most so many of --files in a batch")
     add("--name", default="cdcv2 capture", help="the application's name in Spark")
     add("--spark-log", default="OFF", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made
@@ -184,14 +184,3 @@ def _add_source(group: Any) -> None:
     add("--notifications", metavar="TOPIC",
         help="the connector's notification topic: it says how many rows the snapshot has")
     add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
-
-
-def _positive(kind: type[Any]) -> Any:
-    def read(text: str) -> Any:
-        number = kind(text)
-        if number <= 0:
-            raise argparse.ArgumentTypeError(f"{text} is not above 0")
-        return number
-
-    read.__name__ = f"positive {kind.__name__}"
-    return read

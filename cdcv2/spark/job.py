@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import re
@@ -185,3 +186,15 @@ def translated(error: BaseException) -> BaseException:
 def _around(text: str, found: re.Match[str]) -> str:
     line = next(line for line in text.splitlines(keepends=True) if found.group().splitlines()[0] in line)
     return " ".join(line.split())[:300]
+
+
+def positive(kind: type[Any]) -> Any:
+    """An argument's type: a number of this kind, above 0."""
+    def read(text: str) -> Any:
+        number = kind(text)
+        if number <= 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        return number
+
+    read.__name__ = f"positive {kind.__name__}"
+    return read

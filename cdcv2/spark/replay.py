@@ -18,7 +18,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
-from cdcv2.spark.job import Guard, follow, listen, run
+from cdcv2.spark.job import Guard, follow, listen, positive, run
 from cdcv2.spark.output import Output
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
@@ -143,25 +142,14 @@ def parser() -> argparse.ArgumentParser:
     add("--bootstrap-server", metavar="HOST:PORT", help="Kafka")
     add("--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value as Java has them (TLS, SASL)")
     add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
-    add("--interval", type=_positive(float), default=1.0, metavar="SECONDS",
+    add("--interval", type=positive(float), default=1.0, metavar="SECONDS",
         help="begin a batch at most so often (default: 1)")
-    add("--max-messages", type=_positive(int), metavar="N", help="at most so many Kafka messages in a batch")
-    add("--max-files", type=_positive(int), metavar="N", help="at most so many files of each directory in a batch")
+    add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
+    add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
     add("--start", type=int, default=0, metavar="TIME", help="where the history begins (default: 0)")
     add("--name", default="cdcv2 replay", help="the application's name in Spark")
     add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made
-
-
-def _positive(kind: type[Any]) -> Any:
-    def read(text: str) -> Any:
-        number = kind(text)
-        if number <= 0:
-            raise argparse.ArgumentTypeError(f"{text} is not above 0")
-        return number
-
-    read.__name__ = f"positive {kind.__name__}"
-    return read
 
 
 def _pair(text: str) -> tuple[str, str]:
