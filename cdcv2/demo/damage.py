@@ -32,13 +32,18 @@ def controls(story: Story, folder: Path, messages: Sequence[Message], row_type: 
     arrived = sum(len(updates) for updates, _ in full), sum(len(updates) for updates, _ in short)
     story.check(
         arrived[1] < arrived[0] and short.frontier != full.frontier and bool(short.missing()),
-        f"an update message removed: replay stops short, at {short.frontier} ({short.missing()})",
+        f"an update message removed: replay stops short, at {_shown(short)} of {_shown(full)} "
+        f"({str(short.missing()).partition(';')[0]}; and so on)",
     )
     story.check(_verify(lacking) == 1, "an update message removed: cdcv2 verify exits 1")
     data, time, diff = lost.updates[0]
     other = Updates([(data, time, diff + 1 or 2)])
     changed = _copy(folder / "control-changed", [*messages[:gone], other, *messages[gone:]], row_type)
     story.check(_verify(changed) == 3, "a diff changed in one of two copies: cdcv2 verify exits 3")
+
+
+def _shown(reader: Iter) -> str:
+    return ", ".join(map(str, reader.frontier)) or "the end"
 
 
 def lacking_messages(path: Path, row_type: RowType) -> Iterable[Message]:
