@@ -14,6 +14,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from cdcv2.core.order import Time, check_time, from_plain, is_total, join, less_equal, sort_key, to_plain
+from cdcv2.errors import MalformedError
 
 
 class Antichain:
@@ -32,7 +33,11 @@ class Antichain:
 
     def __init__(self, times: Iterable[Time] = ()) -> None:
         # Invariant: no element is beyond another; sorted by sort_key, so equal sets have equal tuples.
-        self._elements: tuple[Time, ...] = _minimal([check_time(time) for time in times])
+        try:
+            given = iter(times)
+        except TypeError:
+            raise MalformedError(f"the frontier {times!r} is no iterable of times: write [{times!r}]") from None
+        self._elements: tuple[Time, ...] = _minimal([check_time(time) for time in given])
         # The element of an antichain of integers, which has one at most: asked for every update, so kept at hand.
         self._least = self._elements[0] if self._elements and type(self._elements[0]) is int else None
 

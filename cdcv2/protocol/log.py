@@ -7,7 +7,7 @@ contracts in ``cdcv2.wire``; readers and writers of this box are given one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from cdcv2.protocol.messages import Garbled, Message
 
@@ -65,6 +65,12 @@ class Source(Protocol):
 
 class Sink(Protocol):
     """A log that can be written. Called by one thread at a time; other processes may write the same log."""
+
+    def canonical(self, data: Any) -> Any:
+        """The data as a reader of this log gets them: two data are one exactly when these are equal.
+
+        Raises MalformedError for data that the log cannot hold.
+        """
 
     def send(self, message: Message) -> None:
         """Take a message; it may be buffered. Raises MalformedError for what the log cannot hold."""

@@ -9,15 +9,22 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from random import Random
+from typing import Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time
-from cdcv2.errors import UsageError
+from cdcv2.errors import MalformedError, UsageError
+from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Message, Progress, Update, Updates
 
 
 def mangle(
-    messages: Iterable[Message], *, seed: int = 0, copies: int = 2, window: int | None = None, rebatch: bool = True
+    messages: Iterable[Union[Message, Entry, None]],
+    *,
+    seed: int = 0,
+    copies: int = 2,
+    window: int | None = None,
+    rebatch: bool = True,
 ) -> Iterator[Message]:
     """The facts of ``messages``, each ``copies`` times, reordered within ``window`` messages, and re-batched.
 
@@ -30,7 +37,8 @@ def mangle(
     >>> sorted(update for updates, frontier in Iter(mangle(log, seed=7)) for update in updates)
     [('a', 1, 1), ('b', 2, 1)]
 
-    Raises UsageError for fewer than one copy or a window below one. Cost: linear times ``copies``, and a heap of
+    ``messages`` may be entries, as a log's ``read`` gives them. Raises UsageError for fewer than one copy or a window
+    below one, MalformedError for anything that is no message. Cost: linear times ``copies``, and a heap of
     ``window`` messages.
     """
     if type(copies) is not int or copies < 1:
@@ -38,11 +46,21 @@ def mangle(
     if window is not None and (type(window) is not int or window < 1):
         raise UsageError(f"window is {window!r}: it takes None, or an int from 1 on")
     random = Random(seed)
+    facts = _facts(messages)
     if window is None:
-        everything = [piece for group in _grouped(messages, None) for piece in _copied(group, copies, rebatch, random)]
+        everything = [piece for group in _grouped(facts, None) for piece in _copied(group, copies, rebatch, random)]
         random.shuffle(everything)
         return iter(everything)
-    return _within(messages, random, copies, window, rebatch)
+    return _within(facts, random, copies, window, rebatch)
+
+
+def _facts(messages: Iterable[Union[Message, Entry, None]]) -> Iterator[Message]:
+    for item in messages:
+        message = item.message if isinstance(item, Entry) else item
+        if isinstance(message, (Updates, Progress)):
+            yield message
+        elif message is not None:
+            raise MalformedError(f"{item!r:.200} is no message: what cannot be read cannot be mangled; leave it out")
 
 
 def _within(

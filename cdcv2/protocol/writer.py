@@ -21,7 +21,7 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, check_time
-from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
+from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.open_times import OpenTimes
@@ -48,9 +48,9 @@ class Writer:
     Antichain([5])
 
     Leaving the block, with or without an exception, states nothing: that the history is complete is a fact about
-    the history, which only :meth:`finish` states. Raises LogFinishedError for a log that is finished, and what
-    reading the log raises. Cost: O(1) expected per update; ``advance`` costs what it writes. Memory: the updates
-    that are not stated yet. Source: the CDCv2 post, "A Sketch".
+    the history, which only :meth:`finish` states. Raises LogFinishedError for a log that is finished,
+    ForeignStateError for the state of another log, and what reading the log raises. Cost: O(1) expected per update;
+    ``advance`` costs what it writes. Memory: the updates that are not stated yet. Source: the CDCv2 post, "A Sketch".
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Writer:
         """Say that the multiplicity of ``data`` changes at ``time`` by ``diff``; changes to one identity add up.
 
         Raises MalformedError for a value that is no time, or a time not beyond the frontier advanced to (also when
-        that advance has raised), a diff that is not an int, data that cannot be hashed. Data at
-        a time that the log has stated already is taken as written before.
+        that advance has raised), a diff that is not an int, data that cannot be hashed or that are no row of the log.
+        Data at a time that the log has stated already is taken as written before.
         """
         check_time(time)
         # Asked of each update, not only of the first at a time: what was staged must not change any more.
@@ -100,6 +100,8 @@ class Writer:
             raise MalformedError(f"the update {data!r} is at time {time}, but {self._fed} was advanced to before")
         if type(diff) is not int:
             raise MalformedError(f"the diff {diff!r} of {data!r} at time {time} is not an int")
+        # Consolidated must be what a reader would take for one identity, not what Python takes for equal.
+        data = self._log.canonical(data)
         pending = self._pending.get(time)
         if pending is None:
             if not self.known.less_equal(time):
@@ -178,7 +180,7 @@ class Writer:
 
     def export_state(self) -> dict[str, Any]:
         """What spares the next writer reading the log from the start: a reader's state, and its positions."""
-        return {"reader": self._reader_state, "positions": dict(self._positions)}
+        return {"log": self._log.name, "reader": self._reader_state, "positions": dict(self._positions)}
 
     def _check_orphans(self, upper: Antichain) -> None:
         for time in self._orphans.not_beyond(upper):
@@ -208,10 +210,21 @@ def _read(
     if state is None:
         reader, positions = Resolver(start), Positions()
     else:
-        reader, positions = Resolver.restore(state["reader"]), dict(state["positions"])
+        reader, positions = _restored(log, state)
     for entry in log.read(dict(positions) or None):
         if entry is not None:
             reader.absorb(entry)
             part, offset = entry.position.part, entry.position.offset
             positions[part] = max(positions.get(part, 0), offset + 1)
     return reader, positions
+
+
+def _restored(log: Log, state: Mapping[str, Any]) -> tuple[Resolver, Positions]:
+    remedy = "give none, and the log is read from its start"
+    if not isinstance(state, Mapping) or not {"log", "reader", "positions"} <= state.keys():
+        raise MalformedError(f"the state {state!r:.80} is no state that a writer exported: {remedy}")
+    ends = log.ends()
+    ahead = {part: offset for part, offset in state["positions"].items() if offset > ends.get(part, 0)}
+    if state["log"] != log.name or ahead:
+        raise ForeignStateError(f"the state is one of the log {state['log']}, not of {log.name}: {remedy}")
+    return Resolver.restore(state["reader"]), dict(state["positions"])

@@ -343,9 +343,9 @@ def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) 
     ends = log.ends() if positions else {}
     if kept is not None and all(ends.get(part, 0) >= offset for part, offset in positions.items()):
         try:
-            state = {"reader": kept["reader"], "positions": positions}
+            state = {**kept, "positions": positions}
             return Writer(log, updates_per_message=updates_per_message, state=state)
-        except MalformedError as cause:
+        except (MalformedError, ForeignStateError) as cause:
             LOGGER.info("log %s is read from its start: %s", log.name, cause)
     return Writer(log, updates_per_message=updates_per_message)
 
@@ -355,7 +355,7 @@ def _plain_state(writer: Writer) -> dict[str, Any] | None:
     state = writer.export_state()
     if state["reader"]["stash"]["updates"]:
         return None
-    return {"reader": state["reader"], "positions": {str(part): at for part, at in state["positions"].items()}}
+    return {**state, "positions": {str(part): at for part, at in state["positions"].items()}}
 
 
 def _int_time(known: Antichain, table: str) -> int:

@@ -100,6 +100,10 @@ class DirectoryLog:
 
     # --- writing
 
+    def canonical(self, data: Any) -> Any:
+        """The row of the log's type; see :class:`~cdcv2.protocol.log.Sink`. Raises MalformedError."""
+        return self.row_type.row(data)
+
     def send(self, message: Message) -> None:
         """Take a message; a file is written whenever enough have come. Raises MalformedError, OutputError."""
         raw = self._codec.encode(message)

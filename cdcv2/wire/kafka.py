@@ -92,6 +92,10 @@ class KafkaLog:
 
     # --- writing
 
+    def canonical(self, data: Any) -> Any:
+        """The row of the log's type; see :class:`~cdcv2.protocol.log.Sink`. Raises MalformedError."""
+        return self.row_type.row(data)
+
     def send(self, message: Message) -> None:
         """Take a message; what is larger than the topic allows is split first, which means the same.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.log import Entry, Position, Positions
@@ -47,6 +48,10 @@ class MemoryLog:
     def messages(self) -> list[Message]:
         """The messages that are in the log; a copy."""
         return [message for message in self._kept if not isinstance(message, Garbled)]
+
+    def canonical(self, data: Any) -> Any:
+        """The data as they are: any value that can be hashed."""
+        return data
 
     def send(self, message: Message) -> None:
         """Take a message; it is in the log after ``flush``. Raises MalformedError for anything else."""

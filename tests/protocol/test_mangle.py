@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcv2.core.order import Product
-from cdcv2.errors import UsageError
+from cdcv2.errors import MalformedError, UsageError
+from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.wire.memory import MemoryLog
 from tests.oracle import Time, beyond, coordinates, frontier, grid
 from tests.strategies import Chooser, build, choosers, histories
 
@@ -204,3 +206,16 @@ def test_nothing_mangled_is_nothing() -> None:
     for window in (None, 4):
         assert [] == list(mangle([], window=window))
         assert [] == list(mangle([Updates([])], window=window))
+
+
+def test_what_a_log_reads_is_mangled_and_what_is_no_message_is_refused() -> None:
+    """Entries are what ``read`` gives; nothing is left out in silence."""
+    log = MemoryLog()
+    log.send(Updates([("a", 1, 1)]))
+    log.send(Progress([0], [2], {1: 1}))
+    log.flush()
+
+    assert [("a", 1, 1)] == [update for updates, _ in Iter(mangle([*log.read(), None])) for update in updates]
+    for wrong in ("text", Garbled(b"x", "why")):
+        with pytest.raises(MalformedError, match="is no message"):
+            list(mangle([wrong]))  # type: ignore[list-item]
