@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterable
@@ -33,6 +35,9 @@ class Stage:
     def open(cls) -> Stage:
         """Start both."""
         folder = Path(tempfile.mkdtemp(prefix="cdcv2-bench-"))
+        # Else executors run whatever python3 is first on the path.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         broker = KafkaBroker(heap="768m", long=True).__enter__()
         spark = (
             SparkSession.builder.master("local[2]").appName("benchmark")
