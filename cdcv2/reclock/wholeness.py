@@ -1,0 +1,339 @@
+"""Which transactions are whole, and what is held of the others: one time of the timeline after the other.
+
+What a step comes to depends on the set of records that come at its time, and on what was held before it, not on the
+order in which they came: rows, Ends and repeats are all admitted before anything is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.errors import ForeignStateError, SourceStop
+from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, Done, End, Halt, Held, Row, Said, Through, Tx
+
+_NEW_SOURCE = (
+    "The sources do not hold one history: was the database or a topic made anew under the old name? Capture it as a "
+    "new source, into other logs"
+)
+_ANEW = "Begin anew: another slot, other topics, other logs"
+
+
+@dataclass
+class Changed:
+    """What one step changes: in TEMP, and in each table."""
+
+    temp: list[tuple[Held, int]] = field(default_factory=list)
+    output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
+
+
+class Opened:
+    """One transaction that is not given out."""
+
+    __slots__ = ("rows", "halts", "seen", "end", "fresh", "fresh_rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, Row] = {}
+        self.halts: set[Halt] = set()
+        #: Table -> how many rows are held.
+        self.seen: dict[str, int] = {}
+        self.end: End | None = None
+        #: What this step added that is no row; and how many rows: they are the last ones.
+        self.fresh: list[Held] = []
+        self.fresh_rows = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of it is missing."""
+        if self.end is None or self.halts:
+            return False
+        return all(self.seen.get(table, 0) == number for table, number in self.end.counts)
+
+    def content(self) -> Iterator[Held]:
+        """What is held of it."""
+        yield from self.rows.values()
+        yield from self._beside()
+
+    def added(self) -> Iterator[Held]:
+        """What this step added."""
+        yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows, None)
+        yield from self.fresh
+
+    def before(self) -> Iterator[Held]:
+        """What was held before this step."""
+        yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows)
+        yield from (held for held in self._beside() if held not in self.fresh)
+
+    def age(self) -> None:
+        """The step is over."""
+        self.fresh, self.fresh_rows = [], 0
+
+    def _beside(self) -> Iterator[Held]:
+        yield from self.halts
+        if self.end is not None:
+            yield self.end
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.halts) + (self.end is not None)
+
+
+class Wholeness:
+    """What is held, and what each step releases. Memory: what is open.
+
+    >>> whole = Wholeness(Begun("commit", ("t",), False))
+    >>> changed = whole.advance([Row("t", 7, 1, None, (("a", 1),)), End.of(7, 50, {"t": 1, "other": 3})])
+    >>> list(changed.output["t"]), changed.temp[1:]
+    ([('a', 1)], [(Through(commit=50, base=0), 1)])
+
+    Source: the rules of explicit commit times, for one time of the timeline after the other.
+    """
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._captured = frozenset(begun.tables)
+        # Whether TEMP tells how it was begun.
+        self._told = False
+        # H as nothing in TEMP says it; None: not even the snapshot is released.
+        self._start = None if begun.snapshot else Through(0, 0)
+        self._through = self._start
+        self._open: dict[Tx, Opened] = {}
+        # The Ends beyond H by commit, without that of the snapshot; those that are done, too.
+        self._ends: SortedDict[int, Tx] = SortedDict()
+        self._done: dict[Tx, Done] = {}
+        self._records = self._halted = 0
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Those captured; sorted."""
+        return self._begun.tables
+
+    @property
+    def through(self) -> int | None:
+        """The commit through which all is released; None while not even the snapshot is."""
+        return None if self._through is None else self._through.commit
+
+    @property
+    def held(self) -> int:
+        """How many records are held of transactions. Cost: constant."""
+        return self._records + len(self._done)
+
+    def content(self) -> Iterator[Held]:
+        """All that TEMP holds."""
+        if self._told:
+            yield self._begun
+        if self._through is not None and self._through != self._start:
+            yield self._through
+        yield from self._done.values()
+        for opened in self._open.values():
+            yield from opened.content()
+
+    def restore(self, content: Iterable[Held]) -> None:
+        """Hold what another run held. Raises ForeignStateError for what another capture held."""
+        for held in content:
+            if isinstance(held, Begun):
+                self._told = True
+                if held != self._begun:
+                    raise ForeignStateError(
+                        f"what is in TEMP was begun as {held}, and this capture is {self._begun}: give it logs of its "
+                        "own, or begin it alike"
+                    )
+            elif isinstance(held, Through):
+                self._through = held
+            elif isinstance(held, Done):
+                self._done[held.tx] = held
+                self._ends[held.commit] = held.tx
+            else:
+                self._admit(held)
+        for opened in self._open.values():
+            opened.age()
+
+    def halt(self) -> Halt | None:
+        """What can never be given out, and whose turn it is; None: go on."""
+        if not self._halted:
+            return None
+        turns: Iterable[Tx] = [SNAPSHOT]
+        if self._through is not None:
+            turns = self._ends.values() if self._begun.ordering == AS_COMPLETE else islice(self._ends.values(), 1)
+        stuck = (self._open[tx].halts for tx in turns if tx in self._open)
+        return next((min(halts, key=str) for halts in stuck if halts), None)
+
+    # -- one step
+
+    def advance(self, records: Iterable[Said]) -> Changed:
+        """Take all records of one time. Cost: O(log open) each, and what is released.
+
+        Raises SourceStop when they cannot all be right; the object must not be used after that.
+        """
+        changed = Changed()
+        if not self._told:
+            self._told = True
+            changed.temp.append((self._begun, 1))
+        before, highest = self._through, self._ends.peekitem(-1)[0] if self._ends else 0
+        touched: dict[Tx, Opened] = {}
+        for said in records:
+            if not self._is_repeat(said, before, highest):
+                touched[said.tx] = self._admit(said)
+        for tx, opened in touched.items():
+            _check_counts(tx, opened)
+        self._release(touched, changed)
+        for tx, opened in touched.items():
+            if tx in self._open:
+                changed.temp.extend((held, 1) for held in opened.added())
+                opened.age()
+        if self._through != before:
+            said_so = ((before, -1), (self._through, 1))
+            changed.temp.extend((held, diff) for held, diff in said_so if held is not None and held != self._start)
+        return changed
+
+    def _is_repeat(self, said: Said, before: Through | None, highest: int) -> bool:
+        """Whether nothing follows from it: it is of a transaction given out before this step, or of no table here."""
+        if said.tx == SNAPSHOT:
+            return self._is_snapshot_repeat(said, before)
+        if isinstance(said, End):
+            return self._is_end_repeat(said, before, highest)
+        if (isinstance(said, Row) and said.table not in self._captured) or said.tx in self._done:
+            return True
+        if before is None:
+            return False
+        return (before.base if said.after is None else said.after) < before.commit
+
+    def _is_snapshot_repeat(self, said: Said, before: Through | None) -> bool:
+        if not self._begun.snapshot:
+            raise SourceStop("there are rows of a snapshot, and none was wanted", "Capture with the snapshot, or anew")
+        if before is None:
+            return isinstance(said, Row) and said.table not in self._captured
+        at = said.commit if isinstance(said, End) else said.after
+        if at is None or at > before.commit:
+            raise SourceStop(f"there is a second snapshot, at {at}; all through {before.commit} is given out", _ANEW)
+        return True
+
+    def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
+        if before is not None and said.commit <= before.commit:
+            if self._begun.snapshot and said.commit <= before.base:
+                raise _early(said.tx, said.commit, before.base)
+            return True
+        tx = self._ends.get(said.commit, said.tx)
+        if tx != said.tx:
+            raise SourceStop(f"the commit {said.commit} is said to be of transactions {tx} and {said.tx}", _NEW_SOURCE)
+        if said.commit in self._ends:
+            # Of one that is open, it is compared when it is admitted.
+            return said.tx in self._done
+        if said.tx in self._done or said.commit < highest:
+            reason = f"the End {said.commit} of transaction {said.tx} came for the first time after that of {highest}"
+            raise SourceStop(reason, _NEW_SOURCE)
+        return False
+
+    def _admit(self, said: Said) -> Opened:
+        """Hold a record of a transaction, unless it is held; the transaction."""
+        opened = self._open.get(said.tx)
+        if opened is None:
+            opened = self._open[said.tx] = Opened()
+        size = len(opened)
+        if isinstance(said, Row):
+            held = opened.rows.setdefault(said.order, said)
+            if held is not said and held != said:
+                raise SourceStop(f"transaction {said.tx} has two rows in the place {said.order!r}", _NEW_SOURCE)
+            if len(opened) > size:
+                opened.seen[said.table] = opened.seen.get(said.table, 0) + 1
+                opened.fresh_rows += 1
+        elif isinstance(said, Halt):
+            self._halted += not opened.halts
+            opened.halts.add(said)
+        else:
+            mine = replace(said, counts=tuple(pair for pair in said.counts if pair[0] in self._captured))
+            if opened.end is not None and opened.end != mine:
+                raise SourceStop(f"the Ends {opened.end} and {mine} contradict each other", _NEW_SOURCE)
+            opened.end = mine
+            if said.tx != SNAPSHOT:
+                self._ends[said.commit] = said.tx
+            said = mine
+        if len(opened) > size:
+            self._records += 1
+            if not isinstance(said, Row):
+                opened.fresh.append(said)
+        return opened
+
+    # -- what is released
+
+    def _release(self, touched: Iterable[Tx], changed: Changed) -> None:
+        """Give out what is whole, and whose turn it is."""
+        asked = touched
+        if self._through is None:
+            if not self._release_snapshot(changed):
+                return
+            asked = list(self._ends.values())
+        if self._begun.ordering == AS_COMPLETE:
+            self._release_complete(asked, changed)
+            return
+        while self._ends:
+            commit, tx = self._ends.peekitem(0)
+            if not self._open[tx].whole:
+                break
+            self._give(tx, changed)
+            self._pass(commit)
+
+    def _release_snapshot(self, changed: Changed) -> bool:
+        opened = self._open.get(SNAPSHOT)
+        if opened is None or not opened.whole or opened.end is None:
+            return False
+        base = opened.end.commit
+        if self._ends and self._ends.peekitem(0)[0] <= base:
+            commit, tx = self._ends.peekitem(0)
+            raise _early(tx, commit, base)
+        self._give(SNAPSHOT, changed)
+        self._through = Through(base, base)
+        return True
+
+    def _release_complete(self, asked: Iterable[Tx], changed: Changed) -> None:
+        fresh: dict[Tx, Done] = {}
+        for tx in asked:
+            opened = self._open.get(tx)
+            if opened is not None and opened.whole and opened.end is not None and tx != SNAPSHOT:
+                self._give(tx, changed)
+                self._done[tx] = fresh[tx] = Done(tx, opened.end.commit)
+        while self._ends and self._ends.peekitem(0)[1] in self._done:
+            commit, tx = self._ends.peekitem(0)
+            self._pass(commit)
+            done = self._done.pop(tx)
+            if fresh.pop(tx, None) is None:
+                changed.temp.append((done, -1))
+        changed.temp.extend((done, 1) for done in fresh.values())
+
+    def _give(self, tx: Tx, changed: Changed) -> None:
+        """Out of what is held, into the output."""
+        opened = self._open.pop(tx)
+        self._records -= len(opened)
+        changed.temp.extend((held, -1) for held in opened.before())
+        for row in opened.rows.values():
+            changed.output.setdefault(row.table, ChangeBatch()).extend(row.changes)
+
+    def _pass(self, commit: int) -> None:
+        """All through this commit is released."""
+        del self._ends[commit]
+        self._through = Through(commit, 0 if self._through is None else self._through.base)
+
+
+def _check_counts(tx: Tx, opened: Opened) -> None:
+    """Raise SourceStop for more rows than the End counts, and for a snapshot that was taken at two places."""
+    if tx == SNAPSHOT:
+        # Of those that were there before, all are at one place.
+        rows = *islice(opened.rows.values(), 1), *(held for held in opened.added() if isinstance(held, Row))
+        places = {row.after for row in rows} | ({opened.end.commit} if opened.end else set())
+        if len(places) > 1:
+            raise SourceStop(f"there are rows of snapshots at {sorted(places, key=str)}", _ANEW)
+    if opened.end is None:
+        return
+    counted = dict(opened.end.counts)
+    for table, seen in opened.seen.items():
+        if seen > counted.get(table, 0):
+            reason = f"transaction {tx} has {seen} rows of {table}, and its End counts {counted.get(table, 0)}"
+            raise SourceStop(reason, _NEW_SOURCE)
+
+
+def _early(tx: Tx, commit: int, base: int) -> SourceStop:
+    return SourceStop(f"transaction {tx} was committed at {commit}, not after the snapshot at {base}", _ANEW)

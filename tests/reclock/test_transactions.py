@@ -1,0 +1,173 @@
+"""Transactions come out whole and in order, and what is held at a time is all that it takes to go on from there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError
+from cdcv2.protocol.messages import Update, Updates
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.partitioned import NOT_STARTED
+from cdcv2.reclock.reclock import Reclock
+from cdcv2.reclock.remap import Remap
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Done, Through
+from cdcv2.reclock.transactions import Summary, Transactions, resume, write
+from cdcv2.steps import PlacedCrash
+from cdcv2.wire.memory import MemoryLog
+from tests.strategies import Chooser, choosers
+from tests.transactions_oracle import CAPTURED, History, Place, bindings, frontier, histories, place_of, remaps, truth
+
+ORDERINGS = pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
+SNAPSHOTS = pytest.mark.parametrize("snapshot", (False, True))
+STEPS = [name for name in steps.KNOWN if name.startswith("transactions.")]
+Run = dict[str, list[Update]]
+
+
+def bound(remap: list[tuple[int, Place]]) -> Remap:
+    """The remap with all its bindings."""
+    done = Remap(NOT_STARTED)
+    for binding in bindings(remap):
+        assert done.follow(binding)
+    return done
+
+
+def fed(choose: Chooser, history: History, place: Place, reclock: Reclock, operator: Transactions) -> Iterator[Summary]:
+    """Feed both operators all that is in the sources from a place on, in pieces; what that finishes."""
+    while operator.frontier != reclock.frontier or place != history.whole():
+        following = {part: end - choose.integer(0, end - place.get(part, 0)) for part, end in history.whole().items()}
+        carried = reclock.updates(choose.shuffled(history.between(place, following)), frontier(following))
+        before, place = operator.frontier, following
+        summary = operator.updates(carried.updates, None if choose.chance(3) else carried.frontier)
+        for updates in (*summary.output.values(), summary.temp):
+            assert all(before.less_equal(time) for _, time, _ in updates)
+        yield summary
+
+
+def carry(choose: Chooser, history: History, place: Place, reclock: Reclock, operator: Transactions) -> Run:
+    """All that comes out of it: of each table, and of TEMP under no name."""
+    out: Run = {table: [] for table in (*CAPTURED, "")}
+    for summary in fed(choose, history, place, reclock, operator):
+        for table, updates in (*summary.output.items(), ("", summary.temp)):
+            out[table] += updates
+    return out
+
+
+def beyond(out: Run, time: int) -> dict[str, Counter[Any]]:
+    """What came out from a time on."""
+    done: dict[str, Counter[Any]] = {}
+    for table, updates in out.items():
+        done[table] = Counter()
+        for data, at, diff in updates:
+            if at >= time:
+                done[table][data, at] += diff
+    return done
+
+
+def held(updates: Iterable[Update], time: int) -> Counter[Any]:
+    """What a collection holds at a time."""
+    sums: Counter[Any] = Counter()
+    for data, at, diff in updates:
+        if at <= time:
+            sums[data] += diff
+    return Counter({data: diff for data, diff in sums.items() if diff})
+
+
+@SNAPSHOTS
+@ORDERINGS
+@given(choose=choosers())
+def test_output_and_temp_are_what_the_definition_says(ordering: str, snapshot: bool, choose: Chooser) -> None:
+    """At every time of the timeline, with the records in any order, in any pieces, and some of them twice."""
+    history = histories(choose, snapshot=snapshot)
+    remap = remaps(choose, history)
+    operator = Transactions(CAPTURED, ordering=ordering, snapshot=snapshot)
+    out = carry(choose, history, {}, Reclock(bound(remap)), operator)
+    for time in range(remap[-1][0] + 1):
+        expected = truth(history, remap, time, ordering == COMMIT_ORDER)
+        found: Counter[Any] = Counter()
+        for table in CAPTURED:
+            found.update({(table, data): diff for data, diff in held(out[table], time).items()})
+        temp = held(out[""], time)
+        told = {one for one in temp if isinstance(one, (Begun, Through, Done))}
+        through = [one.commit for one in told if isinstance(one, Through)]
+
+        assert expected.output == found and set(temp.values()) <= {1}
+        assert expected.rest == set(temp) - told
+        assert ([expected.through] if expected.through else []) == through
+        assert expected.early == {one.commit for one in told if isinstance(one, Done)}
+    assert (set(temp), len(expected.rest) + len(expected.early)) == (operator.temp(), operator.held)
+
+
+@SNAPSHOTS
+@ORDERINGS
+@given(choose=choosers())
+def test_the_summary_law(ordering: str, snapshot: bool, choose: Chooser) -> None:
+    """For any time that is bound, what R and TEMP say at it gives the rest of the run, whatever else is known."""
+    history = histories(choose, snapshot=snapshot)
+    remap = remaps(choose, history)
+    whole = carry(
+        choose, history, {}, Reclock(bound(remap)), Transactions(CAPTURED, ordering=ordering, snapshot=snapshot)
+    )
+    for into, place in remap:
+        going_on = Antichain([into + 1])
+        source = bound(remap)
+        assert (going_on, frontier(place)) == resume(source, [going_on, Antichain([into + 9])])
+        reading = {} if choose.chance(4) else place  # from the start is too much, and right
+        operator = Transactions(CAPTURED, ordering=ordering, snapshot=snapshot, temp=whole[""], frontier=going_on)
+        assert set(held(whole[""], into)) == operator.temp()
+        again = carry(choose, history, reading, Reclock(source, source=frontier(reading)), operator)
+
+        assert beyond(whole, into + 1) == beyond(again, into + 1) == beyond(again, 0)
+
+
+@ORDERINGS
+@given(choose=choosers())
+def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Chooser) -> None:
+    """Stopped at any step, any number of times, the logs come to hold what those of one run do."""
+    history = histories(choose, snapshot=True)
+    remap = bound(remaps(choose, history))
+    logs = {table: MemoryLog(table) for table in ("", *CAPTURED)}
+    for crashes in reversed(range(choose.integer(1, 5))):
+        writers = {table: Writer(log) for table, log in logs.items()}
+        for table in CAPTURED:
+            assert writers[""].known.dominates(writers[table].known), "an output is known whose state is not"
+        going_on, source = resume(remap, [writer.known for writer in writers.values()])
+        operator = Transactions(
+            CAPTURED, ordering=ordering, snapshot=True, temp=facts(logs[""]), frontier=going_on
+        )
+        reclock = Reclock(remap, source=source, compacting=False)
+        with suppress(PlacedCrash), steps.placed(choose.pick(STEPS), nth=choose.integer(1, 4) if crashes else 10**6):
+            for summary in fed(choose, history, place_of(source, history), reclock, operator):
+                write(summary, writers[""], {table: writers[table] for table in CAPTURED})
+    whole = Transactions(CAPTURED, ordering=ordering, snapshot=True)
+    expected = carry(choose, history, {}, Reclock(remap), whole)
+
+    assert {table: set(updates) for table, updates in expected.items()} == {
+        table: facts(log) for table, log in logs.items()
+    }
+    assert {remap.upper} == {Writer(log).known for log in logs.values()}
+
+
+def facts(log: MemoryLog) -> set[Update]:
+    """The updates that a log holds."""
+    messages = [entry.message for entry in log.read() if entry is not None]
+    return {update for message in messages if isinstance(message, Updates) for update in message.updates}
+
+
+def test_the_remap_must_still_know_where_the_sources_were() -> None:
+    """At the last time that all logs have; later they would be told at another time."""
+    remap = bound([(10, {0: 2}), (20, {0: 4})])
+    remap.compact(20)
+    with pytest.raises(RefusedError, match="compacted to 20"):
+        resume(remap, [Antichain([21]), Antichain([11])])
+    with pytest.raises(RefusedError, match="compacted to 20"):
+        resume(remap, [Antichain([20])])
+
+    assert frontier({0: 4}) == resume(remap, [Antichain([21])]).source
