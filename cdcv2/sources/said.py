@@ -1,0 +1,33 @@
+"""What a fact of a source is on a timeline of bindings: the same for every copy of it.
+
+A connector that is started again sends rows and Ends anew, rows without a key into another partition, too. So of a
+streamed row its position says nothing. A row of the snapshot has no number, and is told by its position alone.
+"""
+
+from __future__ import annotations
+
+from cdcv2.reclock.temp import SNAPSHOT, End, Halt, Row, Said
+from cdcv2.sources import facts
+from cdcv2.sources.facts import Fact
+
+
+def said(fact: Fact) -> Said | None:
+    """What :class:`~cdcv2.reclock.transactions.Transactions` takes of a fact; None when nothing follows from it.
+
+    The End of the snapshot is in no record: it is made of the notifications about it, by whoever reads them.
+    """
+    if isinstance(fact, facts.RowFact):
+        return Row(fact.table, fact.tx, fact.order, fact.seq, fact.changes)
+    if isinstance(fact, facts.End):
+        return End.of(fact.tx, fact.lsn, fact.counts)
+    if isinstance(fact, facts.SnapshotRow):
+        position = fact.position
+        place = position.place, position.part, position.offset
+        return Row(fact.table, SNAPSHOT, place, fact.lsn, ((fact.row, 1),))
+    if isinstance(fact, facts.Truncate):
+        return Halt(fact.tx, fact.seq, fact.reason, fact.remedy)
+    if isinstance(fact, facts.Unfit):
+        if fact.tx is None:
+            return Halt(SNAPSHOT, fact.lsn, fact.reason, fact.remedy)
+        return Halt(fact.tx, fact.seq, fact.reason, fact.remedy)
+    return None
