@@ -23,10 +23,12 @@ from cdcv2.errors import Cdcv2Error, UsageError
 #: Sub-command -> what it does; each is imported from ``cdcv2.commands`` when it is asked for.
 COMMANDS = {
     "capture": "turn Debezium's topics into one log per table, without Spark",
-    "inspect": "print the messages of a log",
+    "inspect": "print the messages of a log, or the bindings of a remap",
     "replay": "print the history that logs hold, in order, once",
     "as-of": "print a table as it was at a time",
     "verify": "say up to when logs are complete, or what is missing or wrong",
+    "when": "say at which time of a timeline something happened in its sources",
+    "where": "say how far the sources of a timeline were at one of its times",
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "rows": "make the row type of a table, from its database or from a record",
     "demo": "see it work on real change data",

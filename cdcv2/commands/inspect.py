@@ -1,17 +1,22 @@
 """Print the messages of a log as they stand in it: repeats, disorder and all.
 
 Bytes that are no message are shown with their position; the exit code is then 3.
+
+The directory of a shared remap is known by what is in it; a topic that holds one is named with --remap. Its records are
+shown with what came of them: a proposal that did not win is void. With --brief only those that hold are shown.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from itertools import islice
 from typing import Any
 
 from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
+from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
 from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Entry
@@ -23,6 +28,8 @@ EXAMPLES = (
     ("cdcv2 inspect logs/public.orders --brief --limit 5", "the first five, without their rows"),
     ("cdcv2 inspect logs --json", "all the logs of a capture, as JSON lines"),
     ("cdcv2 inspect kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
+    ("cdcv2 inspect remap --lsn", "the bindings of a shared remap"),
+    ("cdcv2 inspect kafka:remap --remap --brief --bootstrap localhost:9092", "those that hold, of one in a topic"),
 )
 
 
@@ -32,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N messages")
     parser.add_argument("--brief", action="store_true", help="without the rows")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--remap", action="store_true", help="what is named are shared remaps, not logs")
+    add_shown_arguments(parser)
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
 
 
@@ -39,6 +48,8 @@ def run(args: argparse.Namespace) -> Exit:
     """Print each message with its position."""
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: it takes a number from 1 on")
+    if args.remap or all(map(is_remap, args.log)):
+        return _remaps(args)
     logs = open_logs(args)
     show = _json if args.json else _brief if args.brief else _text
     garbled = 0
@@ -52,6 +63,18 @@ def run(args: argparse.Namespace) -> Exit:
     if garbled:
         remark(f"cdcv2 inspect: {garbled} of the messages {'is' if garbled == 1 else 'are'} garbled")
     return Exit.WRONG if garbled else Exit.DONE
+
+
+def _remaps(args: argparse.Namespace) -> Exit:
+    lines = (
+        line
+        for log in [open_remap(text, args) for text in args.log]
+        for line in record_lines(log, as_json=args.json, brief=args.brief, as_lsn=args.lsn)
+    )
+    with Output(args.output) as output:
+        for line in islice(lines, args.limit):
+            output.line(line)
+    return Exit.DONE
 
 
 def _text(named: Named, entry: Entry) -> list[str]:

@@ -146,6 +146,12 @@ def kafka_log(
     )
 
 
+def check_kafka(args: argparse.Namespace) -> float:
+    """How long to wait for Kafka, in seconds. Raises UsageError without a broker's address, or for wrong settings."""
+    _check_reachable(args)
+    return _patience(args)
+
+
 def is_kafka(text: str) -> str | None:
     """The topic, if the text names one."""
     return text.removeprefix("kafka:") if text.startswith("kafka:") else None

@@ -2,9 +2,12 @@
 
 ``partitioned`` and ``gauges`` say how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream of
 updates over; ``shared`` lets any number of processes bind into one remap, ``minting`` says what each of them does.
+``asked`` answers questions in both directions.
+
 ``transactions`` gives out whole transactions of what was carried over, and ``temp`` is what it holds on to.
 """
 
+from cdcv2.reclock.asked import When, known, when, where
 from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.gauges import Gauge, sources
 from cdcv2.reclock.minting import RemapLog
@@ -40,12 +43,16 @@ __all__ = [
     "Through",
     "Transactions",
     "View",
+    "When",
     "Won",
     "check_ordered",
     "frontier_of",
+    "known",
     "offsets",
     "part_of",
     "resume",
     "sources",
+    "when",
+    "where",
     "write",
 ]

@@ -11,10 +11,17 @@ from typing import NamedTuple
 import pytest
 
 from cdcv2.cli import main
+from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.reclock.minting import RemapLog, follow, mint
+from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.partitioned import frontier_of, offsets
+from cdcv2.reclock.records import encode
+from cdcv2.reclock.shared import Shared
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
 
 PRICES = RowType({"type": "record", "name": "data", "fields": [
@@ -90,11 +97,32 @@ def prices(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the examples in the help want it: topics.jsonl.gz, rows, and what a capture of them wrote: logs."""
+    """A folder as the examples in the help want it: topics.jsonl.gz, rows, what a capture of them wrote: logs."""
     folder = tmp_path_factory.mktemp("captured")
     with resources.as_file(resources.files("cdcv2.demo") / "recorded") as recorded:
         shutil.copytree(recorded, folder, dirs_exist_ok=True)
     words = ["capture", folder / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", folder / "rows",
              "--into", folder / "logs", "--release-every", "400"]  # fmt: skip
     assert 0 == main([str(word) for word in words])
+    bound(folder / "remap")
     return folder
+
+
+def bound(path: Path) -> Path:
+    """A shared remap in a directory; see :func:`bind`."""
+    bind(DirectoryRemap(path, create=True))
+    return path
+
+
+def bind(log: RemapLog) -> None:
+    """Bindings of a database and a topic: begun by a, with a proposal of b that came too late."""
+    start = frontier_of({})
+    a, b = Shared(start, recipe="v1", name="a"), Shared(start, recipe="v1", name="b")
+    for now, lsn, places in ((1000, 0x1000, {0: 2}), (2000, 0x1B00, {0: 18, 1: 4})):
+        observed = frontier_of({"bank": Antichain([lsn]), "orders": offsets(places)})
+        minted(log, mint(a, observed, lambda now=now: now))  # type: ignore[misc]  # bound now, not when it is called
+        if now == 1000:
+            minted(log, follow(b))
+            late = b.propose(frontier_of({"bank": Antichain([0x1200])}), 1500)
+    assert late is not None
+    log.append(encode(late), 0)

@@ -18,8 +18,9 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.remap_kafka import KafkaRemap
 from cdcv2.wire.rows import RowType
-from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, encoded
+from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, bind, bound, encoded
 
 pytestmark = pytest.mark.integration
 
@@ -111,6 +112,19 @@ def test_contradictions_across_partitions_are_found(run: Run, broker: KafkaBroke
     said = run("verify", "--full", log, "--bootstrap", broker.bootstrap, "--row", schema)
 
     assert (3, 2) == (said.code, said.out.count("contradictory["))
+
+
+def test_a_remap_in_kafka_is_asked_as_one_in_files(run: Run, broker: KafkaBroker, tmp_path: Path) -> None:
+    """In both directions, and as it stands there."""
+    log, files, where = KafkaRemap("remap", broker.bootstrap, create=True), bound(tmp_path / "remap"), "kafka:remap"
+    bind(log)
+    log.close()
+    broker_words = ["--bootstrap", broker.bootstrap]
+
+    for words in (["when", "orders=0@17", "bank=0/1B00"], ["where", "--at", 1999], ["inspect", "--remap", "--json"]):
+        expected, found = run(words[0], files, *words[1:]), run(words[0], where, *words[1:], *broker_words)
+        assert (expected.code, expected.out) == (found.code, found.out)
+    assert 2 == run("where", "kafka:nowhere", *broker_words).code
 
 
 def test_topics_that_are_missing_or_unsafe_are_said(run: Run, broker: KafkaBroker, schema: Path) -> None:

@@ -46,6 +46,7 @@ def fed(choose: Chooser, history: History, place: Place, reclock: Reclock, opera
         carried = reclock.updates(choose.shuffled(history.between(place, following)), frontier(following))
         before, place = operator.frontier, following
         summary = operator.updates(carried.updates, None if choose.chance(3) else carried.frontier)
+        assert summary.frontier == operator.frontier and operator.frontier.dominates(before)
         for updates in (*summary.output.values(), summary.temp):
             assert all(before.less_equal(time) for _, time, _ in updates)
         yield summary

@@ -1,0 +1,162 @@
+"""How a command line names remaps, positions in their sources, and how both are shown.
+
+::
+
+    remap                    a shared remap in a directory
+    kafka:remap              one in a topic; --bootstrap says where
+
+    17  16/B374D848          a position: a number, an LSN
+    2@17                     of a topic: partition 2, offset 17
+    bank=16/B374D848         of one source of several, by its name
+    orders=2@17              and that source may be a topic
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, is_kafka, parse_time
+from cdcv2.commands.shown import time_text
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time
+from cdcv2.errors import MalformedError, UsageError
+from cdcv2.reclock.gauges import lsn, lsn_text
+from cdcv2.reclock.minting import Read, RemapLog, ask, run
+from cdcv2.reclock.partitioned import Part, Partitioned
+from cdcv2.reclock.records import Genesis, Proposal, Record, decode
+from cdcv2.reclock.shared import Shared, View
+from cdcv2.wire.remap_files import DirectoryRemap
+
+
+def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the remap to read, as ``args.remap``, how to reach Kafka, and how to show its positions."""
+    parser.add_argument("remap", metavar="REMAP", help="a shared remap: a directory, or kafka:TOPIC")
+    add_kafka_arguments(parser)
+    add_shown_arguments(parser)
+
+
+def add_shown_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how positions are shown."""
+    parser.add_argument("--lsn", action="store_true", help="show numbers as PostgreSQL's LSNs (16/B374D848)")
+
+
+def open_remap(text: str, args: argparse.Namespace) -> RemapLog:
+    """The log of the remap. Raises UsageError, MissingLogError, UnavailableError, UnsafeTopicError."""
+    topic = is_kafka(text)
+    if topic is None:
+        return DirectoryRemap(text)
+    from cdcv2.wire.remap_kafka import KafkaRemap
+
+    patience = check_kafka(args)
+    return KafkaRemap(topic, args.bootstrap, config_file=args.kafka_config, patience=patience)
+
+
+def is_remap(text: str) -> bool:
+    """Whether it is a directory that holds a remap, by what it has in it."""
+    folder = Path(text)
+    return folder.is_dir() and not (folder / LOG_FILE).exists() and any(folder.glob("[0-9]" * 20 + ".json"))
+
+
+def parse_position(text: str) -> Time:
+    """A position as it is written on a command line; see the top. Raises UsageError.
+
+    >>> parse_position("orders=2@17"), parse_position("16/B374D848") == 0x16B374D848
+    (Partitioned.at('orders', Partitioned.at(2, 17)), True)
+    """
+    name, named, rest = text.partition("=")
+    if named:
+        return Partitioned.at(name, parse_position(rest))
+    partition, numbered, rest = text.partition("@")
+    try:
+        if numbered:
+            return Partitioned.at(int(partition), parse_position(rest))
+        return lsn(text) if "/" in text else parse_time(text)
+    except (ValueError, UsageError) as cause:
+        raise UsageError(
+            f"{text!r} is no position: write 17, 16/B374D848, 2@17 for partition and offset, or NAME=one of these"
+        ) from cause
+
+
+def position_text(position: Time, as_lsn: bool) -> str:
+    """A position as :func:`parse_position` takes it.
+
+    >>> position_text(Partitioned.at("orders", Partitioned.at(2, 17)), False)
+    'orders=2@17'
+    """
+    if isinstance(position, Partitioned) and position.time is not None:
+        numbered = isinstance(position.part, int)
+        # The offsets of a topic are no LSNs, whatever else there is on the timeline.
+        inner = position_text(position.time, as_lsn and not numbered)
+        return f"{position.part}{'@' if numbered else '='}{inner}"
+    return lsn_text(position) if as_lsn and type(position) is int else time_text(position)
+
+
+def places(frontier: Antichain, as_lsn: bool, within: str = "") -> Iterator[str]:
+    """A frontier as lines: how far each part is, and which are finished. What is not named has not started.
+
+    >>> list(places(Antichain([Partitioned.at(0, 4), Partitioned.rest([0, 2])]), False))
+    ['0@4', '2 finished']
+    >>> list(places(Antichain([Partitioned.at(0, 4)]), False))
+    ['0@4', 'all others finished']
+    """
+    if not frontier:
+        yield f"{within}finished"
+    started: dict[Part, list[Time]] = {}
+    waiting: list[Partitioned] = []
+    for element in frontier:
+        if not isinstance(element, Partitioned):
+            yield within + position_text(element, as_lsn)
+        elif element.part is None or element.time is None:
+            waiting.append(element)
+        else:
+            started.setdefault(element.part, []).append(element.time)
+    for part, times in started.items():
+        numbered = isinstance(part, int)
+        yield from places(Antichain(times), as_lsn and not numbered, f"{within}{part}{'@' if numbered else '='}")
+    for rest in waiting:
+        if rest.all_but:
+            yield from (f"{within}{part} finished" for part in rest.named if part not in started)
+        yield from () if rest.named else [f"{within}not started"]
+    if started and not any(rest.all_but for rest in waiting):
+        yield f"{within}all others finished"
+
+
+def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> Iterator[str]:
+    """Each record of a remap, in order, and what came of it. Raises DecodeError for bytes that are none."""
+    view: View = run(log, ask(Read(0)))
+    won = {one.position for one in Shared().absorb(view)} if view.records else set[int]()
+    for position, raw in view.records:
+        record, holds = decode(raw, position), position in won
+        if as_json:
+            yield json.dumps({"position": position, "won": holds, **json.loads(raw)})
+        elif holds or not brief:
+            yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
+
+
+def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
+    by = f"  by {record.by}" if record.by else ""
+    if isinstance(record, Genesis):
+        where, what = record.start, f"genesis   under {record.recipe!r}, from"
+    elif isinstance(record, Proposal):
+        binding = record.binding
+        upper = "the end" if binding.upper is None else str(binding.into)
+        recipe = "" if record.recipe is None else f", under {record.recipe!r} from now on"
+        where, what = binding.frontier, f"binding   {binding.lower} to {upper}{recipe}:"
+    else:
+        since = record.remap["bindings"][0][0]
+        return f"{head}  summary   of all before {record.position}, from the time {since} on{by}"
+    return f"{head}  {what} {', '.join(places(where, as_lsn))}{by}{'' if holds else '  (void)'}"
+
+
+def check_time(text: str) -> int:
+    """A time of a timeline. Raises UsageError for anything but an integer from 0 on."""
+    try:
+        time = parse_time(text)
+    except MalformedError as cause:
+        raise UsageError(f"{text!r} is no time of a timeline") from cause
+    if type(time) is not int:
+        raise UsageError(f"{text!r} is no time of a timeline: those are integers, as milliseconds are")
+    return time

@@ -1,0 +1,60 @@
+"""Print when something happened on a timeline: the time that a position of its sources is bound to.
+
+The time is the first one at which what stands at the position is in. A position that no binding covers yet has none:
+it is said, and the exit code is 1. What happened before the time to which the remap was compacted is told as "or
+before" that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, position_text
+from cdcv2.core.order import Time
+from cdcv2.reclock.asked import When, known, when
+from cdcv2.reclock.gauges import to_plain
+
+EXAMPLES = (
+    ("cdcv2 when remap orders=0@17", "offset 17 of partition 0 of a source that is called orders"),
+    ("cdcv2 when remap bank=0/1A2B orders=0@3 --json", "several, one of them an LSN, as JSON lines"),
+    ("cdcv2 when kafka:remap --bootstrap localhost:9092 2@17", "a remap in a topic, of one topic"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_remap_arguments(parser)
+    parser.add_argument("position", nargs="+", metavar="POSITION",
+                        help="17, 16/B374D848, 2@17 (partition and offset), or NAME=one of these")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Look each position up."""
+    positions = [parse_position(text) for text in args.position]
+    remap = known(open_remap(args.remap, args))
+    found = [(position, when(remap, position)) for position in positions]
+    with Output(args.output) as output:
+        for position, answer in found:
+            output.line(_json(position, answer) if args.json else _text(position, answer, args.lsn))
+    missing = sum(answer is None for _, answer in found)
+    if missing:
+        remark(f"cdcv2 when: {missing} of {len(found)} not bound by {remap.last}, the last time that is decided")
+    return Exit.MISSING if missing else Exit.DONE
+
+
+def _text(position: Time, answer: When | None, as_lsn: bool) -> str:
+    time = "not bound" if answer is None else f"{answer.time}{' or before' if answer.earlier else ''}"
+    return f"{position_text(position, as_lsn)}  {time}"
+
+
+def _json(position: Time, answer: When | None) -> str:
+    return json.dumps({
+        "position": to_plain(position),
+        "time": None if answer is None else answer.time,
+        "or_before": answer is not None and answer.earlier,
+    })

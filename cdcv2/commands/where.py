@@ -1,0 +1,47 @@
+"""Print where the sources of a timeline were at one of its times: offsets, LSNs, lines.
+
+Everything before these positions has happened by then, and nothing else; what is not named has not started. Without
+--at it is the last time that is decided. One that is not decided is missing: the exit code is 1. One that the remap has
+forgotten is refused: 4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.remaps import add_remap_arguments, check_time, open_remap, places
+from cdcv2.reclock.asked import known, where
+from cdcv2.reclock.gauges import frontier_to_plain
+
+EXAMPLES = (
+    ("cdcv2 where remap", "at the last time that is decided"),
+    ("cdcv2 where remap --at 2000", "at a time"),
+    ("cdcv2 where remap --at 2000 --json", "as JSON"),
+    ("cdcv2 where kafka:remap --bootstrap localhost:9092 --lsn", "a remap in a topic, of a PostgreSQL"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_remap_arguments(parser)
+    parser.add_argument("--at", metavar="TIME", help="when (default: the last time that is decided)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Look the time up."""
+    at = None if args.at is None else check_time(args.at)
+    remap = known(open_remap(args.remap, args))
+    time, frontier = remap.last if at is None else at, where(remap, at)
+    with Output(args.output) as output:
+        if args.json:
+            output.line(json.dumps({"time": time, "frontier": frontier_to_plain(frontier)}))
+        else:
+            for line in places(frontier, args.lsn):
+                output.line(line)
+    remark(f"cdcv2 where: at {time}; decided through {'the end' if not remap.upper else remap.last}")
+    return Exit.DONE
