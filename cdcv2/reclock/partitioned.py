@@ -253,6 +253,45 @@ def parts_of(frontier: Antichain) -> tuple[Part, ...]:
     return tuple(sorted(named, key=_part_key))
 
 
+class Beyond:
+    """A frontier to ask of many times whether they are beyond it, as ``frontier.less_equal`` says.
+
+    >>> beyond = Beyond(offsets({0: 4, 2: None}))
+    >>> [beyond(Partitioned.at(*at)) for at in ((0, 3), (0, 4), (1, 0), (2, 9))]
+    [False, True, True, False]
+
+    Cost: linear to make; then constant for what happens in a part, and that of the frontier for any other time.
+    """
+
+    __slots__ = ("_frontier", "_started", "_waiting")
+
+    def __init__(self, frontier: Antichain) -> None:
+        self._frontier = frontier
+        # Part -> how far it is, where that is one number; else what to ask.
+        self._started: dict[Part, int | Beyond] = {}
+        self._waiting: list[Partitioned] = []
+        times: dict[Part, list[Time]] = {}
+        for element in frontier:
+            if isinstance(element, Partitioned):
+                if element.part is None or element.time is None:
+                    self._waiting.append(element)
+                else:
+                    times.setdefault(element.part, []).append(element.time)
+        for part, many in times.items():
+            one = many[0]
+            self._started[part] = one if type(one) is int else Beyond(Antichain(many))
+
+    def __call__(self, time: Time) -> bool:
+        """Whether ``time`` is beyond it. Raises MalformedError for a time of another kind."""
+        if not isinstance(time, Partitioned) or time._time is None or not (self._started or self._waiting):
+            return self._frontier.less_equal(time)
+        (part,) = time._parts
+        at = self._started.get(part)
+        if at is not None and (at(time._time) if isinstance(at, Beyond) else less_equal(at, time._time)):
+            return True
+        return any(rest.has(part) for rest in self._waiting)
+
+
 def is_least(time: Time) -> bool:
     """Whether no time of its kind is before it.
 

@@ -19,7 +19,7 @@ from cdcv2.core.order import Time, sort_key
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.messages import Update
 from cdcv2.reclock.binding import Binding, check_int
-from cdcv2.reclock.partitioned import Partitioned
+from cdcv2.reclock.partitioned import Beyond, Partitioned
 from cdcv2.reclock.remap import Remap
 
 
@@ -57,9 +57,10 @@ class Deferred:
     def take(self, frontier: Antichain) -> list[Update]:
         """Take out and return the updates whose from-times are not beyond ``frontier``."""
         taken: list[Update] = []
+        beyond = Beyond(frontier)
         for chain in list(self._chains):
             heap = self._chains[chain]
-            while heap and not frontier.less_equal(heap[0][2]):
+            while heap and not beyond(heap[0][2]):
                 time = heapq.heappop(heap)[2]
                 taken.extend((data, time, diff) for data, diff in self._held.pop(time))
             if not heap:
@@ -141,8 +142,9 @@ class Reclock:
         frontier that goes back: the source broke its word. Cost: O(log bindings) lookups per from-time.
         """
         arrived = list(updates)
+        to_come = Beyond(self._source)
         for update in arrived:
-            if not self._source.less_equal(update[1]):
+            if not to_come(update[1]):
                 raise MalformedError(
                     f"the update {update!r} came after its source said that it was at {self._source}: the source is "
                     "at fault, or it is read twice; read it from the frontier that the operator names"

@@ -22,6 +22,7 @@ from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.protocol.messages import Update
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
+from cdcv2.reclock.partitioned import Beyond
 
 #: The version of an exported remap; any other is refused.
 VERSION = 1
@@ -51,6 +52,8 @@ class Remap:
         # frontiers grow, strictly.
         self._intos: list[int] = [0]
         self._frontiers: list[Antichain] = [start]
+        # Into-time -> its frontier, prepared for being asked; those that were asked since the last compaction.
+        self._asked: dict[int, Beyond] = {}
         # The first time that is not decided; None: all are.
         self._end: int | None = 1
         # The greatest since that was asked for, and who reads from which time on.
@@ -166,6 +169,7 @@ class Remap:
                     "Stop, and resume from the output"
                 )
             self._intos, self._frontiers = [other.since], other._frontiers[:1]
+            self._asked.clear()
             self._end = other.since + 1
         followed = [
             Binding(lower, into + 1, frontier) for lower, into, frontier in _after(self._end, other.bindings())
@@ -199,8 +203,14 @@ class Remap:
         Raises MalformedError for a time of another gauge. Cost: O(log bindings) lookups in a frontier.
         """
         # As frontiers only grow, those that the time is beyond come first.
-        found = bisect_left(self._frontiers, True, key=lambda frontier: not frontier.less_equal(time))
+        found = bisect_left(range(len(self._intos)), True, key=lambda index: not self._beyond(index)(time))
         return self._intos[found] if found < len(self._intos) else None
+
+    def _beyond(self, index: int) -> Beyond:
+        beyond = self._asked.get(self._intos[index])
+        if beyond is None:
+            beyond = self._asked[self._intos[index]] = Beyond(self._frontiers[index])
+        return beyond
 
     def reclock(self, update: Update) -> Update | None:
         """The update as it happens on the timeline; None while no binding covers it. As :meth:`into_of`.
@@ -278,6 +288,7 @@ class Remap:
             kept = bisect_right(self._intos, since) - 1
             del self._intos[:kept], self._frontiers[:kept]
             self._intos[0] = since
+            self._asked.clear()
 
     # -- export -------------------------------------------------------------------------------------------------
 

@@ -233,30 +233,38 @@ class Wholeness:
         opened = self._open.get(said.tx)
         if opened is None:
             opened = self._open[said.tx] = Opened()
-        size = len(opened)
         if isinstance(said, Row):
-            held = opened.rows.setdefault(said.order, said)
-            if held is not said and held != said:
-                raise SourceStop(f"transaction {said.tx} has two rows in the place {said.order!r}", _NEW_SOURCE)
-            if len(opened) > size:
-                opened.seen[said.table] = opened.seen.get(said.table, 0) + 1
-                opened.fresh_rows += 1
+            self._admit_row(said, opened)
         elif isinstance(said, Halt):
-            self._halted += not opened.halts
-            opened.halts.add(said)
-        else:
-            mine = replace(said, counts=tuple(pair for pair in said.counts if pair[0] in self._captured))
-            if opened.end is not None and opened.end != mine:
-                raise SourceStop(f"the Ends {opened.end} and {mine} contradict each other", _NEW_SOURCE)
-            opened.end = mine
-            if said.tx != SNAPSHOT:
-                self._ends[said.commit] = said.tx
-            said = mine
-        if len(opened) > size:
-            self._records += 1
-            if not isinstance(said, Row):
+            if said not in opened.halts:
+                self._halted += not opened.halts
+                self._records += 1
+                opened.halts.add(said)
                 opened.fresh.append(said)
+        else:
+            self._admit_end(said, opened)
         return opened
+
+    def _admit_row(self, row: Row, opened: Opened) -> None:
+        held = opened.rows.get(row.order)
+        if held is None:
+            opened.rows[row.order] = row
+            opened.seen[row.table] = opened.seen.get(row.table, 0) + 1
+            opened.fresh_rows += 1
+            self._records += 1
+        elif held != row:
+            raise SourceStop(f"transaction {row.tx} has two rows in the place {row.order!r}", _NEW_SOURCE)
+
+    def _admit_end(self, end: End, opened: Opened) -> None:
+        mine = replace(end, counts=tuple(pair for pair in end.counts if pair[0] in self._captured))
+        if opened.end is None:
+            opened.end = mine
+            opened.fresh.append(mine)
+            self._records += 1
+            if end.tx != SNAPSHOT:
+                self._ends[end.commit] = end.tx
+        elif opened.end != mine:
+            raise SourceStop(f"the Ends {opened.end} and {mine} contradict each other", _NEW_SOURCE)
 
     # -- what is released
 

@@ -14,9 +14,18 @@ from cdcv2.core.order import Product, Time, join, less_equal, meet, sort_key
 from cdcv2.errors import MalformedError
 from cdcv2.reclock import gauges
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain, from_plain, to_plain
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, frontier_of, is_least, offsets, part_of, parts_of
+from cdcv2.reclock.partitioned import (
+    NOT_STARTED,
+    Beyond,
+    Partitioned,
+    frontier_of,
+    is_least,
+    offsets,
+    part_of,
+    parts_of,
+)
 from tests.reclock_oracle import KINDS, Kind, Several, Topic
-from tests.strategies import choosers
+from tests.strategies import Chooser, choosers
 
 # As many examples as the profile says: 100, or fewer while changes are tried out.
 ORDINARY = settings.default.max_examples
@@ -169,3 +178,29 @@ def test_gauges_show_progress_in_their_own_terms() -> None:
         both.show(NOT_STARTED), both.show(Antichain()), gauges.INTEGER.show(Antichain([3]))
     )
     assert (1 << 32 | 0x2A, "1/2A", "0/0") == (gauges.lsn("1/2a"), gauges.lsn_text(1 << 32 | 0x2A), gauges.lsn_text(0))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
+@given(choose=choosers())
+def test_asking_many_times_is_asking_each(kind: Kind, choose: Chooser) -> None:
+    """Of every kind of source, wherever it is; a time of another kind is refused by both."""
+    place = kind.first
+    for _ in range(choose.integer(0, 4)):
+        place = kind.later(choose, place)
+    frontier = kind.frontier(place)
+    beyond = Beyond(frontier)
+    times = [*map(kind.point, kind.points()), *kind.start, *frontier]
+    assert list(map(frontier.less_equal, times)) == list(map(beyond, times))
+    strange: Any = 7 if isinstance(kind.point(kind.points()[0]), Partitioned) else Partitioned.at("x", 1)
+    if frontier:
+        with pytest.raises(MalformedError):
+            beyond(strange)
+
+
+def test_a_part_with_times_of_another_kind_is_refused() -> None:
+    """As the frontier itself does."""
+    for frontier in (offsets({0: 4}), frontier_of({0: offsets({0: 4})})):
+        wrong = Partitioned.at(0, Product(1, 2))
+        for ask in (frontier.less_equal, Beyond(frontier)):
+            with pytest.raises(MalformedError):
+                ask(wrong)
