@@ -236,8 +236,11 @@ class Remap:
         """From where the sources must be read for an output that is complete up to ``output``: the inverse.
 
         Everything at times not beyond ``output`` comes from updates that are not beyond the answer. At or before
-        ``since`` the answer is the start, which is always right. Raises RefusedError for an output that is ahead of
-        the remap: it was written under another one. Cost: O(log bindings).
+        ``since`` the answer is the start: right for an output that is made anew, but what is read again is told at
+        ``since`` then, which one that goes on has not passed: ``transactions.resume`` refuses that.
+
+        Raises RefusedError for an output that is ahead of the remap: it was written under another one. Cost: O(log
+        bindings).
         """
         if not output:
             return Antichain()

@@ -232,8 +232,9 @@ class Shared:
     def summarize(self, since: int) -> Summary:
         """What to append so that everything before ``next`` may be trimmed; times before ``since`` are forgotten.
 
-        ``since`` must not pass what any output of this remap is known to have come to. What is not decided is not
-        forgotten, whatever is asked for. Cost: the bindings from ``since`` on.
+        ``since`` must be before the frontier that any output of this remap is known to have come to: going on asks
+        where the sources were at the time before that. What is not decided is not forgotten, whatever is asked for.
+        Cost: the bindings from ``since`` on.
         """
         remap = Remap.restore(self.remap.export())
         remap.compact(max(remap.since, min(since, remap.last)))

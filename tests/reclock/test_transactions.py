@@ -172,3 +172,16 @@ def test_the_remap_must_still_know_where_the_sources_were() -> None:
         resume(remap, [Antichain([20])])
 
     assert frontier({0: 4}) == resume(remap, [Antichain([21])]).source
+
+
+def test_why_it_must() -> None:
+    """Read from the start over a remap that is compacted to where the output is, what is old is told a second time."""
+    remap = Remap(Antichain([0]))
+    remap.mint(Antichain([2]), 10)
+    remap.mint(Antichain([4]), 20)
+    remap.compact(11)
+    again = Reclock(remap, source=remap.source_frontier_at(Antichain([11]))).updates([("old", 1, 1), ("new", 3, 1)])
+
+    assert [("old", 11, 1), ("new", 20, 1)] == again.updates
+    with pytest.raises(RefusedError):
+        resume(remap, [Antichain([11])])
