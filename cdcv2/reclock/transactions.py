@@ -172,19 +172,22 @@ class Transactions:
             self._stop = SourceStop(halt.reason, halt.remedy, self._frontier)
 
 
-def write(summary: Summary, temp: Writer, outputs: Mapping[str, Writer]) -> None:
+def write(summary: Summary, temp: Writer | None, outputs: Mapping[str, Writer]) -> None:
     """Make what is finished durable and state it, in the order in which a crash does no harm.
 
-    The bindings up to ``summary.frontier`` must be durable. When it raises, go on by :func:`resume` with new writers:
+    A log that was finished before a crash, as its remap was closed, has no writer: None, or no such table. The bindings
+    up to ``summary.frontier`` must be durable. When it raises, go on by :func:`resume` with new writers:
     what a log has already is not written again. Raises what the logs raise. Cost: linear in what is written.
     """
-    temp.extend(summary.temp)
-    temp.stage(summary.frontier)
+    if temp is not None:
+        temp.extend(summary.temp)
+        temp.stage(summary.frontier)
     for table, writer in outputs.items():
         writer.extend(summary.output[table])
         writer.stage(summary.frontier)
     steps.reach(UPDATES_DURABLE)
-    temp.commit()
+    if temp is not None:
+        temp.commit()
     steps.reach(TEMP_STATED)
     for writer in outputs.values():
         writer.commit()

@@ -14,6 +14,7 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.protocol.messages import Update, Updates
+from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.reclock import Reclock
@@ -131,29 +132,45 @@ def test_the_summary_law(ordering: str, snapshot: bool, choose: Chooser) -> None
 @ORDERINGS
 @given(choose=choosers())
 def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Chooser) -> None:
-    """Stopped at any step, any number of times, the logs come to hold what those of one run do."""
+    """Stopped at any step, any number of times, the logs come to hold what those of one run do; and to their end."""
     history = histories(choose, snapshot=True)
     remap = bound(remaps(choose, history))
+    closing = remap.close() if choose.chance(2) else None
+    assert closing is None or remap.follow(closing)
     logs = {table: MemoryLog(table) for table in ("", *CAPTURED)}
     for crashes in reversed(range(choose.integer(1, 5))):
-        writers = {table: Writer(log) for table, log in logs.items()}
+        uppers, writers = {table: upper(log) for table, log in logs.items()}, dict[str, Writer]()
         for table in CAPTURED:
-            assert writers[""].known.dominates(writers[table].known), "an output is known whose state is not"
-        going_on, source = resume(remap, [writer.known for writer in writers.values()])
+            assert uppers[""].dominates(uppers[table]), "an output is known whose state is not"
+        going_on, source = resume(remap, uppers.values())
+        if not going_on:
+            break
+        for table in uppers:
+            if uppers[table]:
+                writers[table] = Writer(logs[table])
         operator = Transactions(
             CAPTURED, ordering=ordering, snapshot=True, temp=facts(logs[""]), frontier=going_on
         )
         reclock = Reclock(remap, source=source, compacting=False)
         with suppress(PlacedCrash), steps.placed(choose.pick(STEPS), nth=choose.integer(1, 4) if crashes else 10**6):
             for summary in fed(choose, history, place_of(source, history), reclock, operator):
-                write(summary, writers[""], {table: writers[table] for table in CAPTURED})
+                write(summary, writers.get(""), {table: writers[table] for table in CAPTURED if table in writers})
     whole = Transactions(CAPTURED, ordering=ordering, snapshot=True)
     expected = carry(choose, history, {}, Reclock(remap), whole)
 
     assert {table: set(updates) for table, updates in expected.items()} == {
         table: facts(log) for table, log in logs.items()
     }
-    assert {remap.upper} == {Writer(log).known for log in logs.values()}
+    assert {remap.upper} == {upper(log) for log in logs.values()}
+
+
+def upper(log: MemoryLog) -> Antichain:
+    """How far a log is known to be complete."""
+    resolver = Resolver()
+    for entry in log.read():
+        if entry is not None:
+            resolver.absorb(entry)
+    return resolver.known
 
 
 def facts(log: MemoryLog) -> set[Update]:
