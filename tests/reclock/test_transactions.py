@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
@@ -26,6 +26,8 @@ from cdcv2.wire.memory import MemoryLog
 from tests.strategies import Chooser, choosers
 from tests.transactions_oracle import CAPTURED, History, Place, bindings, frontier, histories, place_of, remaps, truth
 
+# As many examples as the profile says: 100, or fewer while changes are tried out.
+ORDINARY = settings.default.max_examples
 ORDERINGS = pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 SNAPSHOTS = pytest.mark.parametrize("snapshot", (False, True))
 STEPS = [name for name in steps.KNOWN if name.startswith("transactions.")]
@@ -109,6 +111,7 @@ def test_output_and_temp_are_what_the_definition_says(ordering: str, snapshot: b
 
 @SNAPSHOTS
 @ORDERINGS
+@settings(max_examples=3 * ORDINARY // 4)
 @given(choose=choosers())
 def test_the_summary_law(ordering: str, snapshot: bool, choose: Chooser) -> None:
     """For any time that is bound, what R and TEMP say at it gives the rest of the run, whatever else is known."""
@@ -130,6 +133,7 @@ def test_the_summary_law(ordering: str, snapshot: bool, choose: Chooser) -> None
 
 
 @ORDERINGS
+@settings(max_examples=ORDINARY // 2)
 @given(choose=choosers())
 def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Chooser) -> None:
     """Stopped at any step, any number of times, the logs come to hold what those of one run do; and to their end."""
