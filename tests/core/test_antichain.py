@@ -201,6 +201,23 @@ def test_a_time_that_comes_and_goes_leaves_nothing_behind() -> None:
     assert len(bag._heap) < 20
 
 
+@pytest.mark.parametrize("often", [1, 2])
+def test_what_is_left_after_many_comings_and_goings_is_still_found(often: int) -> None:
+    """What bounds the memory must not forget a time that is held, however often it is."""
+    bag = MutableAntichain([(0, 1), (7, often), (9, 1)])
+    for _ in range(1000):
+        bag.update([(5, 1), (5, -1)])
+    bag.update([(0, -1)])
+    assert Antichain([7]) == bag.frontier
+
+    bag.update([(8, 2), (7, -often)])
+    assert Antichain([8]) == bag.frontier
+    bag.update([(8, -1)])
+    assert Antichain([8]) == bag.frontier
+    bag.update([(8, -1)])
+    assert Antichain([9]) == bag.frontier
+
+
 def test_the_mutable_check_finds_a_stale_frontier() -> None:
     """The audit that the property ends with can fail."""
     bag = MutableAntichain([(3, 1)])

@@ -284,3 +284,22 @@ def test_a_ledger_begins_at_times_of_one_kind() -> None:
     """Nothing else is a frontier."""
     with pytest.raises(MalformedError):
         Ledger([1, P(1)])
+
+
+def test_an_open_time_that_is_stated_without_a_count_has_none() -> None:
+    """Rows wait there that must not come."""
+    ledger = ledger_of(Progress([0], [5], {2: 1}))
+    ledger.arrived({3: 1}, exact=False)
+
+    assert {2: (1, 0), 3: (0, 1)} == ledger.open_times()
+
+
+def test_positions_of_any_kind_survive_an_export() -> None:
+    """Evidence that was moved with its reader must still be found."""
+    ledger = Ledger([0])
+    ledger.state([(Progress([3], [5], {4: 1}), Position("log", 1, 7)), (Progress([6], [7]), "line 9")])
+    moved = Ledger.restore(json.loads(json.dumps(ledger.export())))
+
+    assert ledger.export() == moved.export()
+    told = json.dumps(moved.export())
+    assert '["log", 1, 7, 0]' in told and '"line 9"' in told

@@ -120,3 +120,18 @@ def test_an_iterator_can_insist_on_the_end() -> None:
     ended = Iter([Progress([0], [])])
     list(ended)
     ended.check_complete(closed=True)
+
+
+def test_bounds_of_several_elements_are_told_one_by_one() -> None:
+    """And an interval without an end is told as one."""
+    several = Missing(statements=gaps(([P(1, 0), P(0, 1)], [P(3, 3)])))
+    assert "the times from Product(0, 1), Product(1, 0) to before Product(3, 3)" in str(several)
+    assert "the times from 4 on" in str(Missing(statements=gaps(([4], []))))
+
+
+@pytest.mark.parametrize("number", [9, 10, 11, 12])
+def test_at_most_ten_are_told_one_by_one(number: int) -> None:
+    """The rest are counted, if there is a rest."""
+    told = str(Missing(updates=tuple((time, 1) for time in range(number))))
+    assert min(number, 10) == told.count("missing at time")
+    assert (f"and {number - 10} more" in told) == (number > 10)
