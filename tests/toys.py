@@ -1,15 +1,15 @@
-"""Toy stores, one per pattern of who rules, and for each planted defect a driver that has it.
+"""Toy stores, one per pattern of who rules; tests/counting.py has one more, tests/defects.py those with a mistake.
 
 A toy is as small as an honest driver of its pattern can be: it is the example to read before writing a real one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from cdcv2.errors import FencedError, RefusedError, UsageError
+from cdcv2.errors import FencedError, UsageError
 from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, Patch, Range, RecoveryLog, Table
 from cdcv2.materialize.fence import Holding, claim, meet_of, pieces
 from cdcv2.materialize.messages import (
@@ -136,40 +136,6 @@ class Authoritative(Toy):
         return super().start_commit(message)
 
 
-class SkipFenceCheck(Authoritative):
-    """Planted defect: a commit does not ask whose turn it is."""
-
-    def mine(self, holding: Holding) -> bool:
-        """Any fence will do."""
-        return holding.range == self.range
-
-
-class IgnoreKeyRange(Authoritative):
-    """Planted defect: there is one holding, whichever range is served."""
-
-    def served(self, message: Open) -> Range:
-        """All keys."""
-        return Range()
-
-
-class CommitDuringStore(Authoritative):
-    """Planted defect: rows are there before their checkpoint is."""
-
-    def store(self, message: Store) -> None:
-        """At once, into the rows."""
-        put(self.rows, self.tables, [message])
-
-
-class DropDocuments(Authoritative):
-    """Planted defect: now and then one row is not stored."""
-
-    def store(self, message: Store) -> None:
-        """Most of them."""
-        self.dropped = getattr(self, "dropped", 0) + 1
-        if self.dropped % 13:
-            super().store(message)
-
-
 class DatabaseSubject(Subject):
     """A database in memory. ``made`` is the driver to try."""
 
@@ -248,14 +214,6 @@ class Appending(Lake):
         if name not in self.shelf.applied:
             add(self.rows, self.tables, self.shelf.staged[name])
             self.shelf.applied.add(name)
-
-
-class NonIdempotentAcknowledge(Appending):
-    """Planted defect: what was applied before is applied again."""
-
-    def apply(self, name: str) -> None:
-        """Whatever was before."""
-        add(self.rows, self.tables, self.shelf.staged[name])
 
 
 def add(rows: Rows, tables: tuple[Table, ...], changes: Iterable[Store]) -> None:
@@ -367,101 +325,6 @@ class PushSubject(LoggedSubject):
                 raise AssertionError(f"{identity} came with {seen[identity]} and then with {change.values}")
             seen[identity] = change.values
         return rows
-
-
-# --- the recovery log rules, the destination counts what it has taken
-
-
-@dataclass
-class Counted:
-    """Adds up what comes, and counts it; it takes a change only from one who knows the count."""
-
-    rows: Rows = field(default_factory=dict)
-    count: int = 0
-
-    def take(self, expected: int, tables: tuple[Table, ...], change: Store) -> None:
-        """Add a change, if the count is what the pusher thinks."""
-        if expected != self.count:
-            raise FencedError(f"the destination has {self.count} changes and not {expected}: another instance pushes")
-        add(self.rows, tables, [change])
-        self.count += 1
-
-
-class Counting(Toy):
-    """After a crash, what the destination has beyond the checkpoint is skipped."""
-
-    def __init__(self, destination: Counted) -> None:
-        super().__init__({})
-        self.destination = destination
-
-    def open(self, message: Open) -> Opened:
-        """Compare the counts."""
-        self.tables = message.tables
-        if not message.range.whole:
-            raise UsageError(f"the keys {message.range} only: one count has no ranges, open all of it")
-        self.at = self.known(message.state or {})
-        if self.at > self.destination.count:
-            raise RefusedError(f"the destination lost changes: it has {self.destination.count} of {self.at}")
-        self.skip = self.destination.count - self.at
-        return Opened(repeats=True)
-
-    def known(self, state: Mapping[str, Any]) -> int:
-        """The count at the checkpoint."""
-        return int(state.get("count", 0))
-
-    def store(self, message: Store) -> None:
-        """Push what is not there."""
-        if self.skip:
-            self.skip -= 1
-        else:
-            self.destination.take(self.at, self.tables, message)
-        self.at += 1
-
-    def start_commit(self, message: StartCommit) -> StartedCommit:
-        """The count goes with the checkpoint."""
-        return StartedCommit(Patch({"count": self.at}))
-
-
-class DropDocumentCounter(Counting):
-    """Planted defect: the destination's count is not looked at."""
-
-    def open(self, message: Open) -> Opened:
-        """As if nothing was there."""
-        self.tables, self.skip, self.at = message.tables, 0, 0
-        return Opened(repeats=True)
-
-    def store(self, message: Store) -> None:
-        """Push, whatever is there."""
-        self.destination.take(self.destination.count, self.tables, message)
-
-
-class ResetCounterOnOpen(Counting):
-    """Planted defect: the count begins where the destination is."""
-
-    def known(self, state: Mapping[str, Any]) -> int:
-        """What the destination says."""
-        return self.destination.count
-
-
-class CounterSubject(LoggedSubject):
-    """A destination that counts."""
-
-    made: ClassVar[type[Counting]] = Counting
-    delta = True
-    splits = False
-    consistent = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.destination = Counted()
-
-    def driver(self) -> Driver:
-        """A new one."""
-        return self.made(self.destination)
-
-    def view(self) -> Rows:
-        """The sums."""
-        return self.destination.rows
 
 
 # --- nobody rules

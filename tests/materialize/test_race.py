@@ -10,7 +10,7 @@ from cdcv2.materialize import Driver
 from cdcv2.materialize.fence import LAST, Range
 from cdcv2.materialize.messages import StartCommit, StartedCommit
 from cdcv2.testing import Stage, Subject, Workload
-from tests import toys
+from tests import counting, toys
 
 
 class Traced(toys.Authoritative):
@@ -41,7 +41,7 @@ class TracedSubject(toys.DatabaseSubject):
         return Traced(self.database, self.made_so_far - 1, self.commits)
 
 
-SUBJECTS: list[type[Subject]] = [TracedSubject, toys.LakeSubject, toys.PushSubject, toys.CounterSubject]
+SUBJECTS: list[type[Subject]] = [TracedSubject, toys.LakeSubject, toys.PushSubject, counting.CounterSubject]
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda one: one.__name__)
@@ -74,7 +74,7 @@ def race(subject: Subject, lottery: random.Random, seed: int) -> None:
     assert switches <= 1, f"seed {seed}: they committed in the order {commits}"
     assert outcomes <= {"done", "fenced"}, f"seed {seed}: {outcomes}"
     # Where only the destination's count is compared, each of two may find that the other has pushed.
-    assert "done" in outcomes or isinstance(subject, toys.CounterSubject), f"seed {seed}"
+    assert "done" in outcomes or isinstance(subject, counting.CounterSubject), f"seed {seed}"
     assert "done" == stage.instance().finish(), f"seed {seed}"
     stage.demand_whole()
     stage.close()

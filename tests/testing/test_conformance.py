@@ -8,14 +8,14 @@ import pytest
 
 from cdcv2.errors import Cdcv2Error
 from cdcv2.testing import NotConforming, Scenario, Subject, conform, scenarios
-from tests import toys
+from tests import counting, defects, toys
 
 HONEST: list[type[Subject]] = [
     toys.DatabaseSubject,
     toys.LakeSubject,
     toys.AppendingSubject,
     toys.PushSubject,
-    toys.CounterSubject,
+    counting.CounterSubject,
     toys.AtLeastOnceSubject,
 ]
 PLAYED = [(subject, scenario) for subject in HONEST for scenario in scenarios(subject)]
@@ -46,13 +46,13 @@ def caught(subject: type[Subject]) -> set[str]:
 @pytest.mark.parametrize(
     ("subject", "defect", "scenario"),
     [
-        (toys.AppendingSubject, toys.NonIdempotentAcknowledge, "crash-at-Acknowledged-5"),
-        (toys.DatabaseSubject, toys.CommitDuringStore, "crash-at-Store-25"),
-        (toys.DatabaseSubject, toys.IgnoreKeyRange, "split-during-commit"),
-        (toys.DatabaseSubject, toys.SkipFenceCheck, "zombie-at-StartCommit-4"),
-        (toys.CounterSubject, toys.DropDocumentCounter, "crash-at-StartedCommit-4"),
-        (toys.CounterSubject, toys.ResetCounterOnOpen, "crash-at-StartedCommit-4"),
-        (toys.DatabaseSubject, toys.DropDocuments, "baseline"),
+        (toys.AppendingSubject, defects.NonIdempotentAcknowledge, "crash-at-Acknowledged-5"),
+        (toys.DatabaseSubject, defects.CommitDuringStore, "crash-at-Store-25"),
+        (toys.DatabaseSubject, defects.IgnoreKeyRange, "split-during-commit"),
+        (toys.DatabaseSubject, defects.SkipFenceCheck, "zombie-at-StartCommit-4"),
+        (counting.CounterSubject, defects.DropDocumentCounter, "crash-at-StartedCommit-4"),
+        (counting.CounterSubject, defects.ResetCounterOnOpen, "crash-at-StartedCommit-4"),
+        (toys.DatabaseSubject, defects.DropDocuments, "baseline"),
     ],
     ids=lambda one: getattr(one, "__name__", str(one)),
 )

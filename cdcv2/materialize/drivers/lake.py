@@ -1,0 +1,246 @@
+"""A lake of Parquet files, without Spark: the recovery log rules, and what it has committed is applied idempotently.
+
+A transaction is one new file per table, under names that nobody else uses; the recovery log commits those names with
+the checkpoint; then a manifest that has them is put if absent. It says up to where each range of keys was applied, so
+applying a transaction again is nothing, however late: what is committed for one range comes in the order of its
+frontiers. Nobody's file counts before a manifest names it, and readers (:func:`read_lake`) see whole commits.
+
+Files are merged as their number grows, a large one seldom: each row is written about log(n) times. Keys are looked up
+by reading the key column of every file, so a lake wants few large transactions (``rows`` of the runtime), and a
+database many small ones. Needs pyarrow (``pip install 'cdcv2[lake]'``). A transaction that dies between staging and
+its commit leaves a file that no manifest will ever name; :func:`orphans` finds them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, RefusedError, UsageError
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.drivers.lake_files import (
+    GONE,
+    KEY,
+    LakeView,
+    Staged,
+    arrow,
+    current,
+    open_lake,
+    read_lake,
+    read_part,
+    type_of,
+)
+from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest, Part
+from cdcv2.materialize.fence import Range
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Acknowledged,
+    Flush,
+    Flushed,
+    Key,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Patch,
+    StartCommit,
+    StartedCommit,
+    Store,
+    Table,
+)
+
+__all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
+
+STAGED = steps.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
+APPLIED = steps.declare("lake.applied", "the manifest has the transaction; the recovery log was not told that it has")
+
+
+class LakeDriver(Driver):
+    """One instance on the lake in ``folder``, a directory or ``file:`` URI, which one materialization has for itself.
+
+    ``files``: when a table has more, the youngest ones are merged.
+    """
+
+    def __init__(self, folder: str | Path, *, files: int = 8) -> None:
+        if files < 1:
+            raise UsageError(f"files={files}: a table of a lake is at least one file")
+        self._folder, self._most = Folder(folder), files
+        self._message: Open | None = None
+        # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
+        self._pending: dict[str, Any] = {}
+        self._done: list[str] = []
+        self._asked: dict[int, list[Key]] = {}
+        self._staged: dict[int, Staged] = {}
+
+    def open(self, message: Open) -> Opened:
+        """See :class:`Driver`. Raises UsageError for tables that no lake can have, ForeignStateError, RefusedError."""
+        arrow()
+        for table in message.tables:
+            _check(table)
+        state = message.state or {}
+        self._message, self._pending = message, dict(state.get("staged", {}))
+        found = self._folder.change(lambda before: _begun(before, message, self._folder.path))
+        if found < state.get("manifest", 0):
+            raise RefusedError(
+                f"the lake in {self._folder.path} has lost commits: its manifest has the number {found}, and the "
+                f"recovery log knows of {state['manifest']}. Restore the folder, or begin anew with an empty folder "
+                "and an empty recovery log"
+            )
+        return Opened()
+
+    def acknowledge(self, message: Acknowledge) -> Acknowledged:
+        """Apply what the state names, as far as it was not."""
+        for name in sorted(self._pending, key=lambda one: self._pending[one]["upper"] or [float("inf")]):
+            self._apply(self._pending[name])
+        steps.reach(APPLIED)
+        self._done += self._pending
+        self._pending = {}
+        return Acknowledged(Patch({"staged": dict.fromkeys(self._done), "manifest": self._folder.last()[0]}))
+
+    def load(self, message: Load) -> Iterable[Loaded]:
+        """Note the key."""
+        self._asked.setdefault(message.binding, []).append(message.key)
+        return ()
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """Look all keys up."""
+        view, tables = open_lake(self._folder.path), self._opened().tables
+        for number, keys in self._asked.items():
+            for key, values in view.look(tables[number].name, keys):
+                yield Loaded(number, key, values)
+        self._asked = {}
+        yield Flushed()
+
+    def store(self, message: Store) -> None:
+        """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
+        staged = self._staged.get(message.binding)
+        if staged is None:
+            table = self._opened().tables[message.binding]
+            staged = self._staged[message.binding] = Staged(self._folder, table)
+        staged.add(message)
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """Make the files durable, and name them."""
+        opened = self._opened()
+        files = {opened.tables[number].name: staged.finish() for number, staged in self._staged.items()}
+        self._staged = {}
+        steps.reach(STAGED)
+        transaction = {
+            "range": [opened.range.begin, opened.range.end],
+            "upper": message.checkpoint.frontier.to_plain(),
+            "files": {table: [part.name, part.rows] for table, part in files.items()},
+        }
+        # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
+        name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
+        self._pending, self._done = {name: transaction}, []
+        return StartedCommit(Patch({"staged": {**done, name: transaction}}))
+
+    def close(self) -> None:
+        """Remove what is staged and not finished."""
+        staged, self._staged = self._staged, {}
+        for one in staged.values():
+            one.discard()
+
+    def _opened(self) -> Open:
+        if self._message is None:
+            raise RefusedError("this driver of a lake is not open")
+        return self._message
+
+    def _apply(self, transaction: Mapping[str, Any]) -> None:
+        wanted, upper = Range(*transaction["range"]), Antichain.from_plain(transaction["upper"])
+        parts = {table: Part(*one) for table, one in transaction["files"].items()}
+
+        def decide(before: Manifest | None) -> Manifest | None:
+            # What is applied of a range is applied in the order of its commits: whoever commits has applied the last.
+            if before is None or before.has(wanted, upper):
+                return None
+            return before.with_transaction(wanted, upper, parts)
+
+        self._folder.change(decide)
+        for table in self._opened().tables:
+            self._merge(table)
+
+    def _merge(self, table: Table) -> None:
+        """Put one file in place of the youngest, when there are many."""
+        _, manifest = self._folder.last()
+        parts = () if manifest is None else manifest.parts.get(table.name, ())
+        first = _first_merged([part.rows for part in parts])
+        if len(parts) <= self._most or first == len(parts) - 1:
+            return
+        rows = current([read_part(self._folder.file(table.name, part)) for part in parts[first:]])
+        if first == 0:
+            # There is nothing before it that could come back.
+            rows = rows.filter(arrow().compute.invert(rows[GONE]))
+        staged = Staged(self._folder, table)
+        staged.add_table(rows)
+        merged = staged.finish()
+        won = False
+
+        def decide(before: Manifest | None) -> Manifest | None:
+            nonlocal won
+            after = None if before is None else before.with_merged(table.name, parts[first:], merged)
+            won = after is not None
+            return after
+
+        self._folder.change(decide)
+        if not won:
+            # Another instance has merged the same files: as good.
+            self._folder.file(table.name, merged).unlink(missing_ok=True)
+
+
+def orphans(folder: str | Path) -> list[Path]:
+    """Files that no manifest names: of transactions that died, or of such as are under way just now.
+
+    Remove those that are older than any transaction takes, including its repeat after a crash.
+    """
+    return Folder(folder).orphans()
+
+
+def _first_merged(rows: list[int]) -> int:
+    """From which file on they are merged: a file joins in when those behind it have half as many rows as it has.
+
+    >>> _first_merged([1000, 90, 30, 20, 10]), _first_merged([1000, 10])
+    (1, 1)
+    """
+    first = len(rows) - 1
+    behind = rows[first] if rows else 0
+    while first > 0 and rows[first - 1] <= 2 * behind:
+        first -= 1
+        behind += rows[first]
+    return first
+
+
+def _check(table: Table) -> None:
+    name = table.name
+    if table.delta:
+        raise UsageError(f"{name}: a lake keeps views, not changes; set delta=False")
+    if not name or "/" in name or "\\" in name or name[0] in "._":
+        raise UsageError(f"{name!r} cannot be the name of a lake's table: it names a folder; no /, no leading . or _")
+    for column in table.fields:
+        type_of(column)
+        if column.name in (KEY, GONE):
+            raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")
+
+
+def _begun(before: Manifest | None, message: Open, place: Path) -> Manifest:
+    """The manifest with all the tables of this materialization."""
+    tables = {table.name: table for table in message.tables}
+    if before is None:
+        return Manifest(message.materialization, message.start, tables)
+    if before.materialization != message.materialization:
+        raise ForeignStateError(
+            f"{place} holds the lake of {before.materialization!r}, not of {message.materialization!r}: each needs a "
+            "folder of its own"
+        )
+    for name, table in tables.items():
+        if before.tables.get(name) != table:
+            state = "has other columns" if name in before.tables else "is not in it"
+            raise RefusedError(
+                f"the lake in {place} is at {before.frontier}, and the table {name!r} {state}: what came before would "
+                "be missing there. Materialize into a new folder, with a new recovery log"
+            )
+    return before

@@ -1,0 +1,74 @@
+"""Drivers with one mistake each, of the kinds that real ones have had; the conformance kit must catch every one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdcv2.materialize.fence import Holding, Range
+from cdcv2.materialize.messages import Open, Opened, Store
+from tests.counting import Counting
+from tests.toys import Appending, Authoritative, add, put
+
+
+class SkipFenceCheck(Authoritative):
+    """Planted defect: a commit does not ask whose turn it is."""
+
+    def mine(self, holding: Holding) -> bool:
+        """Any fence will do."""
+        return holding.range == self.range
+
+
+class IgnoreKeyRange(Authoritative):
+    """Planted defect: there is one holding, whichever range is served."""
+
+    def served(self, message: Open) -> Range:
+        """All keys."""
+        return Range()
+
+
+class CommitDuringStore(Authoritative):
+    """Planted defect: rows are there before their checkpoint is."""
+
+    def store(self, message: Store) -> None:
+        """At once, into the rows."""
+        put(self.rows, self.tables, [message])
+
+
+class DropDocuments(Authoritative):
+    """Planted defect: now and then one row is not stored."""
+
+    def store(self, message: Store) -> None:
+        """Most of them."""
+        self.dropped = getattr(self, "dropped", 0) + 1
+        if self.dropped % 13:
+            super().store(message)
+
+
+class NonIdempotentAcknowledge(Appending):
+    """Planted defect: what was applied before is applied again."""
+
+    def apply(self, name: str) -> None:
+        """Whatever was before."""
+        add(self.rows, self.tables, self.shelf.staged[name])
+
+
+class DropDocumentCounter(Counting):
+    """Planted defect: the destination's count is not looked at."""
+
+    def open(self, message: Open) -> Opened:
+        """As if nothing was there."""
+        self.tables, self.skip, self.at = message.tables, 0, 0
+        return Opened(repeats=True)
+
+    def store(self, message: Store) -> None:
+        """Push, whatever is there."""
+        self.destination.take(self.destination.count, self.tables, message)
+
+
+class ResetCounterOnOpen(Counting):
+    """Planted defect: the count begins where the destination is."""
+
+    def known(self, state: Mapping[str, Any]) -> int:
+        """What the destination says."""
+        return self.destination.count

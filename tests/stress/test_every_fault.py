@@ -1,0 +1,47 @@
+"""Every scenario of the conformance kit, and of many seeds, against the drivers whose stores are slow."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.testing import Stage, Subject, Workload, conform, scenarios
+from tests.materialize.test_lake import LakeSubject
+from tests.materialize.test_postgres_driver import PostgresSubject
+from tests.stress.summary import record
+
+pytestmark = pytest.mark.integration
+SEEDS = range(40)
+
+
+def play(name: str, subject: type[Subject]) -> None:
+    """Each scenario, then races of two instances; the numbers are kept."""
+    played = scenarios(subject)
+    for scenario in played:
+        conform(subject, scenario)
+    for seed in SEEDS:
+        lottery, stage = random.Random(seed), Stage(subject(), Workload(seed=seed, cuts=3))
+        running = [stage.instance(), stage.instance()]
+        while running:
+            one = lottery.choice(running)
+            if not all(one.step() for _ in range(lottery.choice([1, 5, 20]))):
+                running.remove(one)
+
+        assert "done" == stage.instance().finish(), f"seed {seed}"
+        stage.demand_whole()
+        stage.close()
+    record(name, list(SEEDS), {"scenarios": len(played), "races": len(SEEDS)})
+
+
+def test_postgres() -> None:
+    """Crashes, stalls, zombies and splits at every message."""
+    with Postgres() as server:
+        PostgresSubject.server = server
+        play("materialize-postgres", PostgresSubject)
+
+
+def test_lake() -> None:
+    """The same, on files."""
+    play("materialize-lake", LakeSubject)
