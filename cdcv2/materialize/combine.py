@@ -25,7 +25,7 @@ from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError, ViewError
 from cdcv2.materialize.columns import Column, column_of, columns_of
 from cdcv2.materialize.messages import Field, Key, Loaded, Store, Table, Values
-from cdcv2.materialize.reductions import Bound, Count, Min, NegativeCount, Reduction
+from cdcv2.materialize.reductions import Bound, Count, Last, Min, NegativeCount, Reduction
 from cdcv2.protocol.messages import Update
 from cdcv2.wire.rows import RowType
 
@@ -64,6 +64,8 @@ class Binding:
             raise UsageError(f"{self.target}: reductions need the key columns that they are grouped by")
         if self.delta and any(isinstance(one, Min) and one.retractions for one in self.reduce.values()):
             raise UsageError(f"{self.target}: no change can say that a least value is gone: set retractions=False")
+        if self.delta and any(isinstance(one, Last) for one in self.reduce.values()):
+            raise UsageError(f"{self.target}: no change can say that the last value stays: push rows by key instead")
         names = [one.name for one in self.view().table.fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

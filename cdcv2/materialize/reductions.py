@@ -21,8 +21,8 @@ from cdcv2.materialize.messages import Field, Values
 from cdcv2.wire.rows import RowType
 
 
-# Python's decimals otherwise round to 28 digits, silently.
-_EXACT = Context(prec=5000, traps=[Inexact])
+#: Python's decimals otherwise round to 28 digits, silently.
+EXACT = Context(prec=5000, traps=[Inexact])
 
 
 class Reduction(ABC):
@@ -99,13 +99,13 @@ class _Sum(Bound):
         if value is None:
             return so_far
         if isinstance(value, Decimal):
-            return _EXACT.add(so_far, _EXACT.multiply(value, Decimal(diff)))
+            return EXACT.add(so_far, EXACT.multiply(value, Decimal(diff)))
         return so_far + value * diff
 
     def after(self, so_far: Any, before: Values | None) -> Values:
         if before is None:
             return (so_far,)
-        return (_EXACT.add(so_far, before[0]) if isinstance(so_far, Decimal) else so_far + before[0],)
+        return (EXACT.add(so_far, before[0]) if isinstance(so_far, Decimal) else so_far + before[0],)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,123 @@
+"""A webhook as a target: deltas and statements are posted as JSON, some at a time, until the receiver says 2xx.
+
+A request's body is ``{"version": 1, "messages": [...]}`` (:mod:`cdcv2.materialize.deltas`). What is posted again, after
+a time-out or a crash, is the same request, and carries the same ``Idempotency-Key``. A receiver must have kept what it
+answers 2xx to; :class:`~cdcv2.materialize.subscriber.Subscriber` is what it needs, or a table keyed by
+``(table, lower, upper, key)``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from cdcv2.errors import OutputError, UnavailableError, UsageError
+from cdcv2.materialize.drivers.push import PushDriver
+from cdcv2.materialize.messages import Table
+
+# Answers after which the same request may be taken: too early, too many, a server or proxy in trouble.
+_PASSING = {408, 425, 429, 500, 502, 503, 504}
+
+
+class WebhookDriver(PushDriver):
+    """Posts to one URL.
+
+    Args:
+        url: ``http://`` or ``https://``. What follows the path may be a secret and is not shown.
+        headers: more headers, as ``Authorization``; never shown.
+        batch: how many messages a request has at most.
+        attempts: how often a request is made before giving up; in between it waits 0.5 seconds, then twice as long, up
+            to 30, or what the receiver asks for with ``Retry-After``.
+        timeout: how many seconds an answer is waited for.
+        pause: waits so many seconds, in place of ``time.sleep``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        batch: int = 500,
+        attempts: int = 8,
+        timeout: float = 30.0,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__()
+        parts = urlsplit(url)
+        self._shown = f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{self._shown} is no address of a webhook: write http:// or https://, a host and a path")
+        if batch < 1 or attempts < 1 or not timeout > 0:
+            raise UsageError(f"batch={batch}, attempts={attempts}, timeout={timeout}: each must be above 0")
+        self._url, self._headers = url, dict(headers or {})
+        self._batch, self._attempts, self._timeout, self._pause = batch, attempts, timeout, pause
+        self._opener = urllib.request.build_opener(_NoRedirects())
+        self._waiting: list[dict[str, Any]] = []
+
+    def connect(self, tables: tuple[Table, ...]) -> None:
+        """Nothing to do: the first request shows whether somebody is there."""
+
+    def push(self, table: Table, message: dict[str, Any]) -> None:
+        """With others in one request."""
+        self._waiting.append(message)
+        if len(self._waiting) >= self._batch:
+            self.settle()
+
+    def settle(self) -> None:
+        """Post what waits. Raises UnavailableError when nobody takes it, OutputError when it is refused."""
+        if self._waiting:
+            self._post(json.dumps({"version": 1, "messages": self._waiting}, separators=(",", ":")).encode())
+            self._waiting = []
+
+    def _post(self, body: bytes) -> None:
+        headers = {
+            "Content-Type": "application/json", "Idempotency-Key": hashlib.sha256(body).hexdigest(), **self._headers,
+        }  # fmt: skip
+        wait, said = 0.5, ""
+        for attempt in range(self._attempts):
+            if attempt:
+                self._pause(wait)
+                wait = min(30.0, 2 * wait)
+            try:
+                request = urllib.request.Request(self._url, body, headers, method="POST")
+                with self._opener.open(request, timeout=self._timeout) as answer:
+                    answer.read()
+                return
+            except urllib.error.HTTPError as cause:
+                with cause:
+                    said = f"{cause.code} {cause.reason}"
+                if cause.code not in _PASSING:
+                    raise self._refused(cause.code, said) from None
+                wait = _asked(cause.headers.get("Retry-After"), wait)
+            except (OSError, HTTPException) as cause:
+                # URLError is an OSError; its reason says more.
+                said = str(getattr(cause, "reason", "") or cause or type(cause).__name__)
+        raise UnavailableError(
+            f"the webhook {self._shown} does not take what is posted, {self._attempts} times: {said}; see to it and "
+            "start again, the same will be posted"
+        )
+
+    def _refused(self, code: int, said: str) -> OutputError:
+        what = "name its final address" if 300 <= code < 400 else "correct the address, the headers or the receiver"
+        if code == 413:
+            what = "make batch smaller, or let the receiver take larger requests"
+        return OutputError(f"the webhook {self._shown} refuses what is posted: {said}; {what}, and start again")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would go on as a GET, without what it has to say."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """None: the answer is an error."""
+
+
+def _asked(header: str | None, wait: float) -> float:
+    """How long to wait, if the receiver says so in seconds; never for more than a minute."""
+    return min(60.0, float(header)) if header is not None and header.isdecimal() else wait

@@ -1,0 +1,194 @@
+"""The other end of a push: a view rebuilt from deltas, in whatever order and however often they come.
+
+A transaction counts when all of its deltas are there, for every table, and those before it have counted: so the view is
+a consistent cut at any moment. Repeats are known by extent and key: after a crash they are the same, always.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ContradictionError, DecodeError, MalformedError, RefusedError, ViewError
+from cdcv2.materialize.combine import COUNT, Binding
+from cdcv2.materialize.deltas import VERSION, value_from_plain
+from cdcv2.materialize.messages import Field, Key, Table, Values
+from cdcv2.materialize.reductions import EXACT, Count, Max, Min
+
+# Of the transactions that begin at one frontier: upper -> table -> how many deltas are stated, and those that came.
+_Extents = dict[Antichain, dict[str, "_Awaited"]]
+
+
+class Subscriber:
+    """A view that is told by deltas; ``bindings`` are those of the materialization, with ``delta=True``.
+
+    ``start`` is the frontier at which the view has nothing. Memory: the view, and the deltas of transactions that are
+    not whole.
+    """
+
+    def __init__(self, bindings: Sequence[Binding], start: Antichain = Antichain([0])) -> None:
+        self._tables = {binding.target: _Shown(binding) for binding in bindings}
+        #: everything not beyond it is in the view
+        self.frontier = start
+        #: how many deltas and statements came again
+        self.repeats = 0
+        self._open: dict[Antichain, _Extents] = {}
+
+    @property
+    def view(self) -> dict[str, dict[Key, Values]]:
+        """Table -> key -> values."""
+        return {name: shown.rows for name, shown in self._tables.items()}
+
+    def take(self, message: bytes | str | Mapping[str, Any]) -> bool:
+        """Take in a delta or a statement; whether the view has moved.
+
+        Raises DecodeError for what is neither, ContradictionError when a repeat says something else, ViewError when
+        something would be there less than no times.
+        """
+        plain = message if isinstance(message, Mapping) else _decoded(message)
+        shown, lower, upper = self._placed(plain)
+        if not lower.dominates(self.frontier):
+            # It ends where the view has been, as extents do not overlap: it is in there.
+            self.repeats += 1
+            return False
+        tables = self._open.setdefault(lower, {}).setdefault(upper, {})
+        awaited = tables.setdefault(shown.table.name, _Awaited())
+        if "deltas" in plain:
+            self.repeats += awaited.state(upper, plain["deltas"])
+        else:
+            key, change = shown.change(plain)
+            self.repeats += awaited.add(upper, key, change)
+        moved = False
+        while self._settle():
+            moved = True
+        return moved
+
+    def _placed(self, plain: Mapping[str, Any]) -> tuple[_Shown, Antichain, Antichain]:
+        if plain.get("version") != VERSION or not {"table", "lower", "upper"} <= set(plain):
+            raise DecodeError(f"{dict(plain)!r} is no delta of version {VERSION}")
+        if plain["table"] not in self._tables:
+            raise RefusedError(f"a delta is of the table {plain['table']!r}, and there are {', '.join(self._tables)}")
+        lower, upper = Antichain.from_plain(plain["lower"]), Antichain.from_plain(plain["upper"])
+        return self._tables[plain["table"]], lower, upper
+
+    def _settle(self) -> bool:
+        """Put the next transaction into the view, if all of it is there."""
+        extents = self._open.get(self.frontier, {})
+        for upper, tables in extents.items():
+            if len(tables) == len(self._tables) and all(awaited.whole for awaited in tables.values()):
+                for name, awaited in tables.items():
+                    self._tables[name].apply(awaited.changes)
+                # Extents do not overlap: what else is said to begin here was never committed.
+                del self._open[self.frontier]
+                self.frontier = upper
+                return True
+        return False
+
+
+class _Awaited:
+    """The deltas of one transaction for one table."""
+
+    def __init__(self) -> None:
+        self.stated: int | None = None
+        self.changes: dict[Key, tuple[Values, bool]] = {}
+
+    @property
+    def whole(self) -> bool:
+        return self.stated == len(self.changes)
+
+    def state(self, upper: Antichain, deltas: int) -> bool:
+        """How many there are; whether that was known."""
+        before, self.stated = self.stated, deltas
+        if before not in (None, deltas):
+            raise ContradictionError("count", upper, before, deltas)
+        return before is not None
+
+    def add(self, upper: Antichain, key: Key, change: tuple[Values, bool]) -> bool:
+        """One more; whether it was there."""
+        before = self.changes.setdefault(key, change)
+        if before is change:
+            return False
+        # By their text: NaN is unequal to itself.
+        if repr(before) != repr(change):
+            raise ContradictionError("diff", upper, before, change, data=key)
+        return True
+
+
+class _Shown:
+    """One table: how its changes are put into its rows."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.table: Table = binding.view().table
+        self.rows: dict[Key, Values] = {}
+        last = len(self.table.values) - 1
+        # By column of the values: how a change goes with what is there. And which column counts the rows.
+        self._with: list[Callable[[Any, Any], Any]] = [_replaced] * (last + 1)
+        self._count: int | None = None
+        if binding.reduce:
+            counted = [name for name, one in binding.reduce.items() if isinstance(one, Count)]
+            reductions = {**binding.reduce, **({} if counted else {COUNT: Count()})}
+            self._with = [
+                _greatest if isinstance(one, Max) else _least if isinstance(one, Min) else _added
+                for one in reductions.values()
+            ]
+            self._count = list(reductions).index(counted[0] if counted else COUNT)
+        elif not binding.key:
+            self._with[last], self._count = _added, last
+
+    def change(self, plain: Mapping[str, Any]) -> tuple[Key, tuple[Values, bool]]:
+        """What a delta says. Raises DecodeError."""
+        try:
+            values = _values(self.table.values, plain["values"])
+            return _values(self.table.key, plain["key"]), (values, bool(plain["delete"]))
+        except (KeyError, TypeError, MalformedError) as cause:
+            raise DecodeError(f"a delta of {self.table.name}: {cause}") from cause
+
+    def apply(self, changes: Mapping[Key, tuple[Values, bool]]) -> None:
+        """Put a transaction's changes in."""
+        for key, (change, delete) in changes.items():
+            before = self.rows.get(key)
+            after = change
+            if before is not None:
+                after = tuple(with_(old, new) for with_, old, new in zip(self._with, before, change))
+            count = 1 if self._count is None else after[self._count]
+            if count < 0:
+                raise ViewError(self.table.name, key, f"it would be there {count} times")
+            if delete or not count:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = after
+
+
+def _decoded(raw: bytes | str) -> Mapping[str, Any]:
+    try:
+        plain = json.loads(raw)
+    except ValueError as cause:
+        raise DecodeError(f"no JSON: {cause}") from cause
+    if not isinstance(plain, dict):
+        raise DecodeError(f"{plain!r} is no JSON object")
+    return plain
+
+
+def _values(fields: tuple[Field, ...], plain: Mapping[str, Any]) -> Values:
+    return tuple([value_from_plain(one, plain[one.name]) for one in fields])
+
+
+def _replaced(old: Any, new: Any) -> Any:
+    return new
+
+
+def _added(old: Any, new: Any) -> Any:
+    return EXACT.add(old, new) if isinstance(new, Decimal) else old + new
+
+
+def _least(old: Any, new: Any) -> Any:
+    there = [one for one in (old, new) if one is not None]
+    return min(there, key=lambda one: (one != one, one), default=None)
+
+
+def _greatest(old: Any, new: Any) -> Any:
+    there = [one for one in (old, new) if one is not None]
+    return max(there, key=lambda one: (one != one, one), default=None)

@@ -1,0 +1,136 @@
+"""Kafka takes deltas: faults of the kit on a real broker, partitions in any order, and topics that would lose some."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
+from cdcv2.materialize import Binding, Driver, MemoryRecoveryLog, RecoveryLog, Runtime
+from cdcv2.materialize.drivers.kafka import KafkaDriver
+from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
+from cdcv2.testing.workload import ENTRIES
+from cdcv2.wire.kafka_client import Client
+from cdcv2.wire.kafka_topics import create_topic
+
+pytestmark = pytest.mark.integration
+#: The scenarios of a short run: at these messages a push differs from other stores. The long run plays all.
+CHOSEN = {
+    f"{fault}-at-{place}" for fault in ("crash", "zombie") for place in ("Store-25", "StartCommit-2", "Acknowledge-2")
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """A broker for this file."""
+    with KafkaBroker() as started:
+        yield started
+
+
+class KafkaSubject(Subject):
+    """Topics of their own, and a subscriber that reads them from the start each time."""
+
+    delta = True
+    splits = False
+    consistent = False
+    broker: ClassVar[KafkaBroker]
+
+    def __init__(self) -> None:
+        self.recovery, self.prefix = MemoryRecoveryLog("conformance"), f"{uuid.uuid4().hex}."
+
+    def driver(self) -> Driver:
+        """Another producer."""
+        return KafkaDriver(self.broker.bootstrap, prefix=self.prefix, partitions=2)
+
+    def log(self) -> RecoveryLog | None:
+        """The one."""
+        return self.recovery
+
+    def view(self) -> dict[str, dict[Any, Any]]:
+        """What a subscriber makes of the topics."""
+        bindings = Workload("delta").bindings
+        subscriber = Subscriber(bindings)
+        for _, value in records(self.broker, [self.prefix + one.target for one in bindings]):
+            subscriber.take(value)
+        return subscriber.view
+
+
+def records(broker: KafkaBroker, topics: list[str]) -> Iterator[tuple[bytes | None, bytes]]:
+    """Keys and values of all that the topics hold, in the order in which the partitions happen to come."""
+    client = Client(broker.bootstrap)
+    consumer, error = client.consumer(fetch_wait_max_ms=5), client.kafka.KafkaError
+    parts = [client.kafka.TopicPartition(topic, part, 0) for topic in topics for part in (0, 1)]
+    consumer.assign(parts)
+    left = len(parts)
+    while left:
+        for record in consumer.consume(500, timeout=1):
+            if record.error() is None:
+                yield record.key(), record.value()
+            else:
+                assert record.error().code() == error._PARTITION_EOF, record.error()
+                left -= 1
+    consumer.close()
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in scenarios(KafkaSubject) if one.name in CHOSEN], ids=str
+)
+def test_it_comes_through_faults(broker: KafkaBroker, scenario: Scenario) -> None:
+    """With two partitions, so that nothing comes in the order in which it was pushed."""
+    KafkaSubject.broker = broker
+    conform(KafkaSubject, scenario)
+
+
+def test_deltas_of_a_key_are_in_one_partition_in_order(broker: KafkaBroker) -> None:
+    """For readers that want no more than that; statements have no key."""
+    KafkaSubject.broker = broker
+    subject, work = KafkaSubject(), Workload("delta")
+    Runtime("m", work.bindings, subject.driver(), work.source, log=subject.log(), rows=1).run()
+    uppers: dict[bytes, list[Any]] = {}
+    for key, value in records(broker, [f"{subject.prefix}account_total"]):
+        if key is not None:
+            uppers.setdefault(key, []).append(value[value.index(b'"upper"'):value.index(b'"key"')])
+
+    assert 6 == len(uppers)
+    assert b'{"account":"account a"}' in uppers
+    assert all(len(set(found)) == len(found) for found in uppers.values())
+
+
+def test_topics_that_cannot_take_it_are_named(broker: KafkaBroker) -> None:
+    """One that is not there, one that forgets, a delta that is too large, a broker that is not there."""
+    binding = Binding("entries", ENTRIES, "deltas", delta=True)
+
+    def run(rows: list[Any], **options: Any) -> None:
+        driver = KafkaDriver(options.pop("bootstrap", broker.bootstrap), **options)
+        work = Workload("delta")
+        work.history = [(0, "entries", ENTRIES.row(row), 1) for row in rows]
+        Runtime("m", [binding], driver, work.source, log=MemoryRecoveryLog("m")).run()
+
+    with pytest.raises(MissingLogError, match="there is no topic 'none.deltas'"):
+        run([], prefix="none.", create=False)
+    client = Client(broker.bootstrap)
+    create_topic(client, "compacted.deltas")
+    alter(client, "compacted.deltas", "cleanup.policy", "compact")
+    with pytest.raises(UnsafeTopicError, match="cleanup.policy=compact"):
+        run([], prefix="compacted.")
+    create_topic(client, "small.deltas")
+    alter(client, "small.deltas", "max.message.bytes", "2000")
+    with pytest.raises(RefusedError, match="raise its max.message.bytes"):
+        run([("x" * 5000, 1)], prefix="small.")
+    with pytest.raises(UnavailableError, match="does not answer"):
+        run([], bootstrap="127.0.0.1:1", patience=0.5)
+
+
+def alter(client: Client, topic: str, name: str, value: str) -> None:
+    """Change a topic's setting."""
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for future in client.admin.incremental_alter_configs([resource]).values():
+        future.result(30)

@@ -1,0 +1,152 @@
+"""A subscriber rebuilds the view from deltas, shuffled and repeated; what cannot be is an error that names it."""
+
+from __future__ import annotations
+
+import json
+import random
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from cdcv2.core import Antichain
+from cdcv2.errors import ContradictionError, DecodeError, RefusedError, ViewError
+from cdcv2.materialize import Binding, Count, Field, Max, MemoryRecoveryLog, Min, Runtime, Sum
+from cdcv2.materialize.deltas import plain_value, value_from_plain
+from cdcv2.materialize.drivers.push import PushDriver
+from cdcv2.materialize.messages import Table
+from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.protocol.timeline import Cut
+from cdcv2.testing import Workload
+from cdcv2.wire.rows import RowType
+
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}
+SALE = RowType({
+    "type": "record", "name": "sale",
+    "fields": [{"name": "shop", "type": "string"}, {"name": "price", "type": PRICE},
+               {"name": "weight", "type": ["null", "double"]}],
+})  # fmt: skip
+
+
+class ListDriver(PushDriver):
+    """Pushes into a list, as text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pushed: list[str] = []
+
+    def connect(self, tables: tuple[Table, ...]) -> None:
+        """Nothing to do."""
+
+    def push(self, table: Table, message: dict[str, Any]) -> None:
+        """At once."""
+        self.pushed.append(json.dumps(message))
+
+    def settle(self) -> None:
+        """Nothing to do."""
+
+
+def pushed(bindings: list[Binding], source: Any) -> list[str]:
+    """All that a materialization pushes, a cut a transaction."""
+    driver = ListDriver()
+    Runtime("m", bindings, driver, source, log=MemoryRecoveryLog("m"), rows=1).run()
+    return driver.pushed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_order_and_any_repeats_come_to_the_same(seed: int) -> None:
+    """After every message the view is a cut; in the end it is the history."""
+    work, lottery = Workload("delta", seed=seed), random.Random(seed)
+    messages = pushed(work.bindings, work.source)
+    shuffled = messages + lottery.choices(messages, k=20)
+    lottery.shuffle(shuffled)
+    subscriber = Subscriber(work.bindings)
+    for message in shuffled:
+        if subscriber.take(message) and subscriber.frontier:
+            assert work.truth(subscriber.frontier.elements[0]) == work.shown(subscriber.view)
+
+    assert work.truth() == work.shown(subscriber.view)
+    assert (Antichain(), 20) == (subscriber.frontier, subscriber.repeats)
+
+
+def sales(*changes: list[tuple[str, int, float | None, int]]) -> Any:
+    """Cuts of (shop, cents, weight, diff)."""
+
+    def source(_: Any) -> Any:
+        for time, rows in enumerate(changes):
+            updates = [
+                (SALE.row([shop, cents.to_bytes(20, "big", signed=True), weight]), time, diff)
+                for shop, cents, weight, diff in rows
+            ]
+            yield Cut({"sales": updates}, Antichain([time]), Antichain([time + 1]))
+
+    return source
+
+
+def shown(binding: Binding, source: Any) -> dict[Any, Any]:
+    """What a subscriber has in the end, each message twice."""
+    subscriber = Subscriber([binding])
+    for message in pushed([binding], source):
+        subscriber.take(message)
+        subscriber.take(message.encode())
+    return subscriber.view["t"]
+
+
+def test_each_kind_of_view_is_rebuilt() -> None:
+    """Rows come, change and go; sums are exact with forty digits; the least and the greatest, with NaN and null."""
+    long = 10**37 + 1
+    rows = Binding("sales", SALE, "t", ("shop",), delta=True)
+    source = sales([("a", 1, None, 1), ("b", 2, float("nan"), 1)], [("a", 1, None, -1), ("a", 3, 0.5, 1)],
+                   [("b", 2, float("nan"), -1)])  # fmt: skip
+
+    assert {("a",): (Decimal("0.03"), 0.5)} == shown(rows, source)
+
+    sums = Binding("sales", SALE, "t", ("shop",), {"n": Count(), "sum": Sum("price")}, delta=True)
+
+    assert {("a",): (3, Decimal(f"{3 * long}E-2"))} == shown(sums, sales(*([("a", long, None, 1)] for _ in "123")))
+    assert {} == shown(sums, sales([("a", long, None, 2)], [("a", long, None, -2)]))
+
+    ends = {"low": Min("weight", retractions=False), "high": Max("weight", retractions=False)}
+    extremes = Binding("sales", SALE, "t", ("shop",), ends, delta=True)
+    three = sales([("a", 1, None, 1)], [("a", 1, 2.5, 1)], [("a", 1, -1.0, 1)])
+
+    assert {("a",): (-1.0, 2.5, 3)} == shown(extremes, three)
+
+
+def test_lies_and_foreign_messages_are_named() -> None:
+    """Two values for one identity, two numbers for one transaction, less than no rows; and nothing has changed."""
+    binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
+    messages = [json.loads(one) for one in pushed([binding], sales([("a", 1, None, 2)], [("a", 1, None, -1)]))]
+    delta, statement = messages[:2]
+    subscriber = Subscriber([binding])
+    subscriber.take(delta)
+    with pytest.raises(ContradictionError, match="'a'"):
+        subscriber.take({**delta, "values": {"n": 3}})
+    subscriber = Subscriber([binding])
+    subscriber.take({**statement, "deltas": 2})
+    with pytest.raises(ContradictionError, match="states 2 updates"):
+        subscriber.take(statement)
+    for wrong in (b"{", b"[]", {**delta, "version": 9}, {**delta, "values": {}}, {**delta, "values": {"n": "x"}}):
+        with pytest.raises(DecodeError):
+            Subscriber([binding]).take(wrong)
+    with pytest.raises(RefusedError, match="of the table 'u', and there are t"):
+        Subscriber([binding]).take({**delta, "table": "u"})
+    subscriber = Subscriber([binding])
+    subscriber.take({**delta, "values": {"n": -2}})
+    with pytest.raises(ViewError, match="-2 times"):
+        subscriber.take(statement)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("boolean", True), ("int", -1), ("long", 2**62), ("integer", 10**50), ("decimal", Decimal("-1E-7")),
+        ("decimal", Decimal("100")), ("float", 1.5), ("double", float("inf")), ("double", 2.0),
+        ("string", "\U0001f600"), ("bytes", b"\x00\xff"), ("json", '{"a":1}'), ("long", None),
+    ],
+)  # fmt: skip
+def test_values_go_there_and_back(kind: str, value: Any) -> None:
+    """Through real JSON, every kind."""
+    column = Field("c", kind, nullable=value is None)
+
+    assert value == value_from_plain(column, json.loads(json.dumps(plain_value(column, value))))

@@ -1,0 +1,202 @@
+"""A webhook takes deltas: every fault of the kit, receivers in trouble, and what is said of wrong settings."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+from cdcv2 import steps
+from cdcv2.errors import OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.materialize import Binding, Driver, MemoryRecoveryLog, Range, RecoveryLog, Runtime
+from cdcv2.materialize.drivers.webhook import WebhookDriver
+from cdcv2.materialize.messages import Load, Open
+from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.testing import Scenario, Stage, Subject, Workload, conform, scenarios
+
+STEPS = ["push.deltas", "push.stated", "materialize.after-prepare", "materialize.after-commit"]
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps the bodies that it answers 200 to; first it gives the answers that it was told to give."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        #: (headers, body) of each request, and the bodies that were taken
+        self.asked: list[tuple[dict[str, str], bytes]] = []
+        self.taken: list[bytes] = []
+        #: answers for the next requests: a status; 0 hangs up, -1 hangs up after it has kept the body
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """All that was taken, in order."""
+        for body in self.taken:
+            yield from json.loads(body)["messages"]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Receiver
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Answer as told, or take it."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((dict(self.headers), body))
+        status, headers = self.server.answers.pop(0) if self.server.answers else (200, {})
+        if status in (200, -1):
+            self.server.taken.append(body)
+        if status <= 0:
+            self.close_connection = True
+            return
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on standard error."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """One that answers 200."""
+    with Receiver() as started:
+        yield started
+        started.shutdown()
+
+
+class WebhookSubject(Subject):
+    """A receiver, and behind it a subscriber."""
+
+    delta = True
+    splits = False
+    receiver: ClassVar[Receiver]
+
+    def __init__(self) -> None:
+        self.recovery, self.seen = MemoryRecoveryLog("conformance"), 0
+        self.receiver.taken.clear()
+        self.subscriber = Subscriber(Workload("delta").bindings)
+
+    def driver(self) -> Driver:
+        """One that posts a few at a time."""
+        return WebhookDriver(self.receiver.url, batch=3)
+
+    def log(self) -> RecoveryLog | None:
+        """The one."""
+        return self.recovery
+
+    def view(self) -> dict[str, dict[Any, Any]]:
+        """What the subscriber has made of it."""
+        for body in self.receiver.taken[self.seen:]:
+            self.seen += 1
+            for message in json.loads(body)["messages"]:
+                self.subscriber.take(message)
+        return self.subscriber.view
+
+
+@pytest.mark.parametrize("scenario", scenarios(WebhookSubject), ids=str)
+def test_it_comes_through_every_fault(receiver: Receiver, scenario: Scenario) -> None:
+    """And the subscriber's view is a consistent cut at any moment."""
+    WebhookSubject.receiver = receiver
+    conform(WebhookSubject, scenario)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_was_pushed_before_a_crash_is_pushed_again_as_it_was(receiver: Receiver, step: str) -> None:
+    """The same requests, byte for byte, so that a receiver can go by their keys alone."""
+    WebhookSubject.receiver = receiver
+    stage = Stage(WebhookSubject(), Workload("delta"))
+    with steps.placed(step, 4), pytest.raises(steps.PlacedCrash):
+        stage.instance().finish()
+    before = list(receiver.taken)
+
+    assert "done" == stage.instance().finish()
+    stage.demand_whole()
+    repeated = [body for body in receiver.taken[len(before):] if body in before]
+    keys = {headers["Idempotency-Key"]: body for headers, body in receiver.asked}
+
+    assert len(set(receiver.taken)) == len(receiver.taken) - len(repeated) == len(keys)
+    assert bool(repeated) == (step in ("push.deltas", "push.stated"))
+    stage.close()
+
+
+def keep(receiver: Receiver, waits: list[float], **options: Any) -> Subscriber:
+    """A small materialization; what its subscriber has."""
+    work = Workload("delta", cuts=2)
+    driver = WebhookDriver(options.pop("url", receiver.url), pause=waits.append, **options)
+    Runtime("m", work.bindings, driver, work.source, log=MemoryRecoveryLog("m")).run()
+    subscriber = Subscriber(work.bindings)
+    for message in receiver.messages():
+        subscriber.take(message)
+
+    assert not subscriber.frontier
+    return subscriber
+
+
+def test_a_receiver_in_trouble_is_asked_again(receiver: Receiver) -> None:
+    """Longer and longer later; or when it says; what it has taken without saying so is a repeat."""
+    waits: list[float] = []
+    receiver.answers += [(503, {}), (0, {}), (429, {"Retry-After": "7"}), (-1, {}), (500, {}), (200, {})]
+    subscriber = keep(receiver, waits)
+
+    assert [0.5, 1.0, 7.0, 14.0, 28.0] == waits
+    assert subscriber.repeats > 0
+    assert subscriber.view["account_total"]
+
+
+def test_one_that_stays_in_trouble_is_given_up(receiver: Receiver) -> None:
+    """With what it said last; and nobody listening is said, too."""
+    waits: list[float] = []
+    receiver.answers += [(503, {})] * 3
+    with pytest.raises(UnavailableError, match=r"3 times: 503 Service Unavailable; see to it"):
+        keep(receiver, waits, attempts=3)
+
+    assert [0.5, 1.0] == waits
+
+    receiver.shutdown()
+    receiver.server_close()
+    with pytest.raises(UnavailableError, match="refused"):
+        keep(receiver, waits, attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(404, "404 Not Found; correct the address"), (302, "name its final address"), (413, "make batch smaller")],
+)
+def test_a_refusal_is_not_repeated(receiver: Receiver, status: int, text: str) -> None:
+    """A redirect is one: as a GET it would lose what it has to say. Secrets are not shown."""
+    receiver.answers += [(status, {"Location": "/elsewhere"})]
+    with pytest.raises(OutputError, match=text) as caught:
+        keep(receiver, [], url=f"{receiver.url}?token=secret-1", headers={"Authorization": "secret-2"})
+
+    assert "secret" not in str(caught.value)
+    assert 1 == len(receiver.asked)
+    assert "secret-2" == receiver.asked[0][0]["Authorization"]
+
+
+def test_what_cannot_be_pushed_is_refused(receiver: Receiver) -> None:
+    """Views, a share of the keys, wrong addresses and numbers, a look-up."""
+    (binding,) = [one for one in Workload().bindings if one.target == "account_now"]
+    view, change = binding.view().table, Binding(binding.log, binding.row_type, "t", delta=True).view().table
+    driver = WebhookDriver(receiver.url)
+    for message, text in [(Open("m", (view,)), "set delta=True"), (Open("m", (change,), Range(0, 9)), "no ranges")]:
+        with pytest.raises(UsageError, match=text):
+            driver.open(message)
+    for url, options in [("file:///etc/passwd", {}), ("http://", {}), ("http://h/", {"batch": 0})]:
+        with pytest.raises(UsageError):
+            WebhookDriver(url, **options)
+    with pytest.raises(RefusedError, match="looked up"):
+        driver.load(Load(0, ("k",)))
