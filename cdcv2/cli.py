@@ -30,6 +30,7 @@ COMMANDS = {
     "when": "say at which time of a timeline something happened in its sources",
     "where": "say how far the sources of a timeline were at one of its times",
     "mangle": "copy logs, duplicated, reordered and re-batched",
+    "materialize": "keep views of logs in a database, a lake, Kafka or a webhook, without Spark",
     "rows": "make the row type of a table, from its database or from a record",
     "demo": "see it work on real change data",
 }
@@ -98,7 +99,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _front() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {name:<8}  {summary}" for name, summary in COMMANDS.items())
+    listed = "\n".join(f"  {name:<11}  {summary}" for name, summary in COMMANDS.items())
     parser = Parser(
         prog="cdcv2",
         description="Change data capture that may be duplicated, reordered and re-batched at will.",

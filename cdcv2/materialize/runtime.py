@@ -128,10 +128,14 @@ class Runtime:
         try:
             for step in self.steps():
                 if step is Pause.DRIVER:
-                    self._connection.wait()
+                    self.wait()
         finally:
             self.close()
         return self.checkpoint
+
+    def wait(self) -> None:
+        """After :attr:`Pause.DRIVER`: return when the driver has answered, or failed."""
+        self._connection.wait()
 
     def close(self) -> None:
         """Let go of the driver, wherever things are; nothing that was not committed is."""

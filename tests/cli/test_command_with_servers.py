@@ -193,6 +193,52 @@ def test_following_ends_when_it_is_told_to(
     assert 0 == run("verify", "--full", into).code
 
 
+def test_logs_in_kafka_are_kept_in_postgresql_and_pushed_to_kafka(
+    run: Run, broker: KafkaBroker, schema: Path, prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a topic and a directory of one timeline into tables; and from the directory into a topic of changes."""
+    written(broker, "kept", *HISTORY[:2], *PAIR)
+    (tmp_path / "kafka.properties").write_text(f"bootstrap.servers={broker.bootstrap}\n", "utf-8")
+    text = TABLES.replace("DIRECTORY", str(prices)).replace("SCHEMA", str(schema))
+    (tmp_path / "tables.yaml").write_text(text, "utf-8")
+    (tmp_path / "changes.yaml").write_text(CHANGES.replace("DIRECTORY", str(prices)), "utf-8")
+    with Postgres() as postgres:
+        for name, value in postgres.environment.items():
+            monkeypatch.setenv(name, value)
+        kept, again = run("materialize", tmp_path / "tables.yaml"), run("materialize", tmp_path / "tables.yaml")
+        with postgres.connect() as connection:
+            rows = connection.execute("SELECT id, price, name, cdcv2_count FROM kept ORDER BY id").fetchall()
+            sums = connection.execute("SELECT name, total FROM sums ORDER BY total").fetchall()
+    pushed = run("materialize", tmp_path / "changes.yaml")
+
+    assert (0, 0) == (kept.code, again.code), kept.err
+    assert [(1, 10, "apple", 1), (2, None, "", 2)] == rows
+    assert [("", 0), ('pl"um, ripe', 7), ("apple", 12)] == sums
+    assert (0, "changes: complete through 9") == (pushed.code, pushed.out.partition(";")[0]), pushed.err
+
+
+PAIR = [Progress([5], [10], {})]
+TABLES = """
+materialization: tables
+kafka: {config: kafka.properties}
+logs:
+  kept: {kafka: kept, row: SCHEMA}
+  prices: DIRECTORY
+bindings:
+  - {log: kept, target: kept}
+  - {log: prices, target: sums, key: name, reduce: {total: {sum: price}}}
+target: {driver: postgres, conninfo: "dbname=${PGDATABASE}"}
+"""
+CHANGES = """
+materialization: changes
+kafka: {config: kafka.properties}
+logs: {prices: DIRECTORY}
+bindings: {log: prices, target: prices, delta: true}
+target: {driver: kafka, prefix: changes.}
+recovery_log: recovery
+"""
+
+
 def test_a_row_type_is_made_of_a_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the catalogue; the database is found by the environment, or by a file."""
     with Postgres() as postgres:

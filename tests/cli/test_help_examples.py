@@ -14,6 +14,15 @@ from cdcv2.cli import _module as module_of
 from tests.cli.conftest import Run
 from tests.cli.test_command_rows import ENVELOPE
 
+LAKE = """
+materialization: shop
+logs: logs
+bindings:
+  - {log: public.orders, target: orders, key: [id]}
+  - {log: public.order_items, target: items}
+target: {driver: lake, folder: lake}
+recovery_log: recovery
+"""
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
 SERVERS = ("kafka", "--from-postgres", "cdcv2 demo")
 
@@ -25,6 +34,7 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     shutil.copytree(tmp_path / "logs", tmp_path / "copies")
     envelope = {**ENVELOPE, "payload": {"source": {"schema": "public", "table": "orders"}}}
     (tmp_path / "record.json").write_text(json.dumps(envelope), "utf-8")
+    (tmp_path / "shop-lake.yaml").write_text(LAKE, "utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

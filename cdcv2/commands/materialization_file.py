@@ -1,0 +1,243 @@
+"""What a materialization's YAML file says: logs, bindings, a target, a recovery log.
+
+::
+
+    materialization: shop
+    logs:
+      orders: logs/public.orders                   a directory; a list of several: copies
+      items: {kafka: items, row: rows/items.avsc}
+    kafka: {bootstrap: localhost:9092, config: kafka.properties}
+    bindings:
+      - {log: orders, target: orders, key: [order_id]}
+      - {log: items, target: totals, key: [order_id], reduce: {n: count, total: {sum: price}}, deletes: soft}
+    target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
+    recovery_log: shop-recovery
+    rows: 100000
+
+``logs: logs`` are those that a capture wrote. Paths are from the file's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands.logs import Named, directory_logs, load_row_type
+from cdcv2.commands.yaml_lines import Part, load
+from cdcv2.errors import MissingLogError
+from cdcv2.materialize import (
+    Binding,
+    Count,
+    Driver,
+    FileRecoveryLog,
+    Last,
+    Max,
+    Min,
+    RecoveryLog,
+    SqliteRecoveryLog,
+    Sum,
+)
+from cdcv2.materialize.reductions import Reduction
+from cdcv2.protocol.log import Log
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+
+#: Driver -> its settings: those that it needs, and those that it may have.
+DRIVERS = {
+    "postgres": ("", "conninfo"),
+    "lake": ("folder", "files"),
+    "kafka": ("", "bootstrap config prefix partitions create"),
+    "webhook": ("url", "headers batch attempts timeout"),
+}
+#: Those whose checkpoint is in a recovery log.
+LOGGED = ("lake", "kafka", "webhook")
+_REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file says, with its logs opened; ``driver`` and ``recovery`` make theirs when they are called."""
+
+    name: str
+    logs: list[Named]
+    bindings: list[Binding]
+    driver: Callable[[], Driver]
+    recovery: Callable[[], RecoveryLog | None]
+    rows: int
+    start: int
+
+
+def read_plan(path: str) -> Plan:
+    """What the file says. Raises UsageError with the line, and MissingLogError and UnavailableError of its logs."""
+    whole = load(path)
+    fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start")
+    reader = _Reader(Path(path).absolute().parent, fields)
+    bound = fields["bindings"].items()
+    if not bound:
+        fields["bindings"].fail("there is no binding: name a log and a target")
+    logs = reader.logs(fields["logs"], {part: _log_of(part) for part in bound})
+    types = {named.table: named.row_type for named in logs}
+    bindings = [_binding(part, types) for part in bound]
+    name, target = fields["materialization"].text(), fields["target"]
+    driver = reader.driver(target)
+    recovery = reader.recovery(name, target, fields.get("recovery_log"))
+    targets = [binding.target for binding in bindings]
+    for part, text in zip(bound, targets):
+        if targets.count(text) > 1:
+            part.fail(f"two bindings have the target {text!r}: each needs a table of its own")
+    return Plan(
+        name, logs, bindings, driver, recovery,
+        rows=fields["rows"].number(1) if "rows" in fields else 100_000,
+        start=fields["start"].number() if "start" in fields else 0,
+    )  # fmt: skip
+
+
+class _Reader:
+    """The parts that lead to files and servers."""
+
+    def __init__(self, folder: Path, fields: dict[str, Part]) -> None:
+        self._folder = folder
+        self._kafka = fields["kafka"].fields("", "bootstrap config") if "kafka" in fields else {}
+
+    def path(self, part: Part) -> Path:
+        return self._folder / part.text()
+
+    def logs(self, part: Part, bound: dict[Part, str]) -> list[Named]:
+        """The logs that the bindings need."""
+        if part.is_text:
+            return self._captured(part, bound)
+        given = dict(part.entries())
+        for binding, name in bound.items():
+            if name not in given:
+                binding.fail(f"there is no log {name!r}; there are {', '.join(given)}")
+        for name, one in given.items():
+            if name not in bound.values():
+                one.fail(f"no binding keeps the log {name!r}: bind it, or leave it out")
+        return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
+
+    def _captured(self, part: Part, bound: dict[Part, str]) -> list[Named]:
+        found = {folder.name: folder for folder in self._missing(part, lambda: directory_logs(self.path(part)))}
+        for binding, name in bound.items():
+            if name not in found:
+                binding.fail(f"there is no log {name!r} in {part.text()}; there are {', '.join(found)}")
+        opened = [(name, DirectoryLog(found[name])) for name in dict.fromkeys(bound.values())]
+        return [Named(name, log, log.row_type, log.times) for name, log in opened]
+
+    def _opened(self, name: str, part: Part) -> Named:
+        if part.is_text:
+            log = self._missing(part, lambda: DirectoryLog(self.path(part)))
+            return Named(name, log, log.row_type, log.times)
+        fields = part.fields("kafka row")
+        row_type = part.told(lambda: load_row_type(str(self.path(fields["row"]))))
+        return Named(name, self._missing(part, lambda: self._topic(fields["kafka"].text(), row_type)), row_type)
+
+    def _topic(self, topic: str, row_type: RowType) -> Log:
+        from cdcv2.wire.kafka import KafkaLog
+
+        bootstrap, config = self._reached(self._kafka)
+        return KafkaLog(topic, bootstrap, row_type, config_file=config)
+
+    def _reached(self, fields: dict[str, Part]) -> tuple[str | None, Path | None]:
+        """How to reach Kafka; by default as the logs are."""
+        fields = fields if {"bootstrap", "config"} & set(fields) else self._kafka
+        bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
+        return bootstrap, self.path(fields["config"]) if "config" in fields else None
+
+    @staticmethod
+    def _missing(part: Part, make: Callable[[], Any]) -> Any:
+        try:
+            return part.told(make)
+        except MissingLogError as cause:
+            part.fail(cause)
+
+    def driver(self, part: Part) -> Callable[[], Driver]:
+        """What makes the driver; its settings are read at once."""
+        names = dict(part.entries())
+        if "driver" not in names:
+            part.fail(f"'driver' is missing: one of {', '.join(DRIVERS)}")
+        kind = names["driver"].one_of(*DRIVERS)
+        needed, optional = DRIVERS[kind]
+        fields = part.fields(f"driver {needed}", optional)
+        settings = {"postgres": self._postgres, "lake": self._lake, "kafka": self._to_kafka, "webhook": self._webhook}
+        make = settings[kind](fields)
+        return lambda: part.told(make)
+
+    def _postgres(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+        from cdcv2.materialize.drivers.postgres import PostgresDriver
+
+        conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
+        return lambda: PostgresDriver(conninfo)
+
+    def _lake(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+        from cdcv2.materialize.drivers.lake import LakeDriver
+
+        folder, files = self.path(fields["folder"]), fields["files"].number(1) if "files" in fields else 8
+        return lambda: LakeDriver(folder, files=files)
+
+    def _to_kafka(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+        from cdcv2.materialize.drivers.kafka import KafkaDriver
+
+        bootstrap, config = self._reached(fields)
+        prefix = fields["prefix"].text() if "prefix" in fields else ""
+        partitions = fields["partitions"].number(1) if "partitions" in fields else 1
+        create = fields["create"].flag() if "create" in fields else True
+        return lambda: KafkaDriver(bootstrap, prefix=prefix, config_file=config, create=create, partitions=partitions)
+
+    def _webhook(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+        from cdcv2.materialize.drivers.webhook import WebhookDriver
+
+        headers = {name: one.text() for name, one in fields["headers"].entries()} if "headers" in fields else {}
+        numbers = {"batch": 500, "attempts": 8, "timeout": 30}
+        numbers.update({name: fields[name].number(1) for name in numbers if name in fields})
+        url, batch, attempts = fields["url"].text(), numbers["batch"], numbers["attempts"]
+        return lambda: WebhookDriver(
+            url, headers=headers, batch=batch, attempts=attempts, timeout=float(numbers["timeout"])
+        )
+
+    def recovery(self, name: str, target: Part, part: Part | None) -> Callable[[], RecoveryLog | None]:
+        """What opens the recovery log."""
+        kind = dict(target.entries())["driver"].text()
+        if part is None:
+            if kind in LOGGED:
+                target.fail(f"the driver {kind!r} needs a recovery_log: a folder, or {{sqlite: FILE}}")
+            return lambda: None
+        if kind not in LOGGED:
+            part.fail(f"the driver {kind!r} keeps the checkpoint in its store: leave recovery_log out")
+        if part.is_text:
+            folder = self.path(part)
+            return lambda: FileRecoveryLog(name, folder)
+        file = self.path(part.fields("sqlite")["sqlite"])
+        return lambda: SqliteRecoveryLog(name, file)
+
+
+def _log_of(part: Part) -> str:
+    return part.fields("log target", "key reduce deletes delta")["log"].text()
+
+
+def _binding(part: Part, types: dict[str, RowType]) -> Binding:
+    fields = part.fields("log target", "key reduce deletes delta")
+    log, target = fields["log"].text(), fields["target"].text()
+    key = tuple(fields["key"].texts()) if "key" in fields else ()
+    reduce = {name: _reduction(one) for name, one in fields["reduce"].entries()} if "reduce" in fields else {}
+    deletes = fields["deletes"].one_of("hard", "soft") if "deletes" in fields else "hard"
+    delta = fields["delta"].flag() if "delta" in fields else False
+    return part.told(lambda: Binding(log, types[log], target, key, reduce, deletes, delta))
+
+
+def _reduction(part: Part) -> Reduction:
+    """``count``, ``{sum: COLUMN}`` and so on; ``{min: COLUMN, retractions: false}``."""
+    if part.is_text:
+        part.one_of("count")
+        return Count()
+    fields = part.fields("", " ".join([*_REDUCTIONS, "retractions"]))
+    kinds = [name for name in fields if name in _REDUCTIONS]
+    if len(kinds) != 1:
+        part.fail(f"one of count, {', '.join(_REDUCTIONS)} is wanted here")
+    column = fields[kinds[0]].text()
+    if "retractions" in fields:
+        if kinds[0] not in ("min", "max"):
+            fields["retractions"].fail("only min and max can be told to expect no retractions")
+        return (Min if kinds[0] == "min" else Max)(column, fields["retractions"].flag())
+    return _REDUCTIONS[kinds[0]](column)

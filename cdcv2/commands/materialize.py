@@ -1,0 +1,191 @@
+"""Keep views of logs in a database, a lake, Kafka or a webhook, as a YAML file says; without Spark.
+
+  materialization: shop
+  logs: logs                          # what a capture wrote; or a log each: a directory, or Kafka:
+                                      #   {items: {kafka: items, row: rows/items.avsc}}
+  kafka: {bootstrap: localhost:9092}  # where logs and the driver kafka find it; config: a file of settings
+  bindings:
+    - {log: public.orders, target: orders, key: [id]}
+    - {log: public.order_items, target: totals, key: [order_id], reduce: {n: count, sum: {sum: amount}}}
+    - {log: public.audit, target: audit}                   # no key: rows and how often they are there
+  target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
+          # or {driver: lake, folder: lake}; with delta: true in the bindings {driver: kafka, prefix: shop.}
+          # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
+  recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
+  rows: 100000                        # a transaction takes no further cut when it has as many updates
+
+${NAME} is the environment's. Paths are from the file's folder. Besides: deletes: soft, reductions last, min and max.
+
+What is committed is never half of a source transaction, and it may be killed and run again at any time. Ends where the
+logs end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it between two transactions, a second
+Ctrl-C at once. Exit code 1: the logs end before all has arrived that they state; what is complete is in the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from cdcv2.commands import Exit
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import Named
+from cdcv2.commands.materialization_file import Plan, read_plan
+from cdcv2.commands.shown import through_text
+from cdcv2.errors import UsageError
+from cdcv2.materialize import Checkpoint, Runtime, Threaded
+from cdcv2.materialize.runtime import Pause
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.wire.jsonlines import plain_frontier
+
+EXAMPLES = (
+    ("cdcv2 materialize shop-lake.yaml", "to the ends of the logs"),
+    ("cdcv2 materialize shop-lake.yaml --json", "what came of it as one JSON object"),
+    ("cdcv2 materialize shop-kafka.yaml --follow", "until it is told to stop"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE.yaml", help="what to keep where")
+    parser.add_argument("--follow", action="store_true", help="go on when the logs end")
+    parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS",
+                        help="say how far it is after so many seconds, when it has moved (default: 5)")
+    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Materialize until the logs end, or it is told to stop."""
+    if not args.every >= 0:
+        raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
+    plan = read_plan(args.file)
+    with _told_to_stop() as told:
+        reading = _Reading(plan, follow=args.follow, told=told)
+        log = plan.recovery()
+        runtime = Runtime(
+            plan.name, plan.bindings, Threaded(plan.driver()), reading.cuts,
+            log=log, start=[plan.start], rows=plan.rows,
+        )  # fmt: skip
+        try:
+            for _ in _moves(runtime, args.every):
+                remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
+        finally:
+            runtime.close()
+            if log is not None:
+                log.close()
+            for named in plan.logs:
+                named.log.close()
+    _report(plan, runtime, reading, as_json=args.json)
+    if told() == signal.SIGINT:
+        raise KeyboardInterrupt
+    return Exit.MISSING if reading.incomplete() and not told() else Exit.DONE
+
+
+class _Stopped(Exception):
+    """It was told to stop, and no transaction is under way that would have to be ended first."""
+
+
+class _Reading:
+    """The source of the runtime: the logs as one timeline."""
+
+    def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], int]) -> None:
+        self._logs, self._follow, self._told = plan.logs, follow, told
+        self._parts = list(dict.fromkeys(named.table for named in plan.logs))
+        self._timeline: Timeline | None = None
+        #: how many updates were read that the view did not have
+        self.updates = 0
+
+    def cuts(self, checkpoint: Checkpoint) -> Iterator[Cut | None]:
+        """From the checkpoint on: what the view has is read over, and not kept."""
+        timeline = self._timeline = Timeline(self._parts, start=checkpoint.frontier)
+        for named, entry in self._turns():
+            if self._told():
+                # Asked for cuts, so between transactions.
+                raise _Stopped
+            if timeline.closed:
+                return
+            cut = None if entry is None else timeline.absorb(named.table, entry)
+            if cut is not None:
+                self.updates += sum(map(len, cut.updates.values()))
+                yield cut
+            elif entry is None:
+                yield None
+
+    def _turns(self) -> Iterator[tuple[Named, Entry | None]]:
+        """An entry of each log in turn; None when a log has nothing now."""
+        turns = [(named, named.log.read(follow=self._follow)) for named in self._logs]
+        while turns:
+            for turn in list(turns):
+                try:
+                    yield turn[0], next(turn[1])
+                except StopIteration:
+                    turns.remove(turn)
+
+    def incomplete(self) -> dict[str, Any]:
+        """Log -> what lacks there."""
+        return {} if self._timeline is None else dict(self._timeline.missing())
+
+
+def _moves(runtime: Runtime, every: float) -> Iterator[None]:
+    """Run it; a turn for each time that it should be said how far it is."""
+    said, at = 0, time.monotonic()
+    try:
+        for step in runtime.steps():
+            if step is Pause.DRIVER:
+                runtime.wait()
+            if runtime.transactions > said and time.monotonic() >= at + every:
+                said, at = runtime.transactions, time.monotonic()
+                yield
+    except _Stopped:
+        return
+
+
+def _far(plan: Plan, runtime: Runtime, reading: _Reading) -> str:
+    return (
+        f"{plan.name}: {through_text(runtime.checkpoint.frontier)}; {runtime.transactions} transactions, "
+        f"{reading.updates} updates read"
+    )
+
+
+def _report(plan: Plan, runtime: Runtime, reading: _Reading, *, as_json: bool) -> None:
+    frontier = runtime.checkpoint.frontier
+    with Output(None) as output:
+        if as_json:
+            output.line(json.dumps({
+                "materialization": plan.name, "frontier": plain_frontier(frontier), "closed": not frontier,
+                "transactions": runtime.transactions, "updates": reading.updates,
+                "incomplete": {table: missing.to_plain() for table, missing in reading.incomplete().items()},
+            }))
+        else:
+            output.line(_far(plan, runtime, reading))
+    for table, missing in reading.incomplete().items():
+        remark(f"cdcv2 materialize: {table} is incomplete: {missing}")
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[Callable[[], int]]:
+    """Within the block, SIGTERM and the first Ctrl-C are wishes that can be asked for: 0 while there is none."""
+    told: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and told:
+            raise KeyboardInterrupt
+        told.append(number)
+
+    try:
+        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+    except ValueError:
+        # Not the main thread: whoever runs it there sees to signals.
+        yield lambda: 0
+        return
+    try:
+        yield lambda: told[-1] if told else 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

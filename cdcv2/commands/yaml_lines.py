@@ -1,0 +1,141 @@
+"""A YAML file of settings whose every part knows its line: what is wrong is said with the place where to mend it.
+
+Scalars are text until a reader asks for something else, so ``country: no`` is no falsehood. ``${NAME}`` in a text is
+the environment's, for secrets; ``$${`` is ``${``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from cdcv2.errors import MalformedError, UsageError
+
+T = TypeVar("T")
+_VARIABLE = re.compile(r"\$(\$\{|\{(\w+)\})")
+
+
+def load(path: str | Path) -> Part:
+    """The file's one document. Raises UsageError for a file that is not there or is no YAML."""
+    try:
+        import yaml
+    except ImportError as cause:
+        raise UsageError("reading YAML needs PyYAML: pip install 'cdcv2[materialize]'") from cause
+    try:
+        # Only nodes are made of it, no objects: there is nothing that a file could have done.
+        node = yaml.compose(Path(path).read_text("utf-8"), yaml.SafeLoader)
+    except OSError as cause:
+        raise UsageError(f"{path} cannot be read: {cause.strerror or cause}") from cause
+    except UnicodeDecodeError as cause:
+        raise UsageError(f"{path} is no UTF-8 text: {cause}") from cause
+    except yaml.MarkedYAMLError as cause:
+        mark = cause.problem_mark or cause.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise UsageError(f"{path}, line {line}: no YAML: {cause.problem or cause.context}") from cause
+    except yaml.YAMLError as cause:
+        raise UsageError(f"{path} is no YAML: {cause}") from cause
+    if node is None:
+        raise UsageError(f"{path} is empty: it needs the settings that --help shows")
+    return Part(str(path), node)
+
+
+class Part:
+    """A part of the file. Each way to read it raises UsageError, with the line, when it is something else."""
+
+    def __init__(self, path: str, node: Any) -> None:
+        self._path, self._node = path, node
+
+    def fail(self, text: object) -> NoReturn:
+        """Raise UsageError with the line of this part."""
+        raise UsageError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+
+    def told(self, make: Callable[[], T]) -> T:
+        """What ``make`` returns; what it finds wrong with its arguments is said with the line of this part."""
+        try:
+            return make()
+        except (UsageError, MalformedError) as cause:
+            self.fail(cause)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a scalar."""
+        return bool(self._node.id == "scalar")
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return bool(self._node.id == "sequence")
+
+    def text(self) -> str:
+        """A scalar as it stands there, with the environment's values in it."""
+        if not self.is_text or (self._node.tag == "tag:yaml.org,2002:null" and self._node.value in ("", "~", "null")):
+            self.fail(f"a text is wanted here, and there is {self._found()}")
+        return _VARIABLE.sub(self._variable, self._node.value)
+
+    def number(self, least: int = 0) -> int:
+        """A whole number."""
+        text = self.text()
+        if not re.fullmatch(r"\d{1,18}", text) or int(text) < least:
+            self.fail(f"a whole number from {least} on is wanted here")
+        return int(text)
+
+    def flag(self) -> bool:
+        """``true`` or ``false``."""
+        text = self.text()
+        if text not in ("true", "false"):
+            self.fail("true or false is wanted here")
+        return text == "true"
+
+    def one_of(self, *words: str) -> str:
+        """One of these words."""
+        text = self.text()
+        if text not in words:
+            self.fail(f"{self._node.value!r} is none of {', '.join(words)}")
+        return text
+
+    def items(self) -> list[Part]:
+        """The items of a list; of anything else, itself as the only one."""
+        return [Part(self._path, node) for node in self._node.value] if self.is_list else [self]
+
+    def entries(self) -> list[tuple[str, Part]]:
+        """A mapping: names, each once, and what they have, in order."""
+        if self._node.id != "mapping":
+            self.fail(f"names with values are wanted here, and there is {self._found()}")
+        found: dict[str, Part] = {}
+        for key, value in self._node.value:
+            name = Part(self._path, key).text()
+            if name in found:
+                Part(self._path, key).fail(f"{name!r} is there twice")
+            found[name] = Part(self._path, value)
+        return list(found.items())
+
+    def fields(self, needed: str, optional: str = "") -> dict[str, Part]:
+        """A mapping with these names, and no others; those of ``needed`` all."""
+        entries = dict(self.entries())
+        known = [*needed.split(), *optional.split()]
+        for name, part in entries.items():
+            if name not in known:
+                part.fail(f"{name!r} is not known here; known are {', '.join(known)}")
+        for name in needed.split():
+            if name not in entries:
+                self.fail(f"{name!r} is missing")
+        return entries
+
+    def texts(self) -> Iterator[str]:
+        """The items of a list of texts, or the one text."""
+        return (item.text() for item in self.items())
+
+    def _variable(self, found: re.Match[str]) -> str:
+        if found[2] is None:
+            return "${"
+        if found[2] not in os.environ:
+            self.fail(f"the environment has no {found[2]}: export it")
+        return os.environ[found[2]]
+
+    def _found(self) -> str:
+        return {"scalar": "nothing" if not self._node.value else "a text", "sequence": "a list"}.get(
+            self._node.id, "a mapping"
+        )

@@ -1,0 +1,227 @@
+"""`cdcv2 materialize` keeps what a YAML file says where it says, and names the line of what it cannot understand."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.materialize.drivers.lake import open_lake
+from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.protocol.messages import Progress, Updates
+from tests.cli.conftest import APPLE, HISTORY, Run, price, write
+from tests.materialize.test_webhook import Receiver
+from tests.wire.polling import until
+
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
+LAKE = """
+materialization: prices
+logs:
+  prices: prices
+bindings:
+  - log: prices
+    target: now
+    key: id
+  - {log: prices, target: "all"}
+  - log: prices
+    target: names
+    key: [name]
+    reduce: {n: count, total: {sum: price}, low: {min: price}, last: {last: price}}
+    deletes: soft
+target: {driver: lake, folder: lake}
+recovery_log: recovery
+rows: 1
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    """The text as a file."""
+    path = folder / "prices.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
+    """Three views of one log; run again, it finds nothing to do, and then what was added."""
+    messages = [*HISTORY[:2], Updates([(APPLE, 6, -1), (price(2, None, ""), 6, -1), (price(1, 12, "apple"), 6, 1)]),
+                *HISTORY[3:]]  # fmt: skip
+    once = [Updates([(APPLE, 3, 1), (price(2, None, ""), 3, 1)]), *messages[1:]]
+    write(tmp_path / "prices", *once)
+    path = written(tmp_path, LAKE)
+    first, again = run("materialize", path), run("materialize", path, "--json")
+    view = open_lake(tmp_path / "lake")
+
+    assert (0, "prices: complete through 9; 3 transactions, 6 updates read\n") == (first.code, first.out), first.err
+    assert {"frontier": [10], "transactions": 0, "updates": 0}.items() <= json.loads(again.out).items()
+    assert {(1,): (12, "apple"), (3,): (7, 'pl"um, ripe')} == view.rows("now")
+    assert [1, 1] == [values[-1] for values in view.rows("all").values()]
+    names = view.rows("names")
+    assert {("apple",), ("",), ('pl"um, ripe',)} == set(names)
+    assert (1, 12, 12, 12, False) == (*names["apple",][:3], names["apple",][-2], names["apple",][-1])
+    assert names["",][-1]
+
+    write(tmp_path / "more", Updates([(price(4, 1, "nut"), 10, 1)]), Progress([10], [], {10: 1}))
+    path.write_text(LAKE.replace("prices: prices\n", "prices: [prices, more]\n"), "utf-8")
+    more = run("materialize", path)
+
+    assert (0, True) == (more.code, "the history is finished; 1 transactions, 1 updates read" in more.out)
+    assert (4,) in open_lake(tmp_path / "lake").rows("now")
+
+
+def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_path: Path) -> None:
+    """With what lacks."""
+    write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}), Progress([5], [8], {6: 3}))
+    said = run("materialize", written(tmp_path, LAKE))
+
+    assert (1, "prices: complete through 5; 2 transactions, 1 updates read\n") == (said.code, said.out)
+    assert "prices is incomplete" in said.err
+    assert {(1,): (10, "apple")} == open_lake(tmp_path / "lake").rows("now")
+
+
+WRONG = [
+    ("materialization: prices", "materialisation: prices", 2, "'materialisation' is not known here; known are materia"),
+    ("rows: 1\n", "rows: many\n", 17, "a whole number from 1 on is wanted here"),
+    ("key: id", "key: ident", 6, "there is no column 'ident'"),
+    ("  prices: prices", "  prices: nowhere", 4, "nowhere"),
+    ("  prices: prices", "  praises: prices", 6, "there is no log 'prices'; there are praises"),
+    ("  prices: prices", "  prices: prices\n  more: prices", 5, "no binding keeps the log 'more'"),
+    ("  prices: prices", "  prices: prices\n  prices: prices", 5, "'prices' is there twice"),
+    ("  prices: prices", "  prices: {kafka: t, row: no.avsc}", 4, "no.avsc"),
+    ("  prices: prices", "  prices:", 4, "a text is wanted here, and there is nothing"),
+    ("key: id", "key: [id", 9, "no YAML"),
+    ("deletes: soft", "deletes: gently", 14, "'gently' is none of hard, soft"),
+    ("n: count", "n: number", 13, "'number' is none of count"),
+    ("{sum: price}", "{sum: price, min: price}", 13, "one of count, sum, min, max, last is wanted"),
+    ("{sum: price}", "{sum: name}", 10, "the sum of 'name' cannot be kept"),
+    ("{last: price}", "{last: price, retractions: false}", 13, "only min and max"),
+    ("driver: lake, ", "", 15, "'driver' is missing: one of postgres, lake, kafka, webhook"),
+    ("driver: lake", "driver: duck", 15, "'duck' is none of postgres"),
+    (", folder: lake", "", 15, "'folder' is missing"),
+    ("folder: lake", 'folder: "${NOT_EXPORTED}"', 15, "the environment has no NOT_EXPORTED: export it"),
+    ("recovery_log: recovery\n", "", 15, "the driver 'lake' needs a recovery_log"),
+    ("{driver: lake, folder: lake}", "{driver: postgres}", 16, "leave recovery_log out"),
+    ("{driver: lake, folder: lake}", "{driver: webhook, url: 'ftp://x'}", 15, "is no address of a webhook"),
+    ("{driver: lake, folder: lake}", "{driver: kafka}", 15, "Kafka needs bootstrap"),
+    ('target: "all"', "target: now", 6, "two bindings have the target 'now'"),
+    ('target: "all"', "target: all, delta: yes", 9, "true or false is wanted here"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "text"), WRONG, ids=[one[3][:30] for one in WRONG])
+def test_what_is_wrong_in_the_file_is_said_with_its_line(
+    run: Run, tmp_path: Path, old: str, new: str, line: int, text: str
+) -> None:
+    """Exit code 2, one line, and nothing is written."""
+    write(tmp_path / "prices", *HISTORY)
+    assert old in LAKE
+    said = run("materialize", written(tmp_path, LAKE.replace(old, new, 1)))
+
+    assert (2, "", 1) == (said.code, said.out, said.err.count("\n")), said.err
+    assert f"prices.yaml, line {line}: " in said.err and text in said.err, said.err
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_file_that_is_none_is_said(run: Run, tmp_path: Path) -> None:
+    """Missing, empty, no text, a list; and a number that is none."""
+    for raw, text in [(b"", "is empty"), (b"\xff", "no UTF-8"), (b"- a\n", "names with values are wanted")]:
+        (tmp_path / "f.yaml").write_bytes(raw)
+        said = run("materialize", tmp_path / "f.yaml")
+        assert (2, True) == (said.code, text in said.err), said.err
+    assert "cannot be read" in run("materialize", tmp_path / "none.yaml").err
+    assert 2 == run("materialize", tmp_path / "none.yaml", "--every", "-1").code
+
+
+PUSHED = """
+materialization: prices
+logs: .
+bindings: {log: prices, target: prices, delta: true}
+target:
+  driver: webhook
+  url: "http://127.0.0.1:${PORT}/hook?secret=${TOKEN}"
+  headers: {Authorization: "Bearer ${TOKEN}", X-Literal: "$${TOKEN}"}
+recovery_log: {sqlite: recovery.db}
+"""
+
+
+def test_secrets_come_from_the_environment_and_go_nowhere_else(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into the request, and into no error."""
+    write(tmp_path / "prices", *HISTORY)
+    path = written(tmp_path, PUSHED)
+    with Receiver() as receiver:
+        monkeypatch.setenv("PORT", str(receiver.server_port))
+        monkeypatch.setenv("TOKEN", "hush-hush")
+        receiver.answers += [(403, {})]
+        refused, taken = run("materialize", path), run("materialize", path)
+        receiver.shutdown()
+    headers = receiver.asked[0][0]
+
+    assert (4, True, False) == (refused.code, "403 Forbidden" in refused.err, "hush" in refused.err)
+    assert ("Bearer hush-hush", "${TOKEN}") == (headers["Authorization"], headers["X-Literal"])
+    assert 0 == taken.code, taken.err
+    from cdcv2.commands.materialization_file import read_plan
+
+    subscriber = Subscriber(read_plan(str(path)).bindings)
+    for message in receiver.messages():
+        subscriber.take(message)
+
+    assert [1, 1, 1] == [values[-1] for values in subscriber.view["prices"].values()]
+
+
+def process(path: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+    """The command as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "cdcv2", "materialize", str(path), *words], env={**os.environ, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_following_ends_between_transactions_when_it_is_told_to(
+    run: Run, tmp_path: Path, sent: int, code: int
+) -> None:
+    """And takes what comes until then; what it said last is true."""
+    write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}))
+    path, lake = written(tmp_path, LAKE), tmp_path / "lake"
+    with process(path, "--follow", "--every", "0") as following:
+        try:
+            until(lambda: "complete through 4" in (following.stderr or sys.stdin).readline(), "the first is there")
+            write(tmp_path / "new", Updates([(price(5, 5, "fig"), 6, 1)]), Progress([5], [8], {6: 1}))
+            for name in ("0", "1"):
+                os.link(tmp_path / "new" / f"{int(name):020d}.avro", tmp_path / "prices" / f"{int(name) + 2:020d}.avro")
+            until(lambda: (5,) in open_lake(lake).rows("now"), "the second is there")
+        finally:
+            following.send_signal(sent)
+        out, err = following.communicate(timeout=60)
+
+    assert (code, "prices: complete through 7; 2 transactions, 2 updates read\n") == (following.returncode, out), err
+    assert "Traceback" not in err
+    assert 0 == run("materialize", path).code
+
+
+def test_kills_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path) -> None:
+    """SIGKILL at each step of a commit, one life after the other; then one is let live."""
+    messages: list[Any] = []
+    for time in range(12):
+        messages += [Updates([(price(time, time, "x"), time, 1)]), Progress([time], [time + 1], {time: 1})]
+    write(tmp_path / "prices", *messages)
+    path = written(tmp_path, LAKE)
+    for step in ("lake.staged:2", "materialize.before-commit:2", "materialize.after-commit:2", "lake.applied:3"):
+        with process(path, CDCV2_CRASH=step, CDCV2_CRASH_HOW="kill") as killed:
+            _, err = killed.communicate(timeout=60)
+        assert -signal.SIGKILL == killed.returncode, err
+    said = run("materialize", path)
+    view = open_lake(tmp_path / "lake")
+
+    assert 0 == said.code, said.err
+    assert {(time,): (time, "x") for time in range(12)} == view.rows("now")
+    assert (12, sum(range(12))) == view.rows("names")["x",][:2]
