@@ -31,6 +31,7 @@ COMMANDS = {
     "where": "say how far the sources of a timeline were at one of its times",
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "materialize": "keep views of logs in a database, a lake, Kafka or a webhook, without Spark",
+    "compare": "prove that the target of a materialization has what its logs say",
     "rows": "make the row type of a table, from its database or from a record",
     "demo": "see it work on real change data",
 }

@@ -19,13 +19,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cdcv2.commands.logs import Named, directory_logs, load_row_type
 from cdcv2.commands.yaml_lines import Part, load
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError
 from cdcv2.materialize import (
     Binding,
@@ -39,6 +40,7 @@ from cdcv2.materialize import (
     SqliteRecoveryLog,
     Sum,
 )
+from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log
 from cdcv2.wire.files import DirectoryLog
@@ -56,14 +58,29 @@ LOGGED = ("lake", "kafka", "webhook")
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
+class Shown(Protocol):
+    """What a reader sees in a target, at one commit."""
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is there."""
+
+    def rows(self, table: str) -> Iterable[tuple[Key, Values]]:
+        """A table's keys and values."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What a file says, with its logs opened; ``driver`` and ``recovery`` make theirs when they are called."""
+    """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called."""
 
     name: str
     logs: list[Named]
     bindings: list[Binding]
     driver: Callable[[], Driver]
+    view: Callable[[], Shown]
     recovery: Callable[[], RecoveryLog | None]
     rows: int
     start: int
@@ -81,16 +98,18 @@ def read_plan(path: str) -> Plan:
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]
+    start = fields["start"].number() if "start" in fields else 0
     driver = reader.driver(target)
+    view = reader.view(target, name, [binding.view().table for binding in bindings], start)
     recovery = reader.recovery(name, target, fields.get("recovery_log"))
     targets = [binding.target for binding in bindings]
     for part, text in zip(bound, targets):
         if targets.count(text) > 1:
             part.fail(f"two bindings have the target {text!r}: each needs a table of its own")
     return Plan(
-        name, logs, bindings, driver, recovery,
+        name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
-        start=fields["start"].number() if "start" in fields else 0,
+        start=start,
     )  # fmt: skip
 
 
@@ -195,6 +214,25 @@ class _Reader:
         return lambda: WebhookDriver(
             url, headers=headers, batch=batch, attempts=attempts, timeout=float(numbers["timeout"])
         )
+
+    def view(self, part: Part, name: str, tables: list[Table], start: int) -> Callable[[], Shown]:
+        """What looks at the target. It raises UsageError for one that nobody can look into."""
+        fields = dict(part.entries())
+        kind = fields["driver"].text()
+        conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
+
+        def look() -> Shown:
+            if kind == "postgres":
+                from cdcv2.materialize.drivers.postgres_view import PostgresView
+
+                return PostgresView(conninfo, name, tables, Antichain([start]))
+            if kind == "lake":
+                from cdcv2.materialize.drivers.lake import open_lake
+
+                return open_lake(self.path(fields["folder"]))
+            part.fail(f"what was pushed to {kind!r} cannot be looked at: compare what its reader has made of it")
+
+        return look
 
     def recovery(self, name: str, target: Part, part: Part | None) -> Callable[[], RecoveryLog | None]:
         """What opens the recovery log."""

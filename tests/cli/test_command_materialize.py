@@ -61,9 +61,9 @@ def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
 
     assert (0, "prices: complete through 9; 3 transactions, 6 updates read\n") == (first.code, first.out), first.err
     assert {"frontier": [10], "transactions": 0, "updates": 0}.items() <= json.loads(again.out).items()
-    assert {(1,): (12, "apple"), (3,): (7, 'pl"um, ripe')} == view.rows("now")
-    assert [1, 1] == [values[-1] for values in view.rows("all").values()]
-    names = view.rows("names")
+    assert {(1,): (12, "apple"), (3,): (7, 'pl"um, ripe')} == dict(view.rows("now"))
+    assert [1, 1] == [values[-1] for values in dict(view.rows("all")).values()]
+    names = dict(view.rows("names"))
     assert {("apple",), ("",), ('pl"um, ripe',)} == set(names)
     assert (1, 12, 12, 12, False) == (*names["apple",][:3], names["apple",][-2], names["apple",][-1])
     assert names["",][-1]
@@ -73,7 +73,7 @@ def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
     more = run("materialize", path)
 
     assert (0, True) == (more.code, "the history is finished; 1 transactions, 1 updates read" in more.out)
-    assert (4,) in open_lake(tmp_path / "lake").rows("now")
+    assert (4,) in dict(open_lake(tmp_path / "lake").rows("now"))
 
 
 def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_
 
     assert (1, "prices: complete through 5; 2 transactions, 1 updates read\n") == (said.code, said.out)
     assert "prices is incomplete" in said.err
-    assert {(1,): (10, "apple")} == open_lake(tmp_path / "lake").rows("now")
+    assert {(1,): (10, "apple")} == dict(open_lake(tmp_path / "lake").rows("now"))
 
 
 WRONG = [
@@ -198,7 +198,7 @@ def test_following_ends_between_transactions_when_it_is_told_to(
             write(tmp_path / "new", Updates([(price(5, 5, "fig"), 6, 1)]), Progress([5], [8], {6: 1}))
             for name in ("0", "1"):
                 os.link(tmp_path / "new" / f"{int(name):020d}.avro", tmp_path / "prices" / f"{int(name) + 2:020d}.avro")
-            until(lambda: (5,) in open_lake(lake).rows("now"), "the second is there")
+            until(lambda: (5,) in dict(open_lake(lake).rows("now")), "the second is there")
         finally:
             following.send_signal(sent)
         out, err = following.communicate(timeout=60)
@@ -223,5 +223,5 @@ def test_kills_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path) -> None
     view = open_lake(tmp_path / "lake")
 
     assert 0 == said.code, said.err
-    assert {(time,): (time, "x") for time in range(12)} == view.rows("now")
-    assert (12, sum(range(12))) == view.rows("names")["x",][:2]
+    assert {(time,): (time, "x") for time in range(12)} == dict(view.rows("now"))
+    assert (12, sum(range(12))) == dict(view.rows("names"))["x",][:2]

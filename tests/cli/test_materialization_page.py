@@ -22,18 +22,18 @@ def test_the_file_of_the_page_keeps_two_tables(
     shutil.copytree(captured / "logs", tmp_path / "logs")
     monkeypatch.chdir(tmp_path)
     text = PAGE.split("```yaml\n")[1].split("```")[0]
-    assert "cdcv2 materialize shop.yaml --follow" in PAGE
+    assert "cdcv2 materialize shop.yaml --follow\ncdcv2 compare shop.yaml\n" in PAGE
     Path("shop.yaml").write_text(re.sub("host=localhost dbname=shop user=shop ", "", text), "utf-8")
     with Postgres() as postgres:
         for name, value in postgres.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("SHOP_PASSWORD", postgres.environment.get("PGPASSWORD", "none"))
-        said = run("materialize", "shop.yaml")
+        said, compared = run("materialize", "shop.yaml"), run("compare", "shop.yaml")
         with postgres.connect() as connection:
             orders = connection.execute("SELECT count(*), sum(cust) FROM orders").fetchone()
             items = connection.execute("SELECT sum(items), sum(cdcv2_count) FROM items_per_order").fetchone()
 
-    assert 0 == said.code, said.err
+    assert (0, 0) == (said.code, compared.code), said.err + compared.out + compared.err
     lines = run("as-of", "logs", "--table", "public.orders").out.splitlines()[1:]
     bought = run("as-of", "logs", "--table", "public.order_items").out.splitlines()[1:]
     assert (len(lines), sum(int(line.split(",")[1]) for line in lines)) == orders

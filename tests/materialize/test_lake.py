@@ -67,7 +67,7 @@ class LakeSubject(Subject):
             view = open_lake(self.folder)
         except MissingLogError:
             return {}
-        return {table: view.rows(table) for table in view.manifest.tables}
+        return {table: dict(view.rows(table)) for table in view.manifest.tables}
 
     def close(self) -> None:
         """Remove it."""
@@ -154,7 +154,7 @@ def test_every_type_goes_there_and_back(tmp_path: Path, type_: Any, values: list
 
     keep(tmp_path / "lake", cuts(back, row_type=row_type, start=1), binding)
 
-    assert {} == open_lake(tmp_path / "lake").rows("t")
+    assert {} == dict(open_lake(tmp_path / "lake").rows("t"))
 
 
 def test_sums_are_numbers_that_other_readers_know(tmp_path: Path) -> None:
@@ -165,10 +165,10 @@ def test_sums_are_numbers_that_other_readers_know(tmp_path: Path) -> None:
 
     assert ["id", "sum", "cdcv2_count"] == table.column_names
     assert [Decimal(3 * 2**62)] == table["sum"].to_pylist()
-    assert {("a",): (3 * 2**62, 3)} == open_lake(tmp_path / "lake").rows("totals")
+    assert {("a",): (3 * 2**62, 3)} == dict(open_lake(tmp_path / "lake").rows("totals"))
     with pytest.raises(MalformedError, match="totals: the column 'sum' is of the type decimal128"):
         keep(tmp_path / "lake", cuts([(("a", 2**62), 10**30)], start=1), total)
-    assert {("a",): (3 * 2**62, 3)} == open_lake(tmp_path / "lake").rows("totals")
+    assert {("a",): (3 * 2**62, 3)} == dict(open_lake(tmp_path / "lake").rows("totals"))
 
 
 def test_files_stay_few_and_what_is_replaced_goes(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_files_stay_few_and_what_is_replaced_goes(tmp_path: Path) -> None:
     keep(lake, cuts(*changes, [((str(number), number), -1) for number in range(39)]))
     view = open_lake(lake)
 
-    assert {("39",): (39,)} == view.rows("entries")
+    assert {("39",): (39,)} == dict(view.rows("entries"))
     assert len(view.manifest.parts["entries"]) <= 5
     assert len(list((lake / "_manifests").iterdir())) <= Folder.KEPT
     assert len(list((lake / "entries").iterdir())) <= 5 + 2 * Folder.KEPT
@@ -193,12 +193,12 @@ def test_an_old_view_stays_readable_for_a_while_and_then_says_so(tmp_path: Path)
     old = open_lake(lake)
     keep(lake, cuts([(("b", 1), 1)], start=1))
 
-    assert {("a",): (1,)} == old.rows("entries")
+    assert {("a",): (1,)} == dict(old.rows("entries"))
 
     keep(lake, cuts(*([((f"c{number}", 1), 1)] for number in range(20)), start=2))
 
     with pytest.raises(OutputError, match="cannot be read"):
-        old.rows("entries")
+        dict(old.rows("entries"))
     assert 22 == read_lake(lake, "entries").num_rows
 
 
@@ -265,4 +265,4 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (lake / "entries").unlink()
     keep(lake, cuts([(("a", 1), 1)]))
 
-    assert {("a",): (1,)} == open_lake(lake).rows("entries")
+    assert {("a",): (1,)} == dict(open_lake(lake).rows("entries"))

@@ -148,9 +148,12 @@ class LakeView:
             return pa.schema([pa.field(one.name, type_of(one)) for one in found.fields]).empty_table()
         return rows.filter(pa.compute.invert(rows[GONE])).select(names)
 
-    def rows(self, table: str) -> dict[Key, Values]:
-        """The same as Python values: key -> values."""
-        return dict(rows_of(self._table(table), self.read(table)))
+    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
+        """The same as Python values: keys and values."""
+        return rows_of(self._table(table), self.read(table))
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def look(self, table: str, keys: Iterable[Key]) -> Iterator[tuple[Key, Values]]:
         """What is at these keys; nothing for those that are not there. Cost: reads every file's keys."""

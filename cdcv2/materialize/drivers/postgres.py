@@ -58,7 +58,7 @@ class PostgresDriver(Driver):
     """
 
     def __init__(self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None) -> None:
-        self._connect = connect or (lambda: _connect(conninfo))
+        self._connect = connect or _to(conninfo)
         # None before open and after close.
         self._session: Connection[Any] | None = None
         self._tables: list[PostgresTable] = []
@@ -79,7 +79,7 @@ class PostgresDriver(Driver):
             raise UsageError(f"{delta[0]}: PostgreSQL keeps views, not changes; set delta=False")
         self._tables = [PostgresTable(number, table) for number, table in enumerate(message.tables)]
         self._message = message
-        with _told("open", message.materialization):
+        with told("open", message.materialization):
             session = self._session = self._connect()
             if session.info.server_version < 150000:
                 version = session.info.server_version // 10000
@@ -117,7 +117,7 @@ class PostgresDriver(Driver):
         session = self._open_session()
         for number, keys in self._asked.items():
             table = self._tables[number]
-            with _told("read", table.name):
+            with told("read", table.name):
                 with session.cursor().copy(table.copy_keys) as copy:
                     for key in keys:
                         copy.write_row(key)
@@ -126,7 +126,7 @@ class PostgresDriver(Driver):
                 rows = session.execute(table.select).fetchall()
             yield from (Loaded(number, *table.inward(row)) for row in rows)
         self._asked = {}
-        with _told("read", "cdcv2_checkpoints"):
+        with told("read", "cdcv2_checkpoints"):
             held = session.execute(postgres_fence.HELD, self._holding).rowcount
             session.commit()
         if held != 1:
@@ -136,7 +136,7 @@ class PostgresDriver(Driver):
     def store(self, message: Store) -> None:
         """Into the temporary table. Raises MalformedError for text that PostgreSQL cannot hold."""
         table = self._tables[message.binding]
-        with _told("write", table.name):
+        with told("write", table.name):
             if self._copying is None or self._copying[0] != message.binding:
                 self._end_copy()
                 copy = self._copy_end.enter_context(self._open_session().cursor().copy(table.copy_rows))
@@ -148,19 +148,19 @@ class PostgresDriver(Driver):
         """Fence, checkpoint and rows, in one transaction; committed on return."""
         session = self._open_session()
         text = json.dumps(message.checkpoint.to_plain())
-        with _told("write", "cdcv2_checkpoints"):
+        with told("write", "cdcv2_checkpoints"):
             self._end_copy()
             if session.execute(postgres_fence.COMMIT, {**self._holding, "checkpoint": text}).rowcount != 1:
                 session.rollback()
                 raise self._fenced()
         for number, count in self._staged.items():
             table = self._tables[number]
-            with _told("write", table.name):
+            with told("write", table.name):
                 session.execute(table.analyse_rows)
                 if session.execute(table.merge).rowcount != count:
                     self._refuse_merge(session, table)
         steps.reach(BEFORE_COMMIT)
-        with _told("commit", self._holding["name"]):
+        with told("commit", self._holding["name"]):
             session.commit()
         steps.reach(AFTER_COMMIT)
         self._staged = {}
@@ -202,7 +202,12 @@ def _checkpoint(text: str) -> Checkpoint:
     return Checkpoint.from_plain(plain)
 
 
-def _connect(conninfo: str) -> Connection[Any]:
+def _to(conninfo: str) -> Callable[[], Connection[Any]]:
+    return lambda: connect(conninfo)
+
+
+def connect(conninfo: str) -> Connection[Any]:
+    """A session. Raises UnavailableError without psycopg, and psycopg's errors."""
     try:
         import psycopg
     except ImportError as cause:
@@ -211,7 +216,7 @@ def _connect(conninfo: str) -> Connection[Any]:
 
 
 @contextmanager
-def _told(what: str, place: str) -> Iterator[None]:
+def told(what: str, place: str) -> Iterator[None]:
     """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
     import psycopg
 

@@ -74,6 +74,7 @@ class PostgresTable:
         self.copy_keys = made("COPY {keys} ({key}) FROM STDIN")
         self.analyse_keys = made("ANALYZE {keys}")
         self.select = made("SELECT {selected} FROM {keys} s JOIN {t} t ON {same}")
+        self.select_all = made("SELECT {selected} FROM {t} t")
         self.copy_rows = made("COPY {rows} ({all}, cdcv2_exists, cdcv2_delete) FROM STDIN")
         self.analyse_rows = made("ANALYZE {rows}")
         update = "WHEN MATCHED AND s.cdcv2_exists THEN UPDATE SET {set} " if table.values else ""

@@ -1,0 +1,67 @@
+"""What a reader sees of a materialization in PostgreSQL: its tables and its checkpoint, in one snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError, RefusedError
+from cdcv2.materialize.drivers.postgres import connect, told
+from cdcv2.materialize.drivers.postgres_tables import PostgresTable
+from cdcv2.materialize.fence import Holding, Range, pieces
+from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_HOLDINGS = "SELECT key_begin, key_end, fence, checkpoint FROM cdcv2_checkpoints WHERE materialization = %(name)s"
+
+
+class PostgresView:
+    """The tables of a materialization as they are now, until ``close``.
+
+    Raises MissingLogError when nothing of this name was ever opened there, RefusedError when ranges of its keys are at
+    different frontiers, UnavailableError and OutputError as the driver does.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        materialization: str,
+        tables: Iterable[Table],
+        start: Antichain,
+        *,
+        connect: Callable[[str], Connection[Any]] = connect,
+    ) -> None:
+        self._tables = {table.name: PostgresTable(number, table) for number, table in enumerate(tables)}
+        with told("open", materialization):
+            self._session = connect(conninfo)
+            self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        with told("read", "cdcv2_checkpoints"):
+            there = self._session.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
+            wanted = {"name": materialization}
+            held = self._session.execute(_HOLDINGS, wanted).fetchall() if there and there[0] else []
+        if not held:
+            raise MissingLogError(f"nothing called {materialization!r} was materialized there: the name is wrong")
+        holdings = [Holding(Range(begin, end), fence, json.loads(text)) for begin, end, fence, text in held]
+        found = pieces(holdings, Range(), lambda plain: Checkpoint.from_plain(plain).frontier, start)
+        if len(found) > 1:
+            raise RefusedError(
+                f"ranges of the keys of {materialization!r} are at different frontiers "
+                f"({', '.join(f'{piece.range}: {piece.frontier}' for piece in found)}): let them come to one"
+            )
+        #: everything not beyond it is in the tables
+        self.frontier = found[0].frontier
+
+    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
+        """Keys and values, a part of them in memory at a time."""
+        found = self._tables[table]
+        with told("read", table), self._session.cursor(name="cdcv2_view") as cursor:
+            for row in cursor.execute(found.select_all):
+                yield found.inward(row)
+
+    def close(self) -> None:
+        """Leave."""
+        self._session.close()

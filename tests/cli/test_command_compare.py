@@ -1,0 +1,115 @@
+"""`cdcv2 compare` says whether a target has what its logs say, and which rows differ."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.protocol.messages import Progress, Updates
+from tests.cli.conftest import HISTORY, Run, price, write
+from tests.cli.test_command_materialize import LAKE, PUSHED, written
+
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+GOOD = [Updates([(price(1, 10, "apple"), 3, 1), (price(2), 3, 1)]), Progress([0], [5], {3: 2}),
+        Updates([(price(2), 6, -1), (price(1, 10, "apple"), 6, -1), (price(1, 12, "apple"), 6, 1)]),
+        *HISTORY[3:]]  # fmt: skip
+#: The same, with another price at the same time.
+OTHER = [Updates([(price(1, 10, "apple"), 3, 1), (price(2), 3, 1)]), Progress([0], [5], {3: 2}),
+         Updates([(price(2), 6, -1), (price(1, 10, "apple"), 6, -1), (price(1, 13, "apple"), 6, 1)]),
+         *HISTORY[3:]]  # fmt: skip
+
+
+@pytest.fixture
+def kept(run: Run, tmp_path: Path) -> Path:
+    """A lake, by its file; the log beside it is good."""
+    write(tmp_path / "prices", *GOOD)
+    path = written(tmp_path, LAKE)
+    assert 0 == run("materialize", path).code
+    return path
+
+
+def test_equal_is_0_with_a_fingerprint_per_table(run: Run, kept: Path) -> None:
+    """Also with what was deleted softly in it, and where the log has gone on since."""
+    said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
+
+    assert (0, "equal: prices, complete through 9") == (said.code, said.out.splitlines()[-1])
+    assert ["now: 2 rows", "all: 2 rows", "names: 2 rows"] == [line.split(",")[0] for line in said.out.splitlines()[:3]]
+    assert {"equal": True, "frontier": [10]}.items() <= plain.items()
+    assert plain["tables"]["now"]["fingerprint"]["logs"] in said.out
+
+    write(kept.parent / "more", Updates([(price(4), 11, 1)]), Progress([10], [12], {11: 1}))
+    kept.write_text(LAKE.replace("prices: prices\n", "prices: [prices, more]\n"), "utf-8")
+
+    assert 0 == run("compare", kept).code
+
+
+def test_what_differs_is_named_and_3(run: Run, kept: Path) -> None:
+    """By key, with both sides; in every view that it is in."""
+    shutil.rmtree(kept.parent / "prices")
+    write(kept.parent / "prices", *OTHER)
+    said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
+
+    assert (3, "different: prices, complete through 9") == (said.code, said.out.splitlines()[-1])
+    row = '  {"id": 1}: the logs say {"price": 13, "name": "apple"}, the target has {"price": 12, "name": "apple"}'
+    assert row in said.out.splitlines()
+    assert {"now": 1, "all": 2, "names": 1} == {name: one["differing"] for name, one in plain["tables"].items()}
+    assert "the target has nothing" in said.out and "the logs say nothing" in said.out
+
+
+def test_a_time_is_demanded(run: Run, kept: Path) -> None:
+    """Come there: 0; not yet: 1; beyond: 2, as a target shows no past."""
+    assert 0 == run("compare", kept, "--at", 9).code
+    early, late = run("compare", kept, "--at", 10), run("compare", kept, "--at", 5)
+
+    assert (1, True) == (early.code, "let it go on" in early.err)
+    assert (2, True) == (late.code, "shows no past" in late.err)
+
+
+def test_other_logs_than_it_was_made_of_are_1(run: Run, kept: Path) -> None:
+    """They end before the target does."""
+    shutil.rmtree(kept.parent / "prices")
+    write(kept.parent / "prices", *GOOD[:2])
+    said = run("compare", kept)
+
+    assert (1, True) == (said.code, "its logs complete through 4" in said.err), said.err
+
+
+def test_what_was_pushed_cannot_be_looked_at(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2, with the line; and a lake that is not there."""
+    write(tmp_path / "prices", *GOOD)
+    monkeypatch.setenv("PORT", "1")
+    monkeypatch.setenv("TOKEN", "t")
+    said = run("compare", written(tmp_path, PUSHED))
+    missing = run("compare", written(tmp_path, LAKE))
+
+    assert (2, True) == (said.code, "line 6: what was pushed to 'webhook' cannot be looked at" in said.err), said.err
+    assert (2, True) == (missing.code, "there is no lake" in missing.err)
+
+
+@pytest.mark.integration
+def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In PostgreSQL: a row changed, one removed, one added."""
+    write(tmp_path / "prices", *GOOD)
+    text = LAKE.replace("{driver: lake, folder: lake}", "{driver: postgres}").replace("recovery_log: recovery\n", "")
+    path = written(tmp_path, text)
+    with Postgres() as postgres:
+        for name, value in postgres.environment.items():
+            monkeypatch.setenv(name, value)
+        never = run("compare", path)
+        kept, equal = run("materialize", path), run("compare", path)
+        with postgres.connect(autocommit=True) as connection:
+            connection.execute("UPDATE now SET price = 99 WHERE id = 1")
+            connection.execute("INSERT INTO now VALUES (7, 7, 'seven')")
+            connection.execute('DELETE FROM "all" WHERE name = \'apple\'')
+        changed = run("compare", path, "--json")
+
+    assert (0, 0) == (kept.code, equal.code), equal.out + equal.err
+    assert (2, True) == (never.code, "nothing called 'prices' was materialized there" in never.err), never.err
+    assert {"now": 2, "all": 1, "names": 0} == {
+        name: one["differing"] for name, one in json.loads(changed.out)["tables"].items()
+    }
