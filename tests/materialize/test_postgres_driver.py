@@ -21,7 +21,7 @@ from cdcv2.materialize.fence import claim as claim_in_python
 from cdcv2.protocol.timeline import Cut
 from cdcv2.testing import Scenario, Stage, Subject, Workload, conform, scenarios
 from cdcv2.wire.rows import RowType
-from tests.faults import few_stalls
+from tests.faults import few
 from tests.fence_vectors import ASKED, FOREIGN, VECTORS, Row, Vector
 from tests.materialize.conftest import new_schema
 
@@ -66,7 +66,7 @@ class PostgresSubject(Subject):
         self._reader.close()
 
 
-@pytest.mark.parametrize("scenario", few_stalls(scenarios(PostgresSubject)), ids=str)
+@pytest.mark.parametrize("scenario", few(scenarios(PostgresSubject)), ids=str)
 def test_it_comes_through_every_fault(server: Postgres, scenario: Scenario) -> None:
     """With sums and a log that is appended to, in which a repetition would show."""
     PostgresSubject.server = server

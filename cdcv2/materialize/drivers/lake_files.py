@@ -178,8 +178,10 @@ def read_part(path: Path, wanted: Any = None) -> Any:
     """The rows of a file. Raises OutputError when it is not there or damaged."""
     pa = arrow()
     try:
-        # One file, whatever its folder is called: no partitions are read out of the path.
-        return pa.parquet.read_table(path, filters=wanted, partitioning=None)
+        # Threads cost more than they gain where there is little to read. And whatever the folder is called, no
+        # partitions are read out of the path.
+        threads = path.stat().st_size > 1 << 20
+        return pa.parquet.read_table(path, filters=wanted, partitioning=None, use_threads=threads)
     except (OSError, pa.ArrowException) as cause:
         raise OutputError(
             f"the lake's file {path} cannot be read: {cause}; open the lake anew, or restore the file"
