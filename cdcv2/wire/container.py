@@ -2,8 +2,12 @@
 
 Spark, DuckDB, Java and any Avro tool read them as a table of one binary column. Only what that needs is here, so
 that a damaged file is found out, and said where: the header, blocks without compression or with ``deflate``, and a
-sync marker behind each block. The marker written is a digest of the file's content, so equal content is equal
-bytes.
+sync marker behind each block.
+
+A file written here has a digest of each block in its header, as the metadata ``cdcv2.digests``: hex digits, 32 for
+each block, of the SHA-256 of its count and its bytes. So a changed byte is found out, and a block that is gone, also
+at the end. The sync marker is a digest of these digests, so equal content is equal bytes. A file without this entry
+is another writer's (or older), and is read without this check.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ FILE_SCHEMA = {
     "type": "record", "name": "message", "namespace": "com.materialize.cdc.file",
     "fields": [{"name": "value", "type": "bytes"}],
 }  # fmt: skip
+#: The entry of the header that has the digests of the blocks.
+DIGESTS = "cdcv2.digests"
 _SYNC = 16
+_DIGITS = 32
 # A block inflates to no more than this: a few bytes of deflate can stand for any number.
 _MOST = 1 << 28
 _BLOCK = 1 << 20
@@ -40,37 +47,50 @@ def pack(values: Iterable[bytes]) -> bytes:
             records, size = [], 0
     if records:
         blocks.append((len(records), b"".join(records)))
-    digest = hashlib.sha256()
-    for _, body in blocks:
-        digest.update(body)
-    sync = digest.digest()[:_SYNC]
-    out = [MAGIC, _header(), sync]
+    digests = "".join(_digest(count, body) for count, body in blocks)
+    sync = _marker(digests)
+    out = [MAGIC, _header(digests), sync]
     for count, body in blocks:
         out += [long_bytes(count), long_bytes(len(body)), body, sync]
     return b"".join(out)
+
+
+def _digest(count: int, body: bytes) -> str:
+    digest = hashlib.sha256(long_bytes(count))
+    digest.update(body)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _marker(digests: str) -> bytes:
+    return hashlib.sha256(digests.encode()).digest()[:_SYNC]
 
 
 def unpack(raw: bytes) -> Iterator[bytes]:
     """The values of a container file, in order.
 
     Raises DecodeError for bytes that are no such file, when it comes to them: what stands before a damaged block is
-    given out first.
+    given out first. A file that was written here and has another byte, or a block less, is damaged too.
     """
-    codec, sync, at = guarded(_read_header, raw)
+    codec, digests, sync, at = guarded(_read_header, raw)
+    number = 0
     while at < len(raw):
-        values, at = guarded(_read_block, raw, at, codec, sync)
+        values, at = guarded(_read_block, raw, at, codec, sync, None if digests is None else digests[number:number + 1])
+        number += 1
         yield from values
+    if digests is not None and number < len(digests):
+        bad(f"the file ends at byte {at} after {number} of its {len(digests)} blocks: it was cut off")
 
 
-def _header() -> bytes:
-    pairs = {"avro.codec": b"null", "avro.schema": json.dumps(FILE_SCHEMA, separators=(",", ":")).encode()}
+def _header(digests: str) -> bytes:
+    schema = json.dumps(FILE_SCHEMA, separators=(",", ":"))
+    pairs = {"avro.codec": b"null", "avro.schema": schema.encode(), DIGESTS: digests.encode()}
     coded = [
         long_bytes(len(key)) + key.encode() + long_bytes(len(value)) + value for key, value in sorted(pairs.items())
     ]
     return long_bytes(len(coded)) + b"".join(coded) + b"\x00"
 
 
-def _read_header(raw: bytes) -> tuple[str, bytes, int]:
+def _read_header(raw: bytes) -> tuple[str, list[str] | None, bytes, int]:
     if not raw.startswith(MAGIC):
         bad("the file is no Avro container: it does not begin with 'Obj' and a 1")
     held: dict[str, bytes] = {}
@@ -92,7 +112,18 @@ def _read_header(raw: bytes) -> tuple[str, bytes, int]:
     _check_schema(held.get("avro.schema", b""))
     if len(raw) - at < _SYNC:
         bad("the file ends in its header")
-    return codec, raw[at:at + _SYNC], at + _SYNC
+    sync = raw[at:at + _SYNC]
+    return codec, _read_digests(held.get(DIGESTS), sync), sync, at + _SYNC
+
+
+def _read_digests(held: bytes | None, sync: bytes) -> list[str] | None:
+    """The digest of each block; None for a file of another writer, which has none."""
+    if held is None:
+        return None
+    text = held.decode()
+    if _marker(text) != sync:
+        bad("the header was changed after it was written: its digests of the blocks do not give the sync marker")
+    return [text[at:at + _DIGITS] for at in range(0, len(text), _DIGITS)]
 
 
 def _check_schema(text: bytes) -> None:
@@ -106,7 +137,11 @@ def _check_schema(text: bytes) -> None:
         bad("the file holds no messages: its records are not of one field of type bytes")
 
 
-def _read_block(raw: bytes, at: int, codec: str, sync: bytes) -> tuple[list[bytes], int]:
+def _read_block(raw: bytes, at: int, codec: str, sync: bytes, digest: list[str] | None) -> tuple[list[bytes], int]:
+    """The values of the block at ``at``, and where it ends.
+
+    ``digest`` has the digest that it must have: none for a block more than the header knows; None for another writer.
+    """
     start = at
     count, at = read_long(raw, at)
     if count < 0:
@@ -114,6 +149,8 @@ def _read_block(raw: bytes, at: int, codec: str, sync: bytes) -> tuple[list[byte
     body, at = read_bytes(raw, at)
     if raw[at:at + _SYNC] != sync:
         bad(f"the block at byte {start} is not followed by the file's sync marker")
+    if digest is not None and digest != [_digest(count, body)]:
+        bad(f"the block at byte {start} was changed after it was written: it does not have the digest in the header")
     if codec == "deflate":
         body = _inflated(body)
     values, inside = [], 0

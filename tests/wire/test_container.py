@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError
@@ -35,29 +36,70 @@ def test_files_of_another_writer_are_read(values: list[bytes], codec: str, inter
     assert values == list(unpack(out.getvalue()))
 
 
-@given(VALUES, st.data())
-def test_damage_is_a_decode_error_or_bytes(values: list[bytes], data: st.DataObject) -> None:
-    """Nothing else is raised, whichever bytes are changed or cut off."""
+# Values small and large: a block ends where it has come to 1 MiB.
+LARGE = st.integers(0, 255).map(lambda of: bytes([of]) * 1_100_000)
+BLOCKS = st.lists(st.one_of(st.binary(max_size=50), LARGE), max_size=4)
+
+
+@settings(max_examples=60)
+@given(BLOCKS, st.data())
+def test_damage_is_a_decode_error_or_harmless(values: list[bytes], data: st.DataObject) -> None:
+    """Whichever bytes are changed, none of the values is given out otherwise than it was written."""
     raw = bytearray(pack(values))
-    at = data.draw(st.integers(0, len(raw)))
+    places = st.one_of(st.integers(0, min(400, len(raw))), st.integers(0, len(raw)))
+    at = data.draw(places)
     raw[at:at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
-    cut = data.draw(st.integers(0, len(raw)))
-    for damaged in (bytes(raw), bytes(raw[:cut])):
-        try:
-            list(unpack(damaged))
-        except DecodeError as error:
-            assert error.reason
-
-
-@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1), st.data())
-def test_a_file_that_is_cut_off_never_passes_for_a_whole_one(values: list[bytes], data: st.DataObject) -> None:
-    """Only the header alone is a file too: one without messages."""
-    raw = pack(values)
-    cut = data.draw(st.integers(0, len(raw) - 1))
+    read: list[bytes] = []
     try:
-        assert [] == list(unpack(raw[:cut])) and raw[:cut] == pack([])[:-16] + raw[cut - 16:cut]
-    except DecodeError:
-        pass
+        read.extend(unpack(bytes(raw)))
+        assert values == read
+    except DecodeError as error:
+        assert error.reason and values[:len(read)] == read
+
+
+@settings(max_examples=60)
+@given(BLOCKS, st.data())
+def test_a_file_that_is_cut_off_never_passes_for_a_whole_one(values: list[bytes], data: st.DataObject) -> None:
+    """Wherever it is cut: also at the end of a block, and behind the header."""
+    raw = pack(values)
+    # Behind the header, and behind each block.
+    ends = [found.end() for found in re.finditer(re.escape(raw[-16:]), raw)][:-1]
+    cut = data.draw(st.one_of(st.integers(0, len(raw) - 1), st.sampled_from([0, *ends])))
+
+    with pytest.raises(DecodeError):
+        list(unpack(raw[:cut]))
+
+
+def test_a_changed_bit_in_a_row_is_found_and_placed() -> None:
+    """The bytes around it are a file still; the blocks before it are given out."""
+    values = [bytes([number]) * 600_000 for number in range(6)]
+    raw = bytearray(pack(values))
+    raw[raw.index(values[3]) + 77] ^= 1
+    read = []
+    with pytest.raises(DecodeError, match=r"the block at byte 1\d{6} was changed after it was written"):
+        for value in unpack(bytes(raw)):
+            read.append(value)
+
+    assert values[:2] == read
+
+
+def test_a_block_that_is_gone_is_said() -> None:
+    """With how many there were."""
+    raw = pack([b"a" * (1 << 20), b"b" * (1 << 20), b"c"])
+    last = len(raw) - (1 + 1 + 2 + 16)
+
+    with pytest.raises(DecodeError, match=f"the file ends at byte {last} after 2 of its 3 blocks: it was cut off"):
+        list(unpack(raw[:last]))
+
+
+def test_a_block_more_and_other_digests_are_damage() -> None:
+    """The header's digests are those of these blocks, and nothing else."""
+    raw = pack([b"a"])
+    block = raw[-20:]
+    digests = raw.index(b"cdcv2.digests") + 20
+    for damaged in (raw + block, raw[:digests] + b"-" + raw[digests + 1:]):
+        with pytest.raises(DecodeError, match="was changed after it was written"):
+            list(unpack(damaged))
 
 
 def test_equal_content_is_equal_bytes() -> None:
@@ -94,9 +136,9 @@ TEXT = {"type": "record", "name": "m", "fields": [{"name": "value", "type": "str
     (of_another(TEXT, [{"value": "a"}]), "one field of type bytes"),
     (of_another("long", [1]), "one field of type bytes"),
     (of_another(FILE_SCHEMA, [{"value": b"a"}], codec="bzip2"), "bzip2"),
-    (pack([])[:-16] + b"\x00" * 16 + b"\x01\x02\x00" + b"\x00" * 16, "negative count"),
-    (pack([])[:-16] + b"\x00" * 16 + b"\x02\x04\x00\x00" + b"\x00" * 16, "left over"),
-    (pack([])[:-16] + b"\x00" * 16 + b"\x08\x04\x00\x00" + b"\x00" * 16, "4 messages"),
+    (of_another(FILE_SCHEMA, [])[:-16] + b"\x00" * 16 + b"\x01\x02\x00" + b"\x00" * 16, "negative count"),
+    (of_another(FILE_SCHEMA, [])[:-16] + b"\x00" * 16 + b"\x02\x04\x00\x00" + b"\x00" * 16, "left over"),
+    (of_another(FILE_SCHEMA, [])[:-16] + b"\x00" * 16 + b"\x08\x04\x00\x00" + b"\x00" * 16, "4 messages"),
     (of_another(FILE_SCHEMA, [], codec="deflate")[:-16] + b"\x00" * 16 + b"\x02\x04\xff\xff" + b"\x00" * 16, "deflate"),
     (of_another(FILE_SCHEMA, [], codec="deflate")[:-16] + b"\x00" * 16 + b"\x02\x00" + b"\x00" * 16, "does not end"),
     (BOMB[:-40] + b"\x00" * 24 + BOMB[-16:], "deflate"),
