@@ -140,7 +140,7 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
         raise UsageError("topics come from dumps or from Kafka, not from both")
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
-    return DumpedTopics(*args.source)
+    return DumpedTopics(*args.source, needed=recipe.topics())
 
 
 def _begin(into: Path, recipe: Recipe) -> None:

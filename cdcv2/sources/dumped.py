@@ -13,11 +13,11 @@ import gzip
 import heapq
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
-from cdcv2.errors import DecodeError, MissingLogError
+from cdcv2.errors import DecodeError, MissingLogError, UnsafeTopicError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import Record
 from cdcv2.sources.snapshot import Place
@@ -26,10 +26,14 @@ from cdcv2.sources.snapshot import Place
 class DumpedTopics:
     """The records of one or more dumps, held in memory.
 
+    ``needed`` are the topics of which every record from the position asked for on must be there (None: all topics).
+
     Raises MissingLogError for a file that is not there, DecodeError (file and line) for a line that is no record.
     """
 
-    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+    def __init__(self, *paths: str | os.PathLike[str], needed: Collection[str] | None = None) -> None:
+        self._needed = needed
+        self._names = ", ".join(os.fspath(path) for path in paths)
         self._places: dict[Place, list[tuple[int, Record]]] = {}
         for path in paths:
             for timestamp, record in _lines(Path(path)):
@@ -53,15 +57,29 @@ class DumpedTopics:
         """The records from the positions on: each partition in its order, the partitions merged by timestamp.
 
         That is about the order in which they arrived, so no more is held open than then. ``follow`` changes
-        nothing: a dump does not grow.
+        nothing: a dump does not grow. Raises UnsafeTopicError where a partition begins behind its position: what
+        came before was removed, and with it facts.
         """
         start = positions or {}
+        for place, records in sorted(self._places.items()):
+            if self._needed is None or place[0] in self._needed:
+                _check_start(self._names, place, records[0][1].offset, start.get(place, 0))
         merged = heapq.merge(*(_from(records, start.get(place, 0)) for place, records in sorted(self._places.items())),
                              key=lambda entry: entry[0])
         return (record for _, record in merged)
 
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Nothing: it is in memory already."""
+
+
+def _check_start(names: str, place: Place, first: int, wanted: int) -> None:
+    if first > wanted:
+        topic, partition = place
+        raise UnsafeTopicError(
+            f"in the dump {names} the topic {topic!r} begins at {first} in partition {partition}, and {wanted} is "
+            f"wanted: what came before was removed, or not dumped. Dump it from {wanted} on, or, if it is gone, begin "
+            "anew with a new snapshot"
+        )
 
 
 def _from(records: Iterable[tuple[int, Record]], start: int) -> Iterator[tuple[int, Record]]:

@@ -82,6 +82,22 @@ def test_a_dump_that_ends_inside_a_transaction_is_incomplete(run: Run, captured:
     assert 0 == run("verify", tmp_path / "logs").code
 
 
+def test_a_dump_whose_beginning_is_gone_is_refused(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 4, with what is gone; a topic that is not captured may begin where it likes."""
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        records = [json.loads(line) for line in dump]
+    table = "clean_full.public.order_items"
+    said = []
+    for name in (table, "clean_full.public.orders"):
+        trimmed = tmp_path / f"{name}.jsonl"
+        kept = [record for record in records if record["topic"] != name or record["offset"] > 2]
+        trimmed.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
+        said.append(run("capture", trimmed, *words(captured, tmp_path / f"{name}.logs")[2:]))
+
+    assert [4, 0] == [one.code for one in said]
+    assert f"{table}.jsonl the topic '{table}' begins at 3 in partition 0, and 0 is wanted" in said[0].err
+
+
 def test_a_truncate_stops_it_with_reason_and_remedy(run: Run, captured: Path, tmp_path: Path) -> None:
     """Exit 4; what was committed before is in the logs, whole."""
     into = tmp_path / "logs"

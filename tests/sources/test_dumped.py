@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.errors import DecodeError, MissingLogError
+from cdcv2.errors import DecodeError, MissingLogError, UnsafeTopicError
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 
@@ -31,7 +31,8 @@ def test_a_record_is_what_stood_in_the_topic(tmp_path: Path, name: str) -> None:
     """Key and value as bytes, null as None; what else is there is passed over."""
     whole = line("t", 0, 4, key="k", value="é", headers={"h": "x"})
     path = dumped(tmp_path / name, whole, "", line("t", 0, 5, value=None))
-    assert [Record("t", 0, 4, b"k", "é".encode()), Record("t", 0, 5, None, None)] == list(DumpedTopics(path).read())
+    read = list(DumpedTopics(path).read({("t", 0): 4}))
+    assert [Record("t", 0, 4, b"k", "é".encode()), Record("t", 0, 5, None, None)] == read
 
 
 def test_partitions_are_merged_by_timestamp_and_each_keeps_its_order(tmp_path: Path) -> None:
@@ -51,6 +52,17 @@ def test_it_can_be_read_from_positions(tmp_path: Path) -> None:
     path = dumped(tmp_path / "dump", *(line(topic, 0, offset) for topic in "ab" for offset in range(3)))
     read = [(r.topic, r.offset) for r in DumpedTopics(path).read({("a", 0): 2})]
     assert [("a", 2), ("b", 0), ("b", 1), ("b", 2)] == sorted(read)
+
+
+def test_a_partition_that_begins_too_late_is_refused(tmp_path: Path) -> None:
+    """With file, topic, partition and offset; not where it was read up to there, nor for a topic nobody needs."""
+    path = dumped(tmp_path / "dump", line("a", 2, 3), line("b", 0, 0))
+    said = r"in the dump .*dump the topic 'a' begins at 3 in partition 2, and 1 is wanted: .* Dump it from 1 on"
+    with pytest.raises(UnsafeTopicError, match=said):
+        DumpedTopics(path).read({("a", 2): 1})
+
+    assert 2 == len(list(DumpedTopics(path).read({("a", 2): 3})))
+    assert 2 == len(list(DumpedTopics(path, needed=["b"]).read()))
 
 
 def test_several_dumps_are_one(tmp_path: Path) -> None:
