@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> Exit:
         )
         capture.save()
         _report(capture, waiting, as_json=args.json)
-    return Exit.MISSING if waiting.what in ("rows", "snapshot") and not stopping() else Exit.DONE
+    return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
 
 
 class _Watched:

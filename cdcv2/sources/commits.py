@@ -19,6 +19,7 @@ Counts are *set*, not added: a caller may count again what it reads again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from sortedcontainers import SortedDict
@@ -324,8 +325,12 @@ class Commits:
             if missing:
                 lacks = ", ".join(f"{lack} of {counts[table]} rows of {table}" for table, lack in missing.items())
                 return Waiting("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
-        began = len(self._rows)
-        return Waiting("end", f"{began} transactions have rows and no END yet" if began else "nothing is open")
+        if not self._rows:
+            return Waiting("end", "nothing is open")
+        first = list(islice(self._rows, 3))
+        more = f" and {len(self._rows) - 3} more" if len(self._rows) > 3 else ""
+        which = f"transaction{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
+        return Waiting("end", f"{which}: rows are in, and no END yet", first[0])
 
     def open_transactions(self) -> int:
         """How many transactions have been seen in part, or wholly but behind one that is not whole."""

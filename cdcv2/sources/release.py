@@ -40,8 +40,8 @@ class Release:
 class Waiting:
     """Why nothing more can be released: ``text`` for people, the rest for programs.
 
-    ``what`` is "snapshot", "rows" (of transaction ``tx``, whose END is ``lsn``), "end" (the next END is not in) or
-    "stop" (nothing more will be released).
+    ``what`` is "snapshot", "rows" (of transaction ``tx``, whose END is ``lsn``), "end" (the next END is not in; ``tx``
+    has rows that wait for it, None: nothing does) or "stop" (nothing more will be released).
     """
 
     what: str
@@ -49,3 +49,8 @@ class Waiting:
     tx: int | None = None
     lsn: int | None = None
     missing: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def inside(self) -> bool:
+        """Whether topics that end here end inside the snapshot or a transaction."""
+        return self.what in ("snapshot", "rows") or (self.what == "end" and self.tx is not None)

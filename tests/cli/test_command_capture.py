@@ -82,6 +82,33 @@ def test_a_dump_that_ends_inside_a_transaction_is_incomplete(run: Run, captured:
     assert 0 == run("verify", tmp_path / "logs").code
 
 
+def test_a_dump_that_lacks_the_end_of_a_transaction_is_incomplete(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 1 and which: one END, or all of them, as the topic of the transactions is missing."""
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        records = [json.loads(line) for line in dump]
+    items = [record for record in records if record["topic"] == "clean_full.public.order_items"]
+    body = json.loads(items[-1]["value"])
+    last = body.get("payload", body)["source"]["txId"]
+    ends = [record for record in records if record["topic"] == "clean_full.transaction"]
+    (place,) = [number for number, record in enumerate(ends) if _is_end_of(record, last)]
+    said = []
+    for kept in (ends[:place], []):
+        lacking = tmp_path / f"{len(kept)}.jsonl"
+        lacking.write_text("".join(json.dumps(record) + "\n" for record in [*items, *kept]), "utf-8")
+        said.append(run("capture", lacking, *words(captured, tmp_path / f"{len(kept)}.logs")[2:]))
+
+    assert [1, 1] == [one.code for one in said]
+    assert f"transaction {last}: rows are in, and no END yet" in said[0].err
+    assert "rows are in, and no END yet" in said[1].err
+    assert said[0].out.startswith("complete through 10")
+
+
+def _is_end_of(record: dict[str, str], tx: int) -> bool:
+    body = json.loads(record["value"])
+    body = body.get("payload", body)
+    return (body["status"], body["id"].partition(":")[0]) == ("END", str(tx))
+
+
 def test_a_dump_whose_beginning_is_gone_is_refused(run: Run, captured: Path, tmp_path: Path) -> None:
     """Exit 4, with what is gone; a topic that is not captured may begin where it likes."""
     with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
