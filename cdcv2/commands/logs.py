@@ -176,6 +176,14 @@ def snapshot_assumed(args: argparse.Namespace) -> bool:
     return any(_begun(Path(table_of(text)[1])).get("snapshot_completeness") == "assumed" for text in given)
 
 
+def gone_logs(args: argparse.Namespace) -> list[Path]:
+    """The logs that a capture notes beside its logs, and that are not there any more."""
+    given = args.log if isinstance(args.log, list) else [args.log]
+    folders = [Path(table_of(text)[1]) for text in given]
+    noted = [folder / str(table) for folder in folders for table in _noted_tables(folder)]
+    return sorted(log for log in noted if not (log / LOG_FILE).exists())
+
+
 def entries(logs: Sequence[Named], what: str, *, bar: bool = True) -> Iterator[tuple[Named, Entry]]:
     """The messages of all the logs to their present ends, a message of each in turn; a bar shows how far it is."""
     total = sum(sum(named.log.ends().values()) for named in logs)
@@ -238,6 +246,11 @@ def _patience(args: argparse.Namespace) -> float:
     if not args.patience > 0:
         raise UsageError(f"--patience {args.patience}: it takes a number of seconds above 0")
     return float(args.patience)
+
+
+def _noted_tables(folder: Path) -> list[Any]:
+    tables = _begun(folder).get("tables")
+    return tables if isinstance(tables, list) else []
 
 
 def _begun(folder: Path) -> dict[str, Any]:

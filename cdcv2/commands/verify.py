@@ -8,7 +8,7 @@ A reader forgets a time when it is finished, and counts what comes later as late
 contradiction is found wherever it stands, at the price of holding the whole log in memory.
 
 Logs of several tables are judged each by itself; complete is what is complete in all. Logs of one table are copies,
-and judged as one.
+and judged as one. In the directory of a capture, the log of a captured table that is not there is missing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cdcv2.commands import Exit
 from cdcv2.commands.console import Output
-from cdcv2.commands.logs import add_log_arguments, entries, open_logs, parse_time, snapshot_assumed
+from cdcv2.commands.logs import add_log_arguments, entries, gone_logs, open_logs, parse_time, snapshot_assumed
 from cdcv2.commands.shown import plain_position, raw_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
@@ -121,29 +122,39 @@ def run(args: argparse.Namespace) -> Exit:
     frontier = Antichain()
     for reader in readers.values():
         frontier = frontier.meet(reader.frontier)
-    verdict = max(one.exit for one in judged)
+    # A copy of it, given by its table, is as good.
+    gone = [log for log in gone_logs(args) if log.name not in readers]
+    if gone:
+        # Nothing is complete in a log that is not there.
+        frontier = frontier.meet(Antichain([0]))
+    verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
     assumed = snapshot_assumed(args)
     with Output(None) as output:
-        for line in (_plain if args.json else _text)(judged, frontier, verdict, assumed):
+        for line in (_plain if args.json else _text)(judged, gone, frontier, verdict, assumed):
             output.line(line)
     return verdict
 
 
-def _text(judged: list[Judged], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
+def _text(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
     lines = [line for one in judged for line in one.text()]
+    lines += [
+        f"{log.name}: missing: the whole log {log}, which the capture wrote; bring it back, or capture anew elsewhere"
+        for log in gone
+    ]
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
     said = {Exit.DONE: "", Exit.MISSING: "incomplete: so far ", Exit.WRONG: "wrong: so far "}[verdict]
     return [*lines, f"{said}{through_text(frontier)}"]
 
 
-def _plain(judged: list[Judged], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
+def _plain(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
     return [json.dumps({
         "exit": int(verdict),
         "frontier": plain_frontier(frontier),
         "closed": not frontier,
         "snapshot_assumed": assumed,
         "tables": {one.table: one.plain() for one in judged},
+        "gone": [str(log) for log in gone],
     })]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,20 @@ def test_the_directory_of_a_capture_is_verified_log_by_log(run: Run, captured: P
     assert (0, "complete through 102462312") == (said.code, said.out.splitlines()[-1])
     assert "snapshot completeness assumed" in said.out
     assert (6, True, [102462313]) == (len(plain["tables"]), plain["snapshot_assumed"], plain["frontier"])
+
+
+def test_a_log_of_a_capture_that_is_gone_is_missed(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 1, and which; nothing is complete in all tables then."""
+    logs = tmp_path / "logs"
+    shutil.copytree(captured / "logs", logs)
+    shutil.rmtree(logs / "public.orders")
+    said, plain = run("verify", logs), json.loads(run("verify", "--json", logs).out)
+
+    assert (1, "incomplete: so far nothing is complete yet") == (said.code, said.out.splitlines()[-1])
+    assert f"public.orders: missing: the whole log {logs / 'public.orders'}, which the capture wrote" in said.out
+    assert (1, [str(logs / "public.orders")], [0]) == (plain["exit"], plain["gone"], plain["frontier"])
+    assert 0 == run("verify", logs / "public.order_items").code
+    assert 0 == run("verify", logs, captured / "logs" / "public.orders").code
 
 
 def test_the_start_of_a_history_can_be_given(run: Run, tmp_path: Path) -> None:
