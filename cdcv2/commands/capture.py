@@ -166,6 +166,8 @@ def _begin(into: Path, recipe: Recipe) -> None:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
     except ValueError as error:
         raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
+    if not isinstance(before, dict):
+        raise ForeignStateError(f"{path} is not what a capture writes ({json.dumps(before)[:40]}): give another --into")
     changed = [name for name in begun if before.get(name) != begun[name]]
     if changed:
         raise ForeignStateError(

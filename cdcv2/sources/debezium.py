@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -247,8 +247,10 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
     if status != "END":
         raise _foreign(f"the transaction's status is {status!r}", record)
     counts: dict[str, int] = {}
-    collections: Iterable[Any] = body.get("data_collections") or ()
-    for collection in collections:
+    collections: Any = body.get("data_collections")
+    if collections is not None and not isinstance(collections, list):
+        raise _foreign(f"data_collections is {collections!r}, not a list of counts", record)
+    for collection in collections or ():
         if not isinstance(collection, dict):
             raise _foreign(f"{collection!r} is no count of a data collection", record)
         table = str(collection.get("data_collection"))

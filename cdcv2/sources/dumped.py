@@ -13,11 +13,12 @@ import gzip
 import heapq
 import json
 import os
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
-from cdcv2.errors import DecodeError, MissingLogError, UnsafeTopicError
+from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import Record
 from cdcv2.sources.snapshot import Place
@@ -28,7 +29,8 @@ class DumpedTopics:
 
     ``needed`` are the topics of which every record from the position asked for on must be there (None: all topics).
 
-    Raises MissingLogError for a file that is not there, DecodeError (file and line) for a line that is no record.
+    Raises MissingLogError for a file that is not there, UsageError for a directory, UnavailableError for one that
+    cannot be read, DecodeError (file and line) for a line that is no record, and for a damaged file.
     """
 
     def __init__(self, *paths: str | os.PathLike[str], needed: Collection[str] | None = None) -> None:
@@ -99,8 +101,12 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
                     yield _record(line, path, number)
     except FileNotFoundError:
         raise MissingLogError(f"there is no dump {path}") from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DecodeError(f"the file is damaged: {error}", position=path) from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a directory: name the files of the dump, {path}/...") from None
+    except OSError as error:
+        raise UnavailableError(f"the dump {path} cannot be read: {error.strerror or error}") from error
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -149,6 +149,27 @@ def test_another_capture_needs_another_directory(run: Run, captured: Path, tmp_p
     assert ["public.order_items"] == [path.name for path in sorted(into.iterdir()) if path.is_dir()]
 
 
+@pytest.mark.parametrize("raw", ["[]", "7", "null", "{"])
+def test_a_directory_with_something_else_in_the_captures_place_is_refused(
+    run: Run, captured: Path, tmp_path: Path, raw: str
+) -> None:
+    """Exit 4, and its name."""
+    (tmp_path / CAPTURE_FILE).write_text(raw, "utf-8")
+    said = run(*words(captured, tmp_path))
+
+    assert (4, True) == (said.code, f"{tmp_path / CAPTURE_FILE} is not what a capture writes" in said.err)
+
+
+def test_what_is_no_dump_is_said(run: Run, captured: Path, tmp_path: Path) -> None:
+    """A directory is wrong usage, a damaged file is malformed."""
+    damaged = tmp_path / "topics.jsonl.gz"
+    raw = (captured / "topics.jsonl.gz").read_bytes()
+    damaged.write_bytes(raw[:5000] + b"\xff" * 50 + raw[5050:])
+    more = words(captured, tmp_path / "logs")[2:]
+
+    assert [2, 3] == [run("capture", dump, *more).code for dump in (tmp_path, damaged)]
+
+
 def test_a_changed_row_type_needs_another_log(run: Run, captured: Path, tmp_path: Path) -> None:
     """The log says what it holds."""
     into, rows = tmp_path / "logs", tmp_path / "rows"

@@ -289,6 +289,8 @@ def test_an_incremental_snapshot_is_refused() -> None:
     ("src.transaction", b'{"status": "END", "id": "757"}', "the transaction's id is '757'"),
     ("src.transaction", b'{"status": "OPEN", "id": "757:5"}', "the transaction's status is 'OPEN'"),
     ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": [5]}', "5 is no count"),
+    ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": 7}',
+     "data_collections is 7, not a list"),
     ("notes", b'{"aggregate_type": "Initial Snapshot"}', "a notification has type"),
     ("notes", b'{"type": "COMPLETED", "aggregate_type": "Initial Snapshot", "additional_data":'
               b' {"total_rows_scanned": "many"}}', "total_rows_scanned is 'many'"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.errors import DecodeError, MissingLogError, UnsafeTopicError
+from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 
@@ -84,6 +84,17 @@ def test_a_file_that_is_not_there_or_damaged_is_named(tmp_path: Path) -> None:
     """A wrong name is not an empty topic, nor is half a file."""
     with pytest.raises(MissingLogError, match="there is no dump"):
         DumpedTopics(tmp_path / "nowhere")
-    (tmp_path / "half.gz").write_bytes(gzip.compress(line("a", 0, 0).encode())[:-9])
-    with pytest.raises(DecodeError, match="damaged"):
-        DumpedTopics(tmp_path / "half.gz")
+    whole = gzip.compress(line("a", 0, 0).encode())
+    for damaged in (whole[:-9], whole[:12] + b"\xff\xff\xff" + whole[15:], b"no gzip"):
+        (tmp_path / "half.gz").write_bytes(damaged)
+        with pytest.raises(DecodeError, match="half.gz: the file is damaged"):
+            DumpedTopics(tmp_path / "half.gz")
+
+
+def test_a_directory_and_a_file_that_cannot_be_read_are_no_dumps(tmp_path: Path) -> None:
+    """Each is named, with what to do."""
+    with pytest.raises(UsageError, match="is a directory: name the files of the dump"):
+        DumpedTopics(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UnavailableError, match="the dump .*loop cannot be read"):
+        DumpedTopics(tmp_path / "loop")
