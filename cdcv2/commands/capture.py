@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import signal
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -79,11 +80,11 @@ def run(args: argparse.Namespace) -> Exit:
     # Asked before anything is written: a source that does not answer leaves nothing behind.
     total = sum(topics.ends().values())
     into = Path(args.into)
-    _begin(into, recipe)
+    memory = FileMemory(into / MEMORY_FILE, logs=_begin(into, recipe))
     with ExitStack() as opened, _told_to_stop() as stopping:
         tables = sorted(recipe.tables.items())
         logs = {table: DirectoryLog(into / table, row_type, create=True) for table, row_type in tables}
-        capture = opened.enter_context(Capture(recipe, logs, memory=FileMemory(into / MEMORY_FILE)))
+        capture = opened.enter_context(Capture(recipe, logs, memory=memory))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         waiting = run_capture(
             capture, _Watched(topics, move), follow=args.follow, release_every=args.release_every, stopping=stopping
@@ -143,8 +144,11 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     return DumpedTopics(*args.source, needed=recipe.topics())
 
 
-def _begin(into: Path, recipe: Recipe) -> None:
-    """Note how the capture was begun, for verify; or check that it is this one that goes on."""
+def _begin(into: Path, recipe: Recipe) -> str | None:
+    """Note how the capture was begun, for verify; or check that it is this one that goes on.
+
+    Returns the name by which its memory knows the logs; None where none was given them.
+    """
     # Without notifications nobody says how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
     begun: dict[str, Any] = {
@@ -159,7 +163,7 @@ def _begin(into: Path, recipe: Recipe) -> None:
         into.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             beside = path.with_name(f".{path.name}.{os.getpid()}")
-            beside.write_text(json.dumps(begun, indent=2) + "\n", encoding="utf-8")
+            beside.write_text(json.dumps({**begun, "id": uuid.uuid4().hex}, indent=2) + "\n", encoding="utf-8")
             os.replace(beside, path)
         before = json.loads(path.read_bytes())
     except OSError as error:
@@ -174,6 +178,7 @@ def _begin(into: Path, recipe: Recipe) -> None:
             f"{into} holds another capture, with {_shown(before, changed)} and not {_shown(begun, changed)}: give "
             "another --into, or the same arguments as before"
         )
+    return None if before.get("id") is None else str(before["id"])
 
 
 def _shown(plain: Mapping[str, Any], names: list[str]) -> str:

@@ -25,10 +25,15 @@ class Memory(Protocol):
 
 
 class FileMemory:
-    """A memory in a file. Raises ForeignStateError when the file is something else, OutputError when it cannot."""
+    """A memory in a file. Raises ForeignStateError when the file is something else, OutputError when it cannot.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    ``logs`` names the logs that it is about, if they have a name of their own: the memory of others is refused, as its
+    positions skip what these lack.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, logs: str | None = None) -> None:
         self.path = Path(path)
+        self._logs = logs
 
     def load(self) -> dict[str, Any] | None:
         """What was saved last; None if there is no file."""
@@ -42,6 +47,11 @@ class FileMemory:
             ) from None
         if not isinstance(plain, dict):
             raise ForeignStateError(f"{self.path} is no memory of a capture: give another file")
+        if self._logs is not None and plain.pop("of", None) != self._logs:
+            raise ForeignStateError(
+                f"{self.path} was made for other logs, and its positions skip what these lack: remove it, and the "
+                "topics are read from their start"
+            )
         return plain
 
     def save(self, plain: Mapping[str, Any]) -> None:
@@ -50,7 +60,7 @@ class FileMemory:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(beside, "w", encoding="utf-8") as file:
-                json.dump(plain, file, sort_keys=True)
+                json.dump(plain if self._logs is None else {**plain, "of": self._logs}, file, sort_keys=True)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.path)

@@ -149,6 +149,27 @@ def test_another_capture_needs_another_directory(run: Run, captured: Path, tmp_p
     assert ["public.order_items"] == [path.name for path in sorted(into.iterdir()) if path.is_dir()]
 
 
+def test_the_memory_of_another_directory_is_refused(run: Run, captured: Path, tmp_path: Path) -> None:
+    """What it skips is not in these logs; without it they are made whole."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    run(*words(captured, one))
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        records = [json.loads(line) for line in dump]
+    middle = sorted(record["timestamp"] for record in records)[len(records) // 2]
+    half = tmp_path / "half.jsonl"
+    half.write_text("".join(json.dumps(record) + "\n" for record in records if record["timestamp"] < middle), "utf-8")
+    run("capture", half, *words(captured, other)[2:])
+    (other / "_memory.json").write_bytes((one / "_memory.json").read_bytes())
+    said = run(*words(captured, other))
+    (other / "_memory.json").unlink()
+    again = run(*words(captured, other))
+
+    assert (4, True) == (said.code, f"{other / '_memory.json'} was made for other logs" in said.err)
+    assert 0 == again.code
+    table = "public.order_items"
+    assert run("as-of", one, "--table", table).out == run("as-of", other, "--table", table).out
+
+
 @pytest.mark.parametrize("raw", ["[]", "7", "null", "{"])
 def test_a_directory_with_something_else_in_the_captures_place_is_refused(
     run: Run, captured: Path, tmp_path: Path, raw: str

@@ -29,6 +29,18 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path: Path, raw: bytes) -> None
         FileMemory(tmp_path / "memory.json").load()
 
 
+def test_the_memory_of_other_logs_is_refused(tmp_path: Path) -> None:
+    """Its positions skip what these lack; also one that does not say of which logs it is."""
+    path = tmp_path / "memory.json"
+    FileMemory(path, logs="mine").save({"a": 1})
+    assert {"a": 1} == FileMemory(path, logs="mine").load()
+    with pytest.raises(ForeignStateError, match="made for other logs, .*: remove it"):
+        FileMemory(path, logs="others").load()
+    FileMemory(path).save({"a": 1})
+    with pytest.raises(ForeignStateError, match="made for other logs"):
+        FileMemory(path, logs="mine").load()
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """A file where a folder should be."""
     (tmp_path / "file").write_text("")
