@@ -45,19 +45,28 @@ class DecodeError(MalformedError):
         reason: what is wrong with them.
         position: where they stand (topic, partition and offset, or file and position), or None when unknown.
         raw: the bytes, where they are at hand.
+        fault: who may be at fault, told where the position is known; None: the log's writer, or the row type.
     """
 
-    def __init__(self, reason: str, *, position: object = None, raw: bytes | None = None) -> None:
-        place = "" if position is None else f" at {position}"
-        super().__init__(f"not a message of this log{place}: {reason}")
-        self.reason, self.position, self.raw = reason, position, raw
+    def __init__(
+        self, reason: str, *, position: object = None, raw: bytes | None = None, fault: str | None = None
+    ) -> None:
+        place, whose = ("", "") if position is None else (f" at {position}", f". {fault or _WRITER}")
+        super().__init__(f"not a message of this log{place}: {reason}{whose}")
+        self.reason, self.position, self.raw, self.fault = reason, position, raw, fault
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _decode_error, (self.reason, self.position, self.raw)
+        return _decode_error, (self.reason, self.position, self.raw, self.fault)
 
 
-def _decode_error(reason: str, position: object, raw: bytes | None) -> DecodeError:
-    return DecodeError(reason, position=position, raw=raw)
+_WRITER = (
+    "The writer of the log is at fault, or it was damaged since, or the row type is not the log's: "
+    "give the right one, or mend the log"
+)
+
+
+def _decode_error(reason: str, position: object, raw: bytes | None, fault: str | None) -> DecodeError:
+    return DecodeError(reason, position=position, raw=raw, fault=fault)
 
 
 class ContradictionError(Cdcv2Error):

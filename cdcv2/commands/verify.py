@@ -174,7 +174,7 @@ def _garbled_text(parked: Entry | Garbled) -> str:
     if isinstance(parked, Garbled):
         return str(DecodeError(parked.reason))
     garbled = parked.message
-    raw = f": {raw_text(garbled.raw)}" if isinstance(garbled, Garbled) else ""
+    raw = f"; the bytes: {raw_text(garbled.raw)}" if isinstance(garbled, Garbled) else ""
     reason = garbled.reason if isinstance(garbled, Garbled) else "no message"
     return f"{DecodeError(reason, position=parked.position)}{raw}"
 

@@ -26,6 +26,7 @@ from cdcv2.reclock.remap import Remap
 #: The version of the records; any other is refused, as it may mean something that this release does not know.
 VERSION = 1
 _MARK = "cdcv2-remap"
+_FAULT = "Another writer, or damage, is at fault: name the remap's own log, or restore it"
 
 
 class Recipe(NamedTuple):
@@ -106,7 +107,8 @@ def decode(raw: bytes, position: object = None) -> Record:
     except ValueError:
         said = None
     if not isinstance(said, dict) or _MARK not in said:
-        raise DecodeError("it is no record of a shared remap; who else writes here?", position=position, raw=raw)
+        reason = "it is no record of a shared remap; who else writes here?"
+        raise DecodeError(reason, position=position, raw=raw, fault=_FAULT)
     if said[_MARK] != VERSION:
         raise RefusedError(
             f"the record at {position} has version {said[_MARK]!r} of the format, and this program knows version "
@@ -115,7 +117,8 @@ def decode(raw: bytes, position: object = None) -> Record:
     try:
         return _record(said)
     except (KeyError, TypeError, ValueError) as cause:
-        raise DecodeError(f"a damaged record of a shared remap ({cause!r})", position=position, raw=raw) from None
+        reason = f"a damaged record of a shared remap ({cause!r})"
+        raise DecodeError(reason, position=position, raw=raw, fault=_FAULT) from None
 
 
 def _record(said: dict[str, Any]) -> Record:

@@ -40,6 +40,8 @@ __all__ = [
     "Unfit", "classify",
 ]
 
+#: Who may be at fault where a record is none of the connector's.
+FAULT = "The connector, its converter or another writer of the topic is at fault: name the connector's own topics"
 _UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -122,7 +124,7 @@ def _parse(value: bytes, record: Record) -> dict[str, Any]:
         body = json.loads(value)
     except (ValueError, RecursionError) as error:
         reason = f"no JSON ({error}): capture reads the records of Connect's JSON converter"
-        raise DecodeError(reason, position=record.position, raw=value) from None
+        raise DecodeError(reason, position=record.position, raw=value, fault=FAULT) from None
     if isinstance(body, dict) and body.keys() == {"schema", "payload"}:
         body = body["payload"]
     if not isinstance(body, dict):
@@ -131,7 +133,8 @@ def _parse(value: bytes, record: Record) -> dict[str, Any]:
 
 
 def _foreign(reason: str, record: Record) -> DecodeError:
-    return DecodeError(f"no record of the connector: {reason}", position=record.position, raw=record.value)
+    said = f"no record of the connector: {reason}"
+    return DecodeError(said, position=record.position, raw=record.value, fault=FAULT)
 
 
 # -- tables
@@ -213,7 +216,8 @@ def _key(record: Record) -> frozenset[str]:
     try:
         return frozenset(_parse(record.key, record))
     except DecodeError as error:
-        raise DecodeError(f"its key is {error.reason}", position=record.position, raw=record.key) from None
+        said = f"its key is {error.reason}"
+        raise DecodeError(said, position=record.position, raw=record.key, fault=FAULT) from None
 
 
 def _sequence(source: Mapping[str, Any], record: Record) -> int | None:

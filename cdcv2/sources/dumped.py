@@ -23,6 +23,8 @@ from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import Record
 from cdcv2.sources.snapshot import Place
 
+_FAULT = "The dump is at fault: dump the topics anew"
+
 
 class DumpedTopics:
     """The records of one or more dumps, held in memory.
@@ -102,7 +104,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
     except FileNotFoundError:
         raise MissingLogError(f"there is no dump {path}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DecodeError(f"the file is damaged: {error}", position=path) from None
+        raise DecodeError(f"the file is damaged: {error}", position=path, fault=_FAULT) from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a directory: name the files of the dump, {path}/...") from None
     except OSError as error:
@@ -127,4 +129,4 @@ def _record(line: bytes, path: Path, number: int) -> tuple[int, Record]:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         position = Position(str(path), 0, number)
-        raise DecodeError(f"no dumped record ({error!r})", position=position, raw=line) from None
+        raise DecodeError(f"no dumped record ({error!r})", position=position, raw=line, fault=_FAULT) from None

@@ -44,6 +44,8 @@ def test_bytes_that_are_no_message_are_named_with_file_and_place(
 
     assert 3 == said.code
     assert f"{prices}[0]@6#1" in said.out + said.err
+    if command != "inspect":
+        assert "The writer of the log is at fault, or it was damaged since, or the row type" in said.out + said.err
     assert "Traceback" not in said.err
 
 

@@ -76,7 +76,8 @@ def test_several_dumps_are_one(tmp_path: Path) -> None:
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, wrong: str) -> None:
     """File and line."""
     path = dumped(tmp_path / "dump", line("a", 0, 0), wrong)
-    with pytest.raises(DecodeError, match=r"dump\[0\]@2: no dumped record"):
+    said = r"dump\[0\]@2: no dumped record .*\. The dump is at fault: dump the topics anew"
+    with pytest.raises(DecodeError, match=said):
         DumpedTopics(path)
 
 
