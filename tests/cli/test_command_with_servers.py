@@ -54,7 +54,10 @@ def produce(broker: KafkaBroker, records: list[tuple[str, int, bytes | None, byt
     """Put records where they belong: topic, partition, key, value."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 1_000_000})
+    # Idempotent: otherwise a batch that must be sent again, as right after a topic was made, comes after its successors.
+    producer = Producer({
+        "bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 1_000_000, "enable.idempotence": True,
+    })  # fmt: skip
     for topic, partition, key, value in records:
         producer.produce(topic, partition=partition, key=key, value=value)
     assert 0 == producer.flush(60)
