@@ -360,17 +360,17 @@ class Commits:
         """
         commits = cls(tables, snapshot=snapshot, notifications=notifications)
         if plain.get("version") != VERSION:
-            raise ForeignStateError(f"the memory has version {plain.get('version')!r}, not {VERSION}: {_FORGET}")
+            raise ForeignStateError(f"the memory has version {plain.get('version')!r}, not {VERSION}: {FORGET}")
         if tuple(plain["tables"]) != commits.tables or plain["mode"] != snapshot:
             raise ForeignStateError(
                 f"the memory is of the tables {plain['tables']} with snapshot {plain['mode']}, "
-                f"this capture has {list(commits.tables)} with snapshot {snapshot}: {_FORGET}"
+                f"this capture has {list(commits.tables)} with snapshot {snapshot}: {FORGET}"
             )
         through = plain["through"]
         if through is not None and (snapshot == "initial" or through > 0) and through >= known:
             raise ForeignStateError(
                 f"the memory says that all through {through} is in the logs, but one only has what is before {known}, "
-                f"so it is not the memory of these logs: {_FORGET}"
+                f"so it is not the memory of these logs: {FORGET}"
             )
         commits._snapshot.remember(plain["snapshot"])
         commits._through = through
@@ -379,7 +379,8 @@ class Commits:
         return commits
 
 
-_FORGET = "remove the memory, and the capture begins at the start of its topics and repeats the facts that are there"
+#: What to do about a memory that does not fit.
+FORGET = "remove the memory, and the capture begins at the start of its topics and repeats the facts that are there"
 _NEW_SOURCE = (
     "The topics do not hold one history: was the slot, the database or a topic made anew under the old names? "
     "Capture it as a new source: other topics, other logs"

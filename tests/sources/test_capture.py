@@ -355,7 +355,7 @@ def test_a_log_is_read_only_from_where_the_memory_was_made() -> None:
     """A long log is not read whole at each start; a shorter one, or the memory of another release, makes it so."""
     memory = KeptMemory()
     logs = {table: RecordingLog([Progress([0], [61])]) for table in (A, B)}
-    for tx, lsn, reads in ((5, 70, [None]), (6, 80, [{0: 1}]), (7, 90, [{0: 2}])):
+    for tx, lsn, reads in ((5, 70, [None]), (6, 80, [{0: 0}]), (7, 90, [{0: 1}])):
         logs = {table: log.again() for table, log in logs.items()}
         capture = Capture(recipe(snapshot="none"), logs, memory=memory)
         capture.absorb_fact(*end(tx, lsn, {}, tx))
@@ -396,3 +396,16 @@ def test_the_memory_of_logs_that_are_gone_is_refused() -> None:
     capture.release()
     with pytest.raises(ForeignStateError, match="not the memory of these logs"):
         Capture(recipe(snapshot="none"), new_logs(), memory=memory)
+
+
+def test_the_memory_of_logs_that_hold_something_else_is_refused() -> None:
+    """As many messages, and another history: what the memory says of it is not taken for what the logs state."""
+    memory = KeptMemory()
+    logs = {table: RecordingLog([Progress([0], [61])]) for table in (A, B)}
+    Capture(recipe(snapshot="none"), logs, memory=memory).save()
+    others = {table: RecordingLog([Progress([0], [51]), Progress([51], [99])]) for table in (A, B)}
+    with pytest.raises(ForeignStateError, match="not made from the log recording, .* before 1 in part 0: remove"):
+        Capture(recipe(snapshot="none"), others, memory=memory)
+    grown = {table: RecordingLog([Progress([0], [61]), Progress([61], [99])]) for table in (A, B)}
+
+    assert Antichain([99]) == Capture(recipe(snapshot="none"), grown, memory=memory).frontier
