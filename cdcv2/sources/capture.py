@@ -350,9 +350,10 @@ def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) 
     if kept is not None and "marks" in kept and all(ends.get(part, 0) >= at for part, at in positions.items()):
         try:
             marked = Marked(log, kept["marks"])
-            state = {name: part for name, part in kept.items() if name != "marks"} | {"positions": positions}
+            # By its marks a log is known again even under another name, as in a directory that was moved.
+            state = {"log": log.name, "reader": kept["reader"], "positions": positions}
             return Writer(marked, updates_per_message=updates_per_message, state=state), marked
-        except (MalformedError, ForeignStateError) as cause:
+        except MalformedError as cause:
             LOGGER.info("log %s is read from its start: %s", log.name, cause)
     marked = Marked(log, {})
     return Writer(marked, updates_per_message=updates_per_message), marked

@@ -25,7 +25,7 @@ class Marked:
         self._log, self._marks = log, marks
         self._last: dict[int, tuple[int, list[Message | Garbled]]] = {}
         self.name, self.ends = log.name, log.ends
-        self.send, self.flush, self.close = log.send, log.flush, log.close
+        self.canonical, self.send, self.flush, self.close = log.canonical, log.send, log.flush, log.close
 
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The same entries. Raises ForeignStateError, at the end, where something else stands before a position."""

@@ -54,7 +54,7 @@ def produce(broker: KafkaBroker, records: list[tuple[str, int, bytes | None, byt
     """Put records where they belong: topic, partition, key, value."""
     from confluent_kafka import Producer
 
-    # Idempotent: otherwise a batch that must be sent again, as right after a topic was made, comes after its successors.
+    # Idempotent: otherwise a batch that must be sent again, as to a topic just made, comes after its successors.
     producer = Producer({
         "bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 1_000_000, "enable.idempotence": True,
     })  # fmt: skip
