@@ -123,6 +123,10 @@ class Antichain:
     def __repr__(self) -> str:
         return f"Antichain([{', '.join(map(repr, self._elements))}])"
 
+    def __str__(self) -> str:
+        # Messages name frontiers to people who write times, not Python.
+        return f"[{', '.join(map(str, self._elements))}]"
+
 
 def _minimal(times: list[Time]) -> tuple[Time, ...]:
     if len(times) < 2:

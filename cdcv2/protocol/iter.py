@@ -7,7 +7,7 @@ from typing import Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
-from cdcv2.errors import IncompleteError
+from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Batch, Garbled, Message
 from cdcv2.protocol.missing import Missing
@@ -21,15 +21,16 @@ class Iter(Iterator[Batch]):
     >>> log = [Progress([0], [5], {3: 2}), Updates([("b", 3, 1), ("a", 3, 1)]), Progress([5], [])]
     >>> for updates, frontier in Iter(reversed(log)):
     ...     print(updates, frontier)
-    [('b', 3, 1), ('a', 3, 1)] Antichain([])
+    [('b', 3, 1), ('a', 3, 1)] []
 
     ``messages`` yields Updates, Progress, :class:`Entry` (a message with its position), and None for "nothing
     now", which is passed over: a live source decides itself how long it waits. Iteration ends when the history
     is complete (:attr:`closed`), without asking for more; or when ``messages`` end: then :meth:`missing` says
     what lacks. ``start`` and ``on_error`` as in :class:`Resolver`, which is at hand as :attr:`reader`.
 
-    Raises what :meth:`Resolver.absorb` raises; the iterator can be asked again after that, and goes on behind the
-    message that raised, which has changed nothing. Cost: as of the Resolver.
+    Raises UsageError for messages that cannot be iterated, then what :meth:`Resolver.absorb` raises; the iterator can
+    be asked again after that, and goes on behind the message that raised, which has changed nothing. Cost: as of the
+    Resolver.
     """
 
     def __init__(
@@ -41,7 +42,10 @@ class Iter(Iterator[Batch]):
     ) -> None:
         #: The reader that absorbs the messages.
         self.reader = Resolver(start, on_error=on_error)
-        self._messages = iter(messages)
+        try:
+            self._messages = iter(messages)
+        except TypeError:
+            raise UsageError(f"{messages!r} is no log: it takes an iterable of messages") from None
 
     def __iter__(self) -> Iter:
         return self

@@ -45,6 +45,8 @@ def mangle(
         raise UsageError(f"copies is {copies!r}: it takes an int from 1 on")
     if window is not None and (type(window) is not int or window < 1):
         raise UsageError(f"window is {window!r}: it takes None, or an int from 1 on")
+    if not isinstance(messages, Iterable):
+        raise UsageError(f"{messages!r} is no log: it takes an iterable of messages")
     random = Random(seed)
     facts = _facts(messages)
     if window is None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias, TypeVar, Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, check_time, sort_key
 from cdcv2.errors import MalformedError
+
+T = TypeVar("T")
 
 #: ``(data, time, diff)``: the multiplicity of data changes at time by diff.
 Update: TypeAlias = tuple[Any, Time, int]
@@ -36,7 +38,8 @@ class Updates:
     updates: tuple[Update, ...]
 
     def __init__(self, updates: Iterable[Update] = ()) -> None:
-        object.__setattr__(self, "updates", tuple(_checked(update) for update in updates))
+        given = _iterable(updates, "updates", "[(data, time, diff)]")
+        object.__setattr__(self, "updates", tuple(_checked(update) for update in given))
 
     @classmethod
     def trusted(cls, updates: tuple[Update, ...]) -> Updates:
@@ -47,6 +50,13 @@ class Updates:
 
     def __len__(self) -> int:
         return len(self.updates)
+
+
+def _iterable(given: Iterable[T], what: str, example: str) -> Iterator[T]:
+    try:
+        return iter(given)
+    except TypeError:
+        raise MalformedError(f"the {what} {given!r} are not iterable: write {example}") from None
 
 
 def _checked(update: object) -> Update:
@@ -122,7 +132,7 @@ def _bound(name: str, times: Iterable[Time]) -> Antichain:
 def _counts(
     lower: Antichain, upper: Antichain, counts: Mapping[Any, int] | Iterable[tuple[Time, int]]
 ) -> tuple[tuple[Time, int], ...]:
-    pairs = list(counts.items()) if isinstance(counts, Mapping) else list(counts)
+    pairs = list(counts.items() if isinstance(counts, Mapping) else _iterable(counts, "counts", "{time: count}"))
     seen: set[Time] = set()
     for pair in pairs:
         try:

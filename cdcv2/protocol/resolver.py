@@ -21,6 +21,9 @@ from cdcv2.protocol.stash import Arrivals, Stash
 #: The version of the exported state.
 VERSION = 1
 
+#: None may be data.
+_NOT_GIVEN: Any = object()
+
 
 class Resolver:
     """The reader's two halves on one thread.
@@ -164,17 +167,17 @@ class Resolver:
     # -- resolving ----------------------------------------------------------------------------------------------
 
     def resolve(
-        self, time: Time, *, count: int | None = None, data: Any = None, diff: int | None = None
+        self, time: Time, *, count: int | None = None, data: Any = _NOT_GIVEN, diff: int | None = None
     ) -> Batch | None:
         """Settle a dispute at ``time``: fix the count, or the diff of ``data`` (0: it never happened).
 
         Returns the batch that this completes, if any. The decision is kept in :attr:`resolutions`, and holds
         against whatever the log says later. Raises UsageError unless reading with ``on_error="quarantine"``,
-        for a time that was given out already, and unless exactly one of ``count`` and ``diff`` is given.
+        for a time that was given out already, and unless either ``count`` is given, or ``data`` and ``diff`` are.
         """
         if not self._quarantine:
             raise UsageError("resolve() needs a reader with on_error='quarantine'")
-        if (count is None) == (diff is None):
+        if (count is None) == (diff is None) or (diff is None) != (data is _NOT_GIVEN):
             raise UsageError("resolve() takes either count=, or data= and diff=")
         if not self._ledger.keeps(time):
             raise UsageError(f"time {time} has been given out: nothing at it can be resolved any more")

@@ -112,6 +112,9 @@ def test_elements_are_sorted_and_shown() -> None:
 
     assert (Product(0, 2), Product(1, 1), Product(2, 0)) == frontier.elements
     assert "Antichain([Product(0, 2), Product(1, 1), Product(2, 0)])" == repr(frontier)
+    assert ["[Product(0, 2), Product(1, 1), Product(2, 0)]", "[5]", "[]"] == [
+        str(each) for each in (frontier, Antichain([5]), Antichain())
+    ]
     assert [[0, 2], [1, 1], [2, 0]] == frontier.to_plain()
 
 

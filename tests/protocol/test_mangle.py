@@ -216,6 +216,11 @@ def test_what_a_log_reads_is_mangled_and_what_is_no_message_is_refused() -> None
     log.flush()
 
     assert [("a", 1, 1)] == [update for updates, _ in Iter(mangle([*log.read(), None])) for update in updates]
+    for nothing in (None, 5):
+        with pytest.raises(UsageError, match="is no log"):
+            mangle(nothing)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="is no log"):
+            Iter(nothing)  # type: ignore[arg-type]
     for wrong in ("text", Garbled(b"x", "why")):
         with pytest.raises(MalformedError, match="is no message"):
             list(mangle([wrong]))  # type: ignore[list-item]

@@ -43,6 +43,13 @@ def test_updates_refuse_what_is_no_triple(update: Any) -> None:
         Updates([update])
 
 
+@pytest.mark.parametrize("updates", [None, 5])
+def test_updates_refuse_what_cannot_be_iterated(updates: Any) -> None:
+    """With what it takes, not with what Python says of an int."""
+    with pytest.raises(MalformedError, match="not iterable"):
+        Updates(updates)
+
+
 @pytest.mark.parametrize("data", [["a"], {"a": 1}, ("a", [1]), {1}])
 def test_updates_refuse_data_that_cannot_be_hashed(data: Any) -> None:
     """Identity needs it."""
@@ -134,7 +141,8 @@ def test_progress_refuses_what_is_no_time_anywhere(time: Any) -> None:
 
 @pytest.mark.parametrize("arguments", [
     (0, [5]), ([0], 5), ([0], None), ([0], [5], [3]), ([0], [5], [(3, 1, 1)]), ([0], [P(1, 1)]),
-    ([0], [5], {P(1, 1): 1}), ([P(0, 0)], [], {3: 1}), ([P(0)], [P(1, 1)]), ([0, P(1)], []),
+    ([0], [5], 5), ([0], [5], None), ([0], [5], {P(1, 1): 1}), ([P(0, 0)], [], {3: 1}),
+    ([P(0)], [P(1, 1)]), ([0, P(1)], []),
 ])
 def test_progress_refuses_other_shapes_and_mixed_times(arguments: Any) -> None:
     """A bare time as a bound, counts that are no pairs, times of two kinds."""

@@ -267,6 +267,8 @@ def test_resolve_refuses_what_it_cannot_mean() -> None:
         (7, {}, UsageError),
         (7, {"data": "a"}, UsageError),
         (7, {"count": 1, "data": "a", "diff": 1}, UsageError),
+        (7, {"count": 1, "data": None}, UsageError),
+        (7, {"diff": 1}, UsageError),
         (7, {"count": -1}, MalformedError),
         (7, {"count": True}, MalformedError),
         (7, {"data": "a", "diff": 1.0}, MalformedError),
