@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from cdcv2 import __version__
-from cdcv2.commands import MEANINGS, Exit, exit_of
 from cdcv2.errors import Cdcv2Error, UsageError
+from cdcv2.exits import MEANINGS, Exit, exit_of
 
 #: Sub-command -> what it does; each is imported from ``cdcv2.commands`` when it is asked for.
 COMMANDS = {

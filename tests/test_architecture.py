@@ -32,8 +32,8 @@ BOXES = (
     "testing",
     "demo",
 )
-# What everyone needs: errors, the names of steps, the published format, and which version this is.
-FOR_EVERYONE = {"errors", "steps", "schemas", "__version__"}
+# What everyone needs: errors and exit codes, the names of steps, the published format, and which version this is.
+FOR_EVERYONE = {"errors", "exits", "steps", "schemas", "__version__"}
 # What lies beside the boxes and puts them together: the front door, and the command with its sub-commands.
 DOORS = {"__init__", "__main__", "cli", "commands"}
 # The front door shows what the base install can do, no more.

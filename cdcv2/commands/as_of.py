@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named, add_log_arguments, entries, open_one, parse_time
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, sort_key, through_text, time_text
@@ -21,6 +20,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.exits import Exit
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.plain import plain_int
 from cdcv2.wire.rows import Row

@@ -21,12 +21,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, progress, remark
 from cdcv2.commands.logs import CAPTURE_FILE, add_kafka_arguments, kafka_client, load_row_type
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, OutputError, UsageError
+from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedTopics

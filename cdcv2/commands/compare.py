@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import entries, parse_time
 from cdcv2.commands.materialization_file import Plan, Shown, read_plan
@@ -27,6 +26,7 @@ from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.exits import Exit
 from cdcv2.materialize.combine import COUNT, DELETED, Binding, Combined
 from cdcv2.materialize.deltas import plain_value
 from cdcv2.materialize.messages import Field, Key, Table, Values

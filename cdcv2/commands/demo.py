@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.commands import Exit
+from cdcv2.exits import Exit
 
 EXAMPLES = (
     ("cdcv2 demo --small", "without servers, in seconds"),

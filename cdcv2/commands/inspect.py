@@ -13,12 +13,12 @@ import json
 from itertools import islice
 from typing import Any
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
 from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
 from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, time_text
 from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.wire.jsonlines import JsonLines

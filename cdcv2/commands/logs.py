@@ -15,14 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import progress
 from cdcv2.core.order import Time, from_plain
-from cdcv2.errors import MalformedError, MissingLogError, UsageError
+from cdcv2.errors import MalformedError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
@@ -184,11 +184,16 @@ def gone_logs(args: argparse.Namespace) -> list[Path]:
     return sorted(log for log in noted if not (log / LOG_FILE).exists())
 
 
-def entries(logs: Sequence[Named], what: str, *, bar: bool = True) -> Iterator[tuple[Named, Entry]]:
-    """The messages of all the logs to their present ends, a message of each in turn; a bar shows how far it is."""
+def entries(
+    logs: Sequence[Named], what: str, *, bar: bool = True, lost: Callable[[Named, UnsafeTopicError], None] | None = None
+) -> Iterator[tuple[Named, Entry]]:
+    """The messages of all the logs to their present ends, a message of each in turn; a bar shows how far it is.
+
+    Of a log that has lost messages nothing more is read; ``lost`` is told of it, or else the error is raised.
+    """
     total = sum(sum(named.log.ends().values()) for named in logs)
     with progress(total, what, shown=bar) as move:
-        turns = deque((named, named.log.read(), dict[int, int]()) for named in logs)
+        turns = deque((named, _while_whole(named, lost), dict[int, int]()) for named in logs)
         while turns:
             named, source, seen = turns.popleft()
             for entry in source:
@@ -200,6 +205,15 @@ def entries(logs: Sequence[Named], what: str, *, bar: bool = True) -> Iterator[t
                 turns.append((named, source, seen))
                 yield named, entry
                 break
+
+
+def _while_whole(named: Named, lost: Callable[[Named, UnsafeTopicError], None] | None) -> Iterator[Entry | None]:
+    try:
+        yield from named.log.read()
+    except UnsafeTopicError as error:
+        if lost is None:
+            raise
+        lost(named, error)
 
 
 def _open(text: str, args: argparse.Namespace) -> Iterator[Named]:

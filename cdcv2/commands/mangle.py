@@ -13,12 +13,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
     Named, add_kafka_arguments, add_row_arguments, entries, is_kafka, kafka_log, open_logs,
 )
 from cdcv2.errors import DecodeError, UsageError
+from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message

@@ -32,12 +32,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import Plan, read_plan
 from cdcv2.commands.shown import through_text
 from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
 from cdcv2.materialize import Checkpoint, Runtime, Threaded
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry

@@ -17,11 +17,11 @@ import argparse
 import json
 from collections.abc import Callable
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import add_log_arguments, entries, open_logs, parse_time
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, through_text, time_text
 from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.wire.jsonlines import plain_frontier, plain_time

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output
 from cdcv2.errors import MalformedError, MissingLogError, UsageError
+from cdcv2.exits import Exit
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",

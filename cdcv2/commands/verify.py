@@ -19,12 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import add_log_arguments, entries, gone_logs, open_logs, parse_time, snapshot_assumed
 from cdcv2.commands.shown import plain_position, raw_text, through_text
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import DecodeError
+from cdcv2.errors import DecodeError, UnsafeTopicError
+from cdcv2.exits import Exit
 from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled
@@ -56,20 +56,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 class Judged:
     """One table: its reader, and what it comes to."""
 
-    def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool) -> None:
+    def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool, lost: list[str]) -> None:
         self.table, self.row_type, self.reader = table, row_type, reader
         # What is in dispute is told as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
         self.disputes = [dispute for disputes in reader.quarantine.values() for dispute in disputes]
         self.unfinished = closed and not reader.closed
         self.orphans = len(reader.orphans())
+        #: Of its copies, why nothing more can be read of those that have lost messages.
+        self.lost = lost
 
     @property
     def exit(self) -> Exit:
         """The exit code that this table alone deserves."""
         if self.disputes or self.reader.parked:
             return Exit.WRONG
-        return Exit.MISSING if self.missing or self.unfinished else Exit.DONE
+        return Exit.MISSING if self.missing or self.unfinished or self.lost else Exit.DONE
 
     def text(self) -> list[str]:
         """What people are told, the first line first."""
@@ -83,6 +85,7 @@ class Judged:
         lines += [f"  {finding}" for finding in findings[:MOST_SHOWN]]
         if len(findings) > MOST_SHOWN:
             lines.append(f"  and {len(findings) - MOST_SHOWN} more; --json names them all")
+        lines += [f"  missing: {reason}" for reason in self.lost]
         if self.missing:
             lines.append(f"  missing: {self.missing}")
         if self.unfinished:
@@ -103,6 +106,7 @@ class Judged:
             "missing": self.missing.to_plain(),
             "contradictions": [_plain_dispute(dispute, self.row_type) for dispute in self.disputes],
             "malformed": [_plain_garbled(parked) for parked in self.reader.parked],
+            "lost": self.lost,
             "orphans": self.orphans,
             "counters": self.reader.counters,
         }
@@ -113,11 +117,13 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args)
     start = [parse_time(text) for text in args.start] if args.start else None
     readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
+    lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
-    for named, entry in entries(logs, "verifying"):
+    for named, entry in entries(logs, "verifying", lost=lambda named, error: lost.append((named.table, error))):
         readers[named.table].absorb(entry)
     judged = [
-        Judged(table, row_types[table], reader, closed=args.closed) for table, reader in sorted(readers.items())
+        Judged(table, row_types[table], reader, closed=args.closed, lost=[str(why) for of, why in lost if of == table])
+        for table, reader in sorted(readers.items())
     ]
     frontier = Antichain()
     for reader in readers.values():

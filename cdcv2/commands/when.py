@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, position_text
 from cdcv2.core.order import Time
+from cdcv2.exits import Exit
 from cdcv2.reclock.asked import When, known, when
 from cdcv2.reclock.gauges import to_plain
 

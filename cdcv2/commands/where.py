@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from cdcv2.commands import Exit
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.remaps import add_remap_arguments, check_time, open_remap, places
+from cdcv2.exits import Exit
 from cdcv2.reclock.asked import known, where
 from cdcv2.reclock.gauges import frontier_to_plain
 

@@ -16,8 +16,10 @@ transaction topic must be there, with one partition.
 
 It may be killed and started again at any moment, and its state may be lost: it then reads the topics from their start,
 and repeats what the logs have. What it cannot carry over (TRUNCATE, a second snapshot, a changed row type) ends it with
-exit code 4, reason and remedy; the logs are complete up to there. Other codes: 1 error, 2 wrong usage, 3 records or
-logs that no reader can be right about. SIGTERM and Ctrl-C end it between two micro-batches.
+reason and remedy; the logs are complete up to there. SIGTERM and Ctrl-C end it between two micro-batches.
+
+Exit codes, as those of the command cdcv2: 0 done; 2 wrong usage; 3 records or logs that no reader can be right about;
+4 a source that cannot be carried over, or something that does not answer or cannot be written; 70 a mistake in cdcv2.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from cdcv2.errors import SourceStop, UsageError
+from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
 from cdcv2.sources.debezium import Recipe
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_logs import LogSpec
@@ -40,7 +43,6 @@ from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
-STOPPED = 4
 TABLE = "{table}"
 
 
@@ -58,21 +60,16 @@ class Plan(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
     options = parser().parse_args(arguments)
-    stopped = []
 
-    def body() -> None:
+    def body() -> Exit:
         plan = planned(options)
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
             if plan.logs and options.files is None:
                 require(spark, KAFKA)
-            try:
-                capture(spark, plan, Report.standard())
-            except SourceStop:
-                stopped.append(True)
-                raise
+            capture(spark, plan, Report.standard())
+        return Exit.DONE
 
-    code = run("capture", body)
-    return STOPPED if stopped else code
+    return run("capture", body)
 
 
 def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> Capture:

@@ -2,9 +2,9 @@
 
 - SIGTERM and SIGINT are wishes: the batch under way is finished, then the query is stopped, with exit code 0.
   ``spark-submit`` is a Java process with the Python driver as its child, and a signal may reach either; both listen.
-- An error ends the job with one line on standard error and a code: 2 wrong usage, 3 a log that contradicts itself or
-  holds what is no message, 1 anything else. An error inside a micro-batch comes to us through Spark, wrapped twice;
-  what is told is the error itself.
+- An error ends the job with one line on standard error and the exit code that the command ``cdcv2`` has for it
+  (:mod:`cdcv2.exits`). An error inside a micro-batch comes to us through Spark, wrapped twice; what is told is the
+  error itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.errors import (
     Cdcv2Error,
-    ContradictionError,
-    MalformedError,
     MissingLogError,
     OutputError,
     UnavailableError,
     UnsafeTopicError,
-    UsageError,
 )
+from cdcv2.exits import Exit, exit_of
 from cdcv2.spark.session import jvm
 
 #: What Spark says, as a pattern, and which of our errors it is, with the remedy.
@@ -134,29 +132,29 @@ class _JavaHandler:
         implements = ["sun.misc.SignalHandler"]
 
 
-def run(name: str, body: Callable[[], None]) -> int:
+def run(name: str, body: Callable[[], Exit]) -> int:
     """Run a job's body. Returns its exit code, after one line on standard error if it failed.
 
-    With CDCV2_TRACEBACK set in the environment, the whole traceback is printed before that line.
+    A mistake of ours shows its traceback before that line, and with CDCV2_TRACEBACK in the environment any error does.
     """
     # py4j logs every error that passes through it, with traceback: the one line below is enough.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
-        body()
-        return 0
+        return int(body())
     except Exception as error:
-        if os.environ.get("CDCV2_TRACEBACK"):
+        code = exit_code(error)
+        if code is Exit.BUG or os.environ.get("CDCV2_TRACEBACK"):
             traceback.print_exc()
         print(f"{name}: {one_line(error)}", file=sys.stderr, flush=True)
-        return exit_code(error)
+        return int(code)
 
 
-def exit_code(error: BaseException) -> int:
-    """2 for wrong usage, 3 for a log that contradicts itself or cannot be decoded, else 1."""
+def exit_code(error: BaseException) -> Exit:
+    """The exit code of an error: of one of ours as the command has it; of Spark's and the system's UNABLE; else BUG."""
     told = translated(error)
-    if isinstance(told, UsageError):
-        return 2
-    return 3 if isinstance(told, (ContradictionError, MalformedError)) else 1
+    if isinstance(told, Cdcv2Error):
+        return exit_of(told)
+    return Exit.UNABLE if isinstance(told, (PySparkException, Py4JError, OSError)) else Exit.BUG
 
 
 def one_line(error: BaseException) -> str:

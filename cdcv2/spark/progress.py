@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
+from cdcv2.protocol.missing import Missing
 from cdcv2.spark.reader import Report, Table
 
 
@@ -49,11 +50,6 @@ class ProgressLines:
 def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:
     """How things stand, as JSON can hold it."""
     opened = sorted({time for table in tables.values() for time in table.ledger.open_times()}, key=sort_key)
-    waits = {}
-    for name, table in tables.items():
-        missing = table.ledger.missing()
-        if missing:
-            waits[name] = str(missing)
     return {
         "frontier": frontier.to_plain(),
         "closed": not frontier,
@@ -63,8 +59,14 @@ def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:
         "late_rows": sum(table.late for table in tables.values()),
         "waiting_statements": sum(table.ledger.waiting_statements() for table in tables.values()),
         "tables": {name: table.ledger.reported.to_plain() for name, table in tables.items()},
-        "waits_for": waits,
+        "waits_for": {name: str(missing) for name, missing in lacking(tables).items()},
     }
+
+
+def lacking(tables: Mapping[str, Table]) -> dict[str, Missing]:
+    """What each table misses of what was stated; only of those that do."""
+    found = {name: table.ledger.missing() for name, table in tables.items()}
+    return {name: missing for name, missing in found.items() if missing}
 
 
 def sentence(what: str, facts: Mapping[str, Any]) -> str:

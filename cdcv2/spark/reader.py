@@ -135,6 +135,8 @@ class Reader:
         # The last batch that is in the state, and of which query it was: a hint that saves doing it again.
         self._done: tuple[str, int] = ("", -1)
         self._cleaned = False
+        #: Whether the input was read to its end, and nothing more is awaited.
+        self.finished = False
         self._load()
 
     @property
@@ -170,6 +172,7 @@ class Reader:
         for table in self.tables.values():
             held = [time for time, (_, rows) in table.ledger.open_times().items() if rows]
             self._fold(tune(session.newSession()), table, held)
+        self.finished = True
 
     def _absorb(self, session: SparkSession, raw: DataFrame) -> None:
         heard = self._listen(raw)

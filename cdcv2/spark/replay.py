@@ -9,6 +9,10 @@
 
 A table may be given several logs: they are copies, in any overlap, and all are read. All tables must be of one
 timeline; they are finished together.
+
+Exit codes, as those of the command cdcv2: 0 done; 1 with --available-now: something that was stated is missing; 2 wrong
+usage; 3 logs that no reader can be right about; 4 something does not answer, cannot be written, or was changed so that
+going on would break a promise; 70 a mistake in cdcv2. SIGTERM and Ctrl-C end it between two micro-batches.
 """
 
 from __future__ import annotations
@@ -25,9 +29,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
+from cdcv2.exits import Exit
 from cdcv2.spark.job import Guard, follow, listen, positive, run
 from cdcv2.spark.output import Output
-from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.progress import ProgressLines, lacking
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import Logs, Place, row_type_of
@@ -54,10 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
     options = parser().parse_args(arguments)
 
-    def body() -> None:
+    def body() -> Exit:
         plan = planned(options)
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
-            replay(spark, plan, ProgressLines.standard())
+            reader = replay(spark, plan, ProgressLines.standard())
+        # One that goes on, or that is told to end, waits for what lacks; one that read all there is misses it.
+        return Exit.MISSING if reader.finished and lacking(reader.tables) else Exit.DONE
 
     return run("replay", body)
 

@@ -15,7 +15,8 @@ import pytest
 
 from cdcv2 import __version__, errors
 from cdcv2.cli import COMMANDS, main
-from cdcv2.commands import Exit, exit_of, verify
+from cdcv2.commands import verify
+from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.cli.conftest import Run, price, write
 

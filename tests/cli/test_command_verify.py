@@ -154,6 +154,25 @@ def test_a_log_of_a_capture_that_is_gone_is_missed(run: Run, captured: Path, tmp
     assert 0 == run("verify", logs, captured / "logs" / "public.orders").code
 
 
+def test_files_that_are_gone_are_missing_and_other_tables_are_judged(
+    run: Run, captured: Path, tmp_path: Path
+) -> None:
+    """Up to where the log can be read, and why no further; with a copy it is complete, but the copy is not whole."""
+    logs = tmp_path / "logs"
+    shutil.copytree(captured / "logs", logs)
+    gone = sorted((logs / "public.orders").glob("*.avro"))[1]
+    gone.unlink()
+    said, plain = run("verify", logs), json.loads(run("verify", "--json", logs).out)
+
+    assert (1, True) == (said.code, said.out.splitlines()[-1].startswith("incomplete: so far "))
+    assert f"  missing: the log {logs / 'public.orders'} has no file {gone.name}" in said.out
+    assert "public.order_items: complete through 102462312" in said.out
+    found = {name: (table["exit"], len(table["lost"])) for name, table in plain["tables"].items()}
+    assert {name: (0, 0) for name in plain["tables"]} | {"public.orders": (1, 1)} == found
+    both = json.loads(run("verify", "--json", logs, captured / "logs" / "public.orders").out)
+    assert (1, [102462313]) == (both["exit"], both["frontier"])
+
+
 def test_the_start_of_a_history_can_be_given(run: Run, tmp_path: Path) -> None:
     """A log that was begun in the middle lacks nothing from there on."""
     log = write(tmp_path / "log", *HISTORY[2:])

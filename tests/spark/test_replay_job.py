@@ -18,6 +18,8 @@ from cdcv2.errors import (
     UnsafeTopicError,
     UsageError,
 )
+from cdcv2.exits import Exit
+from cdcv2.protocol.messages import Updates
 from cdcv2.spark.job import exit_code, one_line, run, translated
 from cdcv2.spark.replay import parser, planned
 from cdcv2.spark.sources import Logs, Place
@@ -98,16 +100,24 @@ def test_what_spark_says_becomes_an_error_of_ours(text: str, kind: type[Exceptio
 
 
 def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage 2, a contradiction 3, anything else 1."""
-    def failing() -> None:
+    """The codes are the command's; what is no error of ours and none of Spark's is a mistake, with its traceback."""
+    def failing() -> Exit:
         raise UsageError("the text\n  goes on")
+
+    def mistaken() -> Exit:
+        raise ValueError("x")
 
     assert 2 == run("replay", failing)
     assert "replay: the text goes on\n" == capsys.readouterr().err
-    assert 0 == run("replay", lambda: None)
-    codes = [exit_code(error) for error in (ContradictionError("diff", 1, 1, 2), OutputError("x"), ValueError("x"))]
-    assert [3, 1, 1] == codes
-    assert "ValueError: x" == one_line(ValueError("x"))
+    assert [0, 1] == [run("replay", lambda: Exit.DONE), run("replay", lambda: Exit.MISSING)]
+    raised = [
+        ContradictionError("diff", 1, 1, 2), MissingLogError("x"), OutputError("x"), Py4JNetworkError("x"),
+        OSError("x"),
+    ]
+    assert [3, 2, 4, 4, 4] == [exit_code(error) for error in raised]
+    assert 70 == run("replay", mistaken)
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback") and told.endswith("\nreplay: ValueError: x\n")
     assert "Java side" in one_line(Py4JNetworkError("x"))
 
 
@@ -139,9 +149,15 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
 
 
 def test_the_job_runs_on_executors_of_other_processes(tmp_path: Path) -> None:
-    """On local-cluster, where code must be shipped."""
+    """On local-cluster, where code must be shipped; before that, to the end of a log from which updates are missing."""
     said = messages(updates(31), 12, seed=31)
-    place = put(tmp_path / "things", said, per_file=6)
+    lost = next(message for message in said if isinstance(message, Updates))
+    place = put(tmp_path / "things", [message for message in said if message != lost], per_file=6)
+    short = submit(tmp_path, [place], "--available-now")
+    assert 1 == short.wait(PATIENCE), short.log_tail()
+    assert "; missing: things: " in short.log_since_start()
+
+    put(tmp_path / "things", [lost], per_file=6)
     good = submit(tmp_path, [place], "--available-now", "--max-files", "4", master="local-cluster[2,1,1024]")
     assert 0 == good.wait(PATIENCE), good.log_tail()
     assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)

@@ -1,0 +1,47 @@
+"""What the exit code of a program of ours says: the same for the command and for the streaming jobs."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from cdcv2.errors import Cdcv2Error, ContradictionError, IncompleteError, MalformedError, MissingLogError, UsageError
+
+
+class Exit(IntEnum):
+    """What the exit code says; the same for every sub-command, and for the jobs."""
+
+    DONE = 0
+    MISSING = 1
+    USAGE = 2
+    WRONG = 3
+    UNABLE = 4
+    BUG = 70
+    INTERRUPTED = 130
+    NOBODY_READS = 141
+
+
+#: Exit code -> what it means, for ``--help``.
+MEANINGS = {
+    Exit.DONE: "done; nothing that was stated is missing or in dispute",
+    Exit.MISSING: "something is missing, and what: the log is not complete as far as was asked",
+    Exit.USAGE: "wrong usage: an argument, a file of settings, the name of a log",
+    Exit.WRONG: "the log holds what can never be right, contradictory or malformed; with the evidence",
+    Exit.UNABLE: "not possible here or now: a server is down, an output cannot be written, or going on would\n"
+                 "break a promise; the message says what to do",
+    Exit.BUG: "a mistake in cdcv2 itself, with a traceback",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C)",
+    Exit.NOBODY_READS: "whoever read the output went away",
+}
+
+
+def exit_of(error: Cdcv2Error) -> Exit:
+    """The exit code that an error deserves.
+
+    >>> exit_of(UsageError("no such option")).name, exit_of(MalformedError("no time")).name
+    ('USAGE', 'WRONG')
+    """
+    if isinstance(error, (UsageError, MissingLogError)):
+        return Exit.USAGE
+    if isinstance(error, (ContradictionError, MalformedError)):
+        return Exit.WRONG
+    return Exit.MISSING if isinstance(error, IncompleteError) else Exit.UNABLE
