@@ -13,25 +13,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from cdcv2.commands.console import Output, progress, remark
-from cdcv2.commands.logs import CAPTURE_FILE, add_kafka_arguments, kafka_client, load_row_type
+from cdcv2.commands.logs import add_kafka_arguments, kafka_client, load_row_type
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, OutputError, UsageError
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import FileMemory
+from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
 from cdcv2.sources.running import run as run_capture
@@ -80,7 +78,7 @@ def run(args: argparse.Namespace) -> Exit:
     # Asked before anything is written: a source that does not answer leaves nothing behind.
     total = sum(topics.ends().values())
     into = Path(args.into)
-    memory = FileMemory(into / MEMORY_FILE, logs=_begin(into, recipe))
+    memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
         tables = sorted(recipe.tables.items())
         logs = {table: DirectoryLog(into / table, row_type, create=True) for table, row_type in tables}
@@ -142,47 +140,6 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
     return DumpedTopics(*args.source, needed=recipe.topics())
-
-
-def _begin(into: Path, recipe: Recipe) -> str | None:
-    """Note how the capture was begun, for verify; or check that it is this one that goes on.
-
-    Returns the name by which its memory knows the logs; None where none was given them.
-    """
-    # Without notifications nobody says how many rows the snapshot has.
-    assumed = recipe.snapshot == "initial" and not recipe.notification_topic
-    begun: dict[str, Any] = {
-        "version": 1,
-        "prefix": recipe.prefix,
-        "tables": sorted(recipe.tables),
-        "snapshot": recipe.snapshot,
-        "snapshot_completeness": "assumed" if assumed else "known",
-    }
-    path = into / CAPTURE_FILE
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            beside = path.with_name(f".{path.name}.{os.getpid()}")
-            beside.write_text(json.dumps({**begun, "id": uuid.uuid4().hex}, indent=2) + "\n", encoding="utf-8")
-            os.replace(beside, path)
-        before = json.loads(path.read_bytes())
-    except OSError as error:
-        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
-    except ValueError as error:
-        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
-    if not isinstance(before, dict):
-        raise ForeignStateError(f"{path} is not what a capture writes ({json.dumps(before)[:40]}): give another --into")
-    changed = [name for name in begun if before.get(name) != begun[name]]
-    if changed:
-        raise ForeignStateError(
-            f"{into} holds another capture, with {_shown(before, changed)} and not {_shown(begun, changed)}: give "
-            "another --into, or the same arguments as before"
-        )
-    return None if before.get("id") is None else str(before["id"])
-
-
-def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name} {json.dumps(plain.get(name))}" for name in names)
 
 
 def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:

@@ -13,7 +13,6 @@ Logs of one table are copies: they are read as one. Logs of several tables are p
 from __future__ import annotations
 
 import argparse
-import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,12 +23,11 @@ from cdcv2.commands.console import progress
 from cdcv2.core.order import Time, from_plain
 from cdcv2.errors import MalformedError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log
+from cdcv2.sources.noted import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times
 
-#: What a capture writes beside its logs: how it was begun.
-CAPTURE_FILE = "_capture.json"
 #: What makes a directory a log.
 LOG_FILE = "_log.json"
 
@@ -173,15 +171,18 @@ def parse_time(text: str) -> Time:
 def snapshot_assumed(args: argparse.Namespace) -> bool:
     """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
     given = args.log if isinstance(args.log, list) else [args.log]
-    return any(_begun(Path(table_of(text)[1])).get("snapshot_completeness") == "assumed" for text in given)
+    folders = [Path(table_of(text)[1]) for text in given]
+    # The note stands beside the logs: a log that is given alone has it above.
+    around = [folder.absolute().parent if (folder / LOG_FILE).exists() else folder for folder in folders]
+    return any(noted(folder).get("snapshot_completeness") == "assumed" for folder in around)
 
 
 def gone_logs(args: argparse.Namespace) -> list[Path]:
     """The logs that a capture notes beside its logs, and that are not there any more."""
     given = args.log if isinstance(args.log, list) else [args.log]
     folders = [Path(table_of(text)[1]) for text in given]
-    noted = [folder / str(table) for folder in folders for table in _noted_tables(folder)]
-    return sorted(log for log in noted if not (log / LOG_FILE).exists())
+    written = [folder / str(table) for folder in folders for table in _noted_tables(folder)]
+    return sorted(log for log in written if not (log / LOG_FILE).exists())
 
 
 def entries(
@@ -263,14 +264,5 @@ def _patience(args: argparse.Namespace) -> float:
 
 
 def _noted_tables(folder: Path) -> list[Any]:
-    tables = _begun(folder).get("tables")
+    tables = noted(folder).get("tables")
     return tables if isinstance(tables, list) else []
-
-
-def _begun(folder: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads((folder / CAPTURE_FILE).read_bytes())
-    except (OSError, ValueError):
-        # No capture's directory, or one that another release wrote: it says nothing.
-        return {}
-    return plain if isinstance(plain, dict) else {}

@@ -34,6 +34,7 @@ from pyspark.sql import SparkSession
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.noted import note
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_logs import LogSpec
 from cdcv2.spark.capture_report import Report
@@ -55,6 +56,8 @@ class Plan(NamedTuple):
     state: Path
     available_now: bool
     interval: float | None
+    #: where the directories of all the logs are, if in one
+    together: Path | None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
             if plan.logs and options.files is None:
                 require(spark, KAFKA)
+            if plan.together is not None:
+                note(plan.together, plan.recipe, option="--logs")
             capture(spark, plan, Report.standard())
         return Exit.DONE
 
@@ -102,7 +107,11 @@ def planned(options: argparse.Namespace) -> Plan:
             options.bootstrap, recipe, config_file=options.kafka_config, records=options.max_records
         )
     logs = {table: _log(table, row_type, options) for table, row_type in recipe.tables.items()}
-    return Plan(recipe, topics, logs, local_path(options.state), options.available_now, options.interval)
+    together = not options.logs.startswith("kafka:") and TABLE not in options.logs
+    return Plan(
+        recipe, topics, logs, local_path(options.state), options.available_now, options.interval,
+        local_path(options.logs) if together else None,
+    )
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:

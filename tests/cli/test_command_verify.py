@@ -137,6 +137,7 @@ def test_the_directory_of_a_capture_is_verified_log_by_log(run: Run, captured: P
 
     assert (0, "complete through 102462312") == (said.code, said.out.splitlines()[-1])
     assert "snapshot completeness assumed" in said.out
+    assert "snapshot completeness assumed" in run("verify", captured / "logs" / "public.orders").out
     assert (6, True, [102462313]) == (len(plain["tables"]), plain["snapshot_assumed"], plain["frontier"])
 
 

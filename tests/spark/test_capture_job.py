@@ -16,8 +16,10 @@ import pytest
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import SourceStop
+from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
-from cdcv2.spark.capture_job import STOPPED, main
+from cdcv2.sources.noted import noted
+from cdcv2.spark.capture_job import main
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages
@@ -81,7 +83,7 @@ def test_killed_after_a_release_it_goes_on_and_stops_at_the_truncate(tmp_path: P
     before = max(frontier.elements[0] for frontier in frontiers(tmp_path))
     assert 0 < before < max(frontier.elements[0] for _, frontier in facts.values())
     with submitted(tmp_path, "--available-now") as job:
-        assert STOPPED == job.wait(PATIENCE)
+        assert Exit.UNABLE == job.wait(PATIENCE)
         lines = job.log_since_start().splitlines()
     assert reason in lines[-1]
     assert facts == facts_of({table: log_messages(tmp_path / "logs" / table, TABLES[table]) for table in TABLES})
@@ -107,6 +109,7 @@ def test_told_to_end_it_ends_between_two_batches(tmp_path: Path) -> None:
         job.signal(signal.SIGTERM)
         assert 0 == job.wait(PATIENCE)
         assert "end" == told(job)[-1]["what"]
+    assert "assumed" == noted(tmp_path / "logs")["snapshot_completeness"]
     assert len(set(frontiers(tmp_path))) == 1
 
 
@@ -136,7 +139,7 @@ def test_help_shows_how_it_is_started(capsys: pytest.CaptureFixture[str]) -> Non
     assert 0 == caught.value.code
     shown = capsys.readouterr().out
     assert "streaming_jobs/capture.py" in shown
-    assert "exit code 4" in " ".join(shown.split())
+    assert "Exit codes, as those of the command" in " ".join(shown.split())
 
 
 def test_the_entry_point_is_short() -> None:

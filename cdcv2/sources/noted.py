@@ -1,0 +1,70 @@
+"""What a capture notes beside its directory logs: how it was begun, for those who judge the logs later."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.sources.debezium import Recipe
+
+#: The name of the note.
+CAPTURE_FILE = "_capture.json"
+
+
+def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
+    """Note in ``into`` how the capture was begun that has its logs there; or check that it is this one that goes on.
+
+    Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
+    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written.
+    """
+    # Without notifications nobody says how many rows the snapshot has.
+    assumed = recipe.snapshot == "initial" and not recipe.notification_topic
+    begun: dict[str, Any] = {
+        "version": 1,
+        "prefix": recipe.prefix,
+        "tables": sorted(recipe.tables),
+        "snapshot": recipe.snapshot,
+        "snapshot_completeness": "assumed" if assumed else "known",
+    }
+    path = into / CAPTURE_FILE
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            beside = path.with_name(f".{path.name}.{os.getpid()}")
+            beside.write_text(json.dumps({**begun, "id": uuid.uuid4().hex}, indent=2) + "\n", encoding="utf-8")
+            os.replace(beside, path)
+        before = json.loads(path.read_bytes())
+    except OSError as error:
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error
+    except ValueError as error:
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another {option}") from error
+    if not isinstance(before, dict):
+        raise ForeignStateError(
+            f"{path} is not what a capture writes ({json.dumps(before)[:40]}): give another {option}"
+        )
+    changed = [name for name in begun if before.get(name) != begun[name]]
+    if changed:
+        raise ForeignStateError(
+            f"{into} holds another capture, with {_shown(before, changed)} and not {_shown(begun, changed)}: give "
+            f"another {option}, or the same arguments as before"
+        )
+    return None if before.get("id") is None else str(before["id"])
+
+
+def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name} {json.dumps(plain.get(name))}" for name in names)
+
+
+def noted(folder: Path) -> dict[str, Any]:
+    """The note in a directory; empty where there is none that says anything."""
+    try:
+        plain = json.loads((folder / CAPTURE_FILE).read_bytes())
+    except (OSError, ValueError):
+        # No capture's directory, or one that another release wrote.
+        return {}
+    return plain if isinstance(plain, dict) else {}
