@@ -83,7 +83,7 @@ def replayed(stage: Stage) -> None:
     out = stage.fresh()
     words = [
         "--log", "payment=kafka:log", "--rows", f"payment={stage.folder / 'payment.avsc'}",
-        "--bootstrap-server", stage.broker.bootstrap, "--output", str(out), "--state", f"{out}-state",
+        "--bootstrap", stage.broker.bootstrap, "--output", str(out), "--state", f"{out}-state",
         "--available-now", "--max-messages", str(BATCH),
     ]  # fmt: skip
     plan = replay.planned(replay.parser().parse_args(words))

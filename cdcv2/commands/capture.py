@@ -22,7 +22,7 @@ from cdcv2.commands.console import Output, progress, remark
 from cdcv2.commands.logs import add_kafka_arguments, kafka_client, load_row_type
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import UsageError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
@@ -139,7 +139,13 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
         raise UsageError("topics come from dumps or from Kafka, not from both")
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
-    return DumpedTopics(*args.source, needed=recipe.topics())
+    dumped = DumpedTopics(*args.source, needed=recipe.topics())
+    if dumped.topics() and not set(recipe.topics()) & set(dumped.topics()):
+        raise MissingLogError(
+            f"the dump has none of the connector's topics {recipe.prefix}.*: is the prefix right? It has "
+            f"{', '.join(dumped.topics()[:5])}{', ...' if len(dumped.topics()) > 5 else ''}"
+        )
+    return dumped
 
 
 def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:

@@ -50,6 +50,11 @@ class Output:
             print(text, file=self._file or sys.stdout)
         except BrokenPipeError:
             raise
+        except UnicodeEncodeError as error:
+            raise OutputError(
+                f"standard output takes {error.encoding} only, which has no {error.object[error.start]!a}: set "
+                "PYTHONIOENCODING=utf-8, or give --output"
+            ) from error
         except OSError as error:
             raise self._failed(error) from error
 

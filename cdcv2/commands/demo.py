@@ -8,6 +8,7 @@ through files, in seconds.
 from __future__ import annotations
 
 import argparse
+import signal
 
 from cdcv2.exits import Exit
 
@@ -24,10 +25,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit | int:
     """Run it; its exit code says whether everything was as promised."""
-    if args.small:
-        from cdcv2.demo import small
+    # As after Ctrl-C, nothing that was started stays behind.
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if args.small:
+            from cdcv2.demo import small
 
-        return small.main()
-    from cdcv2.demo import full
+            return small.main()
+        from cdcv2.demo import full
 
-    return int(full.main())
+        return int(full.main())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

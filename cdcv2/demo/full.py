@@ -64,7 +64,6 @@ class Demo:
     # -- the parts ----------------------------------------------------------------------------------------------
 
     def _start_servers(self) -> None:
-        find_java()
         for name in ("kafka", "debezium", "spark"):
             jars.fetch(name)
         self.kafka = self._open.enter_context(KafkaBroker(self.folder / "kafka"))
@@ -165,7 +164,7 @@ class Demo:
 
     def _capture_words(self) -> list[str]:
         return [
-            "--bootstrap-server", self.kafka.bootstrap,
+            "--bootstrap", self.kafka.bootstrap,
             "--prefix", PREFIX,
             "--tables", ",".join(TABLES),
             "--rows", str(_ROWS),
@@ -175,7 +174,7 @@ class Demo:
         ]  # fmt: skip
 
     def _replay_words(self) -> list[str]:
-        words = ["--bootstrap-server", self.kafka.bootstrap]
+        words = ["--bootstrap", self.kafka.bootstrap]
         for table in TABLES:
             words += ["--log", f"{table}=kafka:mangled.{table}", "--rows", f"{table}={_ROWS / table}.avsc"]
         return [
@@ -217,7 +216,11 @@ def _text(frontier: Antichain) -> str:
 
 
 def main(folder: Path = Path(".work/demo"), *, seed: int = 0) -> int:
-    """Run the demonstration: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``."""
+    """Run the demonstration: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``.
+
+    Raises UnavailableError without Java.
+    """
+    find_java()  # before anything is told or started
     demo = Demo(folder, seed=seed)
     try:
         demo.run()

@@ -50,9 +50,12 @@ _TYPES: dict[str, tuple[str, str | None]] = {
 
 
 def connect(dsn: str) -> Any:
-    """A connection of psycopg. Raises UsageError without psycopg, UnavailableError when nobody answers.
+    """A connection of psycopg.
 
-    Errors name no part of ``dsn``, which may hold a password.
+    Raises UsageError without psycopg, for what is no connection string and for a service that is not known,
+    UnavailableError when nobody answers, or nobody lets us in.
+
+    Errors say what the server or libpq said, without the password.
     """
     try:
         import psycopg
@@ -63,8 +66,15 @@ def connect(dsn: str) -> Any:
     except psycopg.ProgrammingError:
         raise UsageError("the connection string of PostgreSQL cannot be read: postgresql://user@host:port/db") from None
     except psycopg.OperationalError as cause:
-        raise UnavailableError(f"PostgreSQL does not let us in: {type(cause).__name__}; is it there, are user and "
-                               "password right?") from None
+        secret = psycopg.conninfo.conninfo_to_dict(dsn).get("password")
+        said = " ".join(str(cause).split())
+        if secret:
+            said = said.replace(str(secret), "***")
+        if "service" in said:  # libpq found no such service, or no file of them, before it asked any server
+            raise UsageError(f"{said}: is its name right, and is it in ~/.pg_service.conf?") from None
+        raise UnavailableError(
+            f"PostgreSQL does not let us in ({said}): is it there, are user and password right?"
+        ) from None
 
 
 def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:

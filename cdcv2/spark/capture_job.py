@@ -153,7 +153,8 @@ def _names(text: str | None) -> list[str]:
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     made = argparse.ArgumentParser(
-        prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     _add_source(made.add_argument_group("what is captured"))
     add = made.add_argument_group("where it goes").add_argument
@@ -179,7 +180,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_source(group: Any) -> None:
     add = group.add_argument
-    add("--bootstrap", "--bootstrap-server", metavar="HOST:PORT", help="the Kafka that the connector writes to")
+    add("--bootstrap", metavar="HOST:PORT", help="the Kafka that the connector writes to")
     add("--files", metavar="DIR",
         help="instead of Kafka: topics dumped to files of JSON lines, read in the order of their modification")
     add("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")

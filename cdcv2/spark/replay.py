@@ -3,7 +3,7 @@
 ::
 
     spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/replay.py \\
-        --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc --bootstrap-server localhost:9092 \\
+        --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc --bootstrap localhost:9092 \\
         --log ledger=/data/logs/ledger \\
         --state /data/replay/state --output /data/replay/tables --available-now
 
@@ -116,7 +116,7 @@ def planned(options: argparse.Namespace) -> Plan:
     given = dict(_pair(text) for text in options.rows)
     kafka = {}
     if any(place.kind == "topic" for place in places):
-        kafka = settings(options.bootstrap_server, options.kafka_config)
+        kafka = settings(options.bootstrap, options.kafka_config)
     tables = {name: _row_type(name, places, given) for name in sorted({place.table for place in places})}
     unknown = sorted(set(given) - set(tables))
     if unknown:
@@ -136,7 +136,8 @@ def planned(options: argparse.Namespace) -> Plan:
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     made = argparse.ArgumentParser(
-        prog="replay.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="replay.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     add = made.add_argument
     add("--log", action="append", required=True, metavar="TABLE=LOG",
@@ -146,7 +147,7 @@ def parser() -> argparse.ArgumentParser:
     add("--output", required=True, metavar="DIR", help="where the tables go; every machine must see it")
     add("--state", required=True, metavar="DIR", help="where the reader keeps what is not finished; as --output")
     add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
-    add("--bootstrap-server", metavar="HOST:PORT", help="Kafka")
+    add("--bootstrap", metavar="HOST:PORT", help="Kafka")
     add("--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value as Java has them (TLS, SASL)")
     add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
     add("--interval", type=positive(float), default=1.0, metavar="SECONDS",

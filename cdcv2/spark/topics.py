@@ -46,7 +46,7 @@ def settings(bootstrap: str | None, config_file: str | Path | None) -> dict[str,
     if bootstrap is not None:
         found["bootstrap.servers"] = bootstrap
     if not found.get("bootstrap.servers"):
-        raise UsageError("topics need --bootstrap-server HOST:PORT, or bootstrap.servers in the --kafka-config file")
+        raise UsageError("topics need --bootstrap HOST:PORT, or bootstrap.servers in the --kafka-config file")
     return found
 
 

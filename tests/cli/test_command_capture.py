@@ -109,6 +109,15 @@ def _is_end_of(record: dict[str, str], tx: int) -> bool:
     return (body["status"], body["id"].partition(":")[0]) == ("END", str(tx))
 
 
+def test_a_prefix_that_no_topic_of_the_dump_has_is_said(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 2, with what there is; nothing is made."""
+    said = run("capture", captured / "topics.jsonl.gz", "--prefix", "clean", "--rows", captured / "rows",
+               "--into", tmp_path / "logs")  # fmt: skip
+
+    assert (2, True) == (said.code, "none of the connector's topics clean.*: is the prefix right?" in said.err)
+    assert "clean_full.message" in said.err and not (tmp_path / "logs").exists()
+
+
 def test_a_dump_whose_beginning_is_gone_is_refused(run: Run, captured: Path, tmp_path: Path) -> None:
     """Exit 4, with what is gone; a topic that is not captured may begin where it likes."""
     with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:

@@ -261,10 +261,15 @@ def test_a_row_type_is_made_of_a_table(run: Run, tmp_path: Path, monkeypatch: py
         for name in postgres.environment:
             monkeypatch.delenv(name)
         from_file = run("rows", "--from-postgres", "--dsn-file", dsn, "--table", "public.shop")
+    dsn.write_text("host=127.0.0.1 port=1 user=u password=secret", "utf-8")
+    down = run("rows", "--from-postgres", "--dsn-file", dsn, "--table", "public.shop")
+    service = run("rows", "--from-postgres", "--service", "nowhere", "--table", "public.shop")
 
     assert (0, "") == (said.code, said.err)
     assert ("id", "price", "day", "tags") == RowType(json.loads(said.out)).columns
     assert ["long", ["null", "string"], "int"] == [field["type"] for field in json.loads(said.out)["fields"][:3]]
     assert said.out == from_file.out
     assert (2, True) == (unknown.code, "'public.nothing'" in unknown.err)
+    assert (4, True, False) == (down.code, "port 1 failed" in down.err, "secret" in down.err)
+    assert (2, True) == (service.code, '"nowhere" not found' in service.err)
     assert os.environ.get("PGPASSWORD") is None

@@ -109,3 +109,11 @@ def test_values_of_a_column_have_an_order() -> None:
 
     assert [(None,), -2.0, 1.5] == [rows[0], rows[2][0], rows[3][0]]
     assert [values[4], values[5]] == sorted([values[5], values[4]], key=shown.sort_key)
+
+
+def test_an_encoding_that_lacks_a_letter_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the remedy; nothing is written in another way than it is."""
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+
+    with console.Output(None) as output, pytest.raises(OutputError, match="takes ascii only.*PYTHONIOENCODING=utf-8"):
+        output.line("caf\xe9")

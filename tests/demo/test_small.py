@@ -79,17 +79,18 @@ def test_it_fails_when_a_transaction_is_torn() -> None:
     assert ([2, 3], [3]) == (replayed.torn, replayed.negative)
 
 
-def test_ctrl_c_ends_it_in_one_line(tmp_path: Path) -> None:
-    """Wherever it is: at a step here, which it has just told."""
-    script = "import sys; from cdcv2.demo import small; sys.exit(small.main(small.Path(sys.argv[1])))"
-    command = [sys.executable, "-c", script, str(tmp_path / "demo")]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_end_it_ends_in_one_line(tmp_path: Path, number: signal.Signals) -> None:
+    """By Ctrl-C or by SIGTERM, wherever it is: at a step here, which it has just told."""
+    command = [sys.executable, "-m", "cdcv2", "demo", "--small"]
+    around = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(small.__file__).parents[2])}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around, cwd=tmp_path
     ) as process:
         assert process.stdout is not None
         while "1. Recorded" not in process.stdout.readline():
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=120)
 
     assert (130, True, False) == (process.returncode, "interrupted" in err, "Traceback" in err)

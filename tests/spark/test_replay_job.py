@@ -45,7 +45,7 @@ def test_a_command_line_becomes_a_plan(tmp_path: Path) -> None:
 
     plan = plan_of(
         "--log", f"things={place.name}", "--log", "notes=kafka:a.b", "--log", "notes=kafka:c",
-        "--rows", f"notes={tmp_path / 'notes.avsc'}", "--bootstrap-server", "h:1",
+        "--rows", f"notes={tmp_path / 'notes.avsc'}", "--bootstrap", "h:1",
         "--kafka-config", str(tmp_path / "kafka"), "--max-messages", "9", "--start", "5",
     )
 
@@ -60,8 +60,8 @@ def test_a_command_line_becomes_a_plan(tmp_path: Path) -> None:
     ("arguments", "words"),
     [(["--log", "things"], "TABLE=DIRECTORY"),
      (["--log", "../x=kafka:t"], "with a table named by letters"),
-     (["--log", "x=kafka:t"], "--bootstrap-server"),
-     (["--log", "x=kafka:t", "--bootstrap-server", "h:1"], "give --rows x=FILE.avsc"),
+     (["--log", "x=kafka:t"], "--bootstrap"),
+     (["--log", "x=kafka:t", "--bootstrap", "h:1"], "give --rows x=FILE.avsc"),
      (["--log", "x=kafka:t", "--log", "y=kafka:t"], "twice"),
      (["--log", "x={things}", "--rows", "y=f"], "--rows names y"),
      (["--log", "x={things}", "--rows", "x"], "TABLE=FILE"),
