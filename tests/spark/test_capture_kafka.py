@@ -95,10 +95,14 @@ def expected() -> dict[str, tuple[set[object], object]]:
 class KafkaRun:
     """A capture of one prefix."""
 
-    def __init__(self, broker: KafkaBroker, prefix: str, folder: Path, *, records: int | None = 3000) -> None:
+    def __init__(
+        self, broker: KafkaBroker, prefix: str, folder: Path, *, records: int | None = 3000,
+        report: Report | None = None,
+    ) -> None:
         self.broker, self.prefix, self.state, self.records = broker, prefix, folder / "state", records
         self.recipe = Recipe(prefix, TABLES)
         self.said = io.StringIO()
+        self.report = Report(people=self.said) if report is None else report
 
     def specs(self) -> dict[str, LogSpec]:
         """A topic for each table."""
@@ -110,7 +114,7 @@ class KafkaRun:
     def run(self, spark: SparkSession) -> Capture:
         """Read what is there, to the end. Raises what ends it."""
         topics = KafkaTopics(self.broker.bootstrap, self.recipe, records=self.records)
-        capture = Capture(self.recipe, topics, self.specs(), self.state, spark, Report(people=self.said))
+        capture = Capture(self.recipe, topics, self.specs(), self.state, spark, self.report)
         try:
             guard = Guard(capture.batch)
             follow(capture.query(guard, available_now=True), guard)

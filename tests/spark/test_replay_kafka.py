@@ -23,6 +23,7 @@ from cdcv2.spark.replay import Plan, opened
 from cdcv2.spark.sources import Logs, Place
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.rows import RowType
 from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, truth, updates
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -91,6 +92,19 @@ def test_a_foreign_message_is_told_with_topic_partition_and_offset(
         run(spark, over(broker, tmp_path, [place]))
     assert Position(topic, 0, offset) == caught.value.position
     assert reason in caught.value.reason
+
+
+def test_the_row_type_of_another_table_is_told_as_what_it_is(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """At the first message of rows: the log may be whole, and the row type wrong."""
+    place = write(broker, "mistaken", messages(updates(28, count=20), 12), partitions=1)
+    other = RowType({"type": "record", "name": "other", "fields": [{"name": "x", "type": "boolean"}]})
+
+    with pytest.raises(DecodeError, match="the row type is not the log's: give the right one") as caught:
+        run(spark, replace(over(broker, tmp_path, [place]), tables={"things": other}))
+    assert Position("mistaken", 0, 0) == caught.value.position
+    assert Antichain([0]) == finished(tmp_path / "out")
 
 
 def test_a_checkpoint_ahead_of_the_state_is_refused(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
