@@ -7,7 +7,7 @@ contracts in ``cdcv2.wire``; readers and writers of this box are given one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from cdcv2.protocol.messages import Garbled, Message
 
@@ -85,6 +85,5 @@ class Sink(Protocol):
         """Release what the sink holds; states nothing, and flushes nothing that was not asked for."""
 
 
-@runtime_checkable
 class Log(Source, Sink, Protocol):
     """Both: what a writer needs, which reads the log before it goes on with it."""

@@ -63,7 +63,7 @@ class Writer:
     ) -> None:
         if type(updates_per_message) is not int or updates_per_message < 1:
             raise UsageError(f"updates_per_message is {updates_per_message!r}: it takes an int from 1 on")
-        if not isinstance(log, Log):
+        if not callable(getattr(log, "send", None)):
             raise UsageError(f"{log!r} is no log to write to: it takes a MemoryLog, DirectoryLog, KafkaLog or the like")
         self._log = log
         self._chunk = updates_per_message
