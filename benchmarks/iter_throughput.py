@@ -1,7 +1,7 @@
 """How many updates a second does one thread replay from memory?
 
 Compared with what one writes by hand when there is no protocol: put everything into a set, sort it by time, and hope
-that it was all. Expected: ``Iter`` takes four times as long, and unlike the set it knows that it was all. Found: eight
+that it was all. Expected: ``Iter`` takes four times as long, and unlike the set it knows that it was all. Found: seven
 to ten times. Answer: ``results/iter_throughput.csv``, from ``python -m benchmarks iter_throughput``.
 """
 
