@@ -211,7 +211,7 @@ class Server(ABC):
     """
 
     #: seconds within which it must answer after a start
-    patience = 120.0
+    patience = 240.0
 
     def __init__(self, name: str, folder: Path | None = None, *, place: str | None = None) -> None:
         self.name = name

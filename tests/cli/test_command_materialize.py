@@ -201,7 +201,7 @@ def test_following_ends_between_transactions_when_it_is_told_to(
             until(lambda: (5,) in dict(open_lake(lake).rows("now")), "the second is there")
         finally:
             following.send_signal(sent)
-        out, err = following.communicate(timeout=60)
+        out, err = following.communicate(timeout=300)
 
     assert (code, "prices: complete through 7; 2 transactions, 2 updates read\n") == (following.returncode, out), err
     assert "Traceback" not in err
@@ -217,7 +217,7 @@ def test_kills_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path) -> None
     path = written(tmp_path, LAKE)
     for step in ("lake.staged:2", "materialize.before-commit:2", "materialize.after-commit:2", "lake.applied:3"):
         with process(path, CDCV2_CRASH=step, CDCV2_CRASH_HOW="kill") as killed:
-            _, err = killed.communicate(timeout=60)
+            _, err = killed.communicate(timeout=300)
         assert -signal.SIGKILL == killed.returncode, err
     said = run("materialize", path)
     view = open_lake(tmp_path / "lake")

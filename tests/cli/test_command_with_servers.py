@@ -60,7 +60,7 @@ def produce(broker: KafkaBroker, records: list[tuple[str, int, bytes | None, byt
     })  # fmt: skip
     for topic, partition, key, value in records:
         producer.produce(topic, partition=partition, key=key, value=value)
-    assert 0 == producer.flush(60)
+    assert 0 == producer.flush(240)
 
 
 def make_topics(broker: KafkaBroker, topics: dict[str, int], **config: str) -> None:
@@ -190,7 +190,7 @@ def test_following_ends_when_it_is_told_to(
             until(lambda: run("verify", into).out.endswith("complete through 102462312\n"), "all is captured")
         finally:
             process.send_signal(sent)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=300)
 
     assert (code, False) == (process.returncode, "Traceback" in said), said
     assert 0 == run("verify", "--full", into).code

@@ -91,7 +91,7 @@ def test_told_to_end_it_ends_in_one_line(tmp_path: Path, number: signal.Signals)
         while "1. Recorded" not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(number)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
 
     assert (130, True, False) == (process.returncode, "interrupted" in err, "Traceback" in err)
 

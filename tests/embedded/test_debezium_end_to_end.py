@@ -56,7 +56,7 @@ def reader(broker: KafkaBroker) -> Iterator[Consumer]:
 def partitions(broker: KafkaBroker, topic: str) -> int:
     """How many the topic has; 0 without a topic."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    found = admin.list_topics(timeout=120).topics.get(topic)
+    found = admin.list_topics(timeout=300).topics.get(topic)
     return len(found.partitions) if found else 0
 
 
@@ -65,9 +65,9 @@ def bodies(broker: KafkaBroker, topic: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with reader(broker) as consumer:
         for number in range(partitions(broker, topic)):
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=120)
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=300)
             consumer.assign([TopicPartition(topic, number, 0)])
-            for message in consumer.consume(end, timeout=120) if end else []:
+            for message in consumer.consume(end, timeout=300) if end else []:
                 raw = message.value()
                 if raw is not None:
                     body = json.loads(raw)

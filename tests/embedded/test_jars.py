@@ -80,7 +80,7 @@ def test_two_processes_fetch_a_set_once(tmp_path: Path, maven_runs: Path) -> Non
         )
         for _ in range(3)
     ]  # fmt: skip
-    said = {process.communicate(timeout=120)[0].strip() for process in processes}
+    said = {process.communicate(timeout=300)[0].strip() for process in processes}
 
     assert {str(get(tmp_path))} == said
     assert "run\n" == maven_runs.read_text()

@@ -23,9 +23,9 @@ def messages(broker: KafkaBroker, topic: str) -> list[bytes | None]:
     """All values of partition 0, up to its end."""
     consumer = Consumer({**quiet(broker), "group.id": "nobody", "enable.auto.commit": False})
     part = TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(part, timeout=120)
+    _, end = consumer.get_watermark_offsets(part, timeout=300)
     consumer.assign([part])
-    found = consumer.consume(end, timeout=120) if end else []
+    found = consumer.consume(end, timeout=300) if end else []
     consumer.close()
     return [message.value() for message in found]
 
@@ -60,6 +60,6 @@ def test_a_topic_is_not_made_by_being_named(broker: KafkaBroker) -> None:
     """A misspelt name must be an error somewhere, not a new topic."""
     admin = AdminClient(quiet(broker))
 
-    admin.list_topics("no-such-topic", timeout=120)
+    admin.list_topics("no-such-topic", timeout=300)
 
-    assert "no-such-topic" not in admin.list_topics(timeout=120).topics
+    assert "no-such-topic" not in admin.list_topics(timeout=300).topics

@@ -131,7 +131,7 @@ def test_a_connector_killed_twice_arrives_whole(servers: Servers) -> None:
             sent = topics.ends().get(("bank.transaction", 0), 0)
             transfers(servers.connection, chance, 60)
             # Something of it has been sent, so that what is sent again are repeats.
-            assert poll_until(lambda: topics.ends().get(("bank.transaction", 0), 0) > sent, 60)
+            assert poll_until(lambda: topics.ends().get(("bank.transaction", 0), 0) > sent, 300)
             connect.kill9()
             transfers(servers.connection, chance, 60)
             connect.restart()
@@ -154,13 +154,13 @@ def test_a_snapshot_that_was_killed_stops_the_capture(servers: Servers) -> None:
     how = recipe(servers, "big", ("public.big",))
     topics = KafkaTopics(Client(servers.kafka.bootstrap), how)
     with connector(servers, "big", ("public.big",)) as connect:
-        assert poll_until(lambda: sum(topics.ends().values()) > 1000, 60)
+        assert poll_until(lambda: sum(topics.ends().values()) > 1000, 300)
         connect.kill9()
         servers.connection.execute("UPDATE big SET text = 'changed' WHERE id = 7")
         connect.restart()
         connect.wait_streaming()
         servers.connection.execute("UPDATE big SET text = 'again' WHERE id = 7")
-        assert poll_until(lambda: "big.transaction" not in topics.missing(), 60)
+        assert poll_until(lambda: "big.transaction" not in topics.missing(), 300)
         with Capture(how, {"public.big": RecordingLog()}) as capture, pytest.raises(SourceStop) as caught:
             run(capture, topics, follow=True, stopping=lambda: capture.frontier is not None)
     assert "two snapshots, with the LSNs" in caught.value.reason

@@ -54,7 +54,7 @@ class Cluster:
         new = admin.NewTopic(  # type: ignore[attr-defined]
             topic, num_partitions=partitions, replication_factor=1, config=config
         )
-        self.admin.create_topics([new])[topic].result(timeout=120)
+        self.admin.create_topics([new])[topic].result(timeout=300)
 
     def send(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -222,7 +222,7 @@ def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None
     topic = f"{name}.transaction"
     assert 4 == sum(isinstance(item, Record) for item in KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
     for future in cluster.admin.delete_records([TopicPartition(topic, 0, 2)]).values():
-        future.result(timeout=120)
+        future.result(timeout=300)
     with pytest.raises(UnsafeTopicError, match="begins at 2 in partition 0, and 0 is wanted"):
         list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
     left = KafkaTopics(Client(cluster.bootstrap), small(name)).read({(topic, 0): 2})

@@ -57,7 +57,7 @@ def produce(broker: KafkaBroker, records: Iterable[Record], rename: str) -> None
         value = None if record.value is None else record.value.replace(f'"name":"{RUN}"'.encode(), _name(rename))
         producer.produce(topic, partition=record.partition, key=record.key, value=value)
         producer.poll(0)
-    assert 0 == producer.flush(60)
+    assert 0 == producer.flush(240)
 
 
 def _name(prefix: str) -> bytes:

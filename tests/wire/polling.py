@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], bool], what: str, *, seconds: float = 180) -> None:
+def until(condition: Callable[[], bool], what: str, *, seconds: float = 300) -> None:
     """Return as soon as the condition holds; fail after so many seconds."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
@@ -19,7 +19,7 @@ def until(condition: Callable[[], bool], what: str, *, seconds: float = 180) -> 
         pause.wait(0.01)
 
 
-def next_of(followed: Iterator[T | None], *, seconds: float = 180) -> T:
+def next_of(followed: Iterator[T | None], *, seconds: float = 300) -> T:
     """The next entry of a source that is followed, however often it has nothing before."""
     deadline = time.monotonic() + seconds
     for entry in followed:

@@ -65,7 +65,7 @@ def put(broker: KafkaBroker, topic: str, *values: bytes | None) -> None:
     producer = Client(broker.bootstrap).producer()
     for value in values:
         producer.produce(topic, value=value)
-    assert 0 == producer.flush(30)
+    assert 0 == producer.flush(240)
 
 
 def trim(broker: KafkaBroker, topic: str, before: int) -> None:
@@ -270,7 +270,7 @@ def test_a_followed_log_goes_on(broker: KafkaBroker, topic: str) -> None:
     until(lambda: [0, 1] == sorted(log.ends()), "the second partition is there")
     producer = client.producer()
     producer.produce(topic, partition=1, value=MessageCodec(ROW).encode(LAST))
-    assert 0 == producer.flush(30)
+    assert 0 == producer.flush(240)
     assert Position(topic, 1, 0) == next_of(followed).position
 
 
