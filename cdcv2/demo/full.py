@@ -81,7 +81,7 @@ class Demo:
         connect.wait_streaming()
         # The connector makes the transaction topic with the first transaction.
         self.bank.marker("the beginning")
-        if not poll_until(lambda: f"{PREFIX}.transaction" in topics_of(self.kafka.bootstrap), 60):
+        if not poll_until(lambda: f"{PREFIX}.transaction" in topics_of(self.kafka.bootstrap), 180):
             raise UnavailableError("Debezium has made no transaction topic within a minute")
         self.story.say(f"{len(TABLES)} tables; the money in them is {self.bank.money / 100:,.2f} at any moment")
 
