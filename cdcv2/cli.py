@@ -29,6 +29,7 @@ COMMANDS = {
     "verify": "say up to when logs are complete, or what is missing or wrong",
     "when": "say at which time of a timeline something happened in its sources",
     "where": "say how far the sources of a timeline were at one of its times",
+    "open-transactions": "say what a capture of transactions holds on to, and what each waits for",
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "materialize": "keep views of logs in a database, a lake, Kafka or a webhook, without Spark",
     "compare": "prove that the target of a materialization has what its logs say",
@@ -100,7 +101,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _front() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {name:<11}  {summary}" for name, summary in COMMANDS.items())
+    listed = "\n".join(f"  {name:<17}  {summary}" for name, summary in COMMANDS.items())
     parser = Parser(
         prog="cdcv2",
         description="Change data capture that may be duplicated, reordered and re-batched at will.",

@@ -13,15 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 
+from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, entries, open_one, parse_time
-from cdcv2.commands.shown import csv_line, frontier_text, row_text, sort_key, through_text, time_text
-from cdcv2.core.antichain import Antichain
-from cdcv2.core.changes import ChangeBatch
-from cdcv2.core.order import Time, less_equal
-from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.commands.logs import Named, add_log_arguments, open_one, parse_time
+from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.exits import Exit
-from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.plain import plain_int
 from cdcv2.wire.rows import Row
 
@@ -51,7 +47,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_one(args, args.table)
     at = parse_time(args.at) if args.at is not None else None
     start = [parse_time(text) for text in args.start] if args.start else None
-    rows, frontier = _collection(logs, at, start)
+    rows, frontier = collection(logs, at, start)
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
     with Output(args.output) as output:
         _print(shown, logs[0], output, as_json=args.json)
@@ -59,31 +55,6 @@ def run(args: argparse.Namespace) -> Exit:
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
     remark(f"cdcv2 as-of: {logs[0].table}, {when}: {number} rows")
     return Exit.DONE
-
-
-def _collection(logs: list[Named], at: Time | None, start: list[Time] | None) -> tuple[ChangeBatch[Row], Antichain]:
-    reader, rows = Resolver(start), ChangeBatch[Row]()
-    if at is not None and not Antichain([0] if start is None else start).less_equal(at):
-        raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
-    for _, entry in entries(logs, "adding up"):
-        batch = reader.absorb(entry)
-        if batch is not None:
-            rows.extend((data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at))
-            if at is not None and not reader.frontier.less_equal(at):
-                break
-    if at is not None and reader.frontier.less_equal(at):
-        raise IncompleteError(
-            f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(reader.frontier)}, "
-            f"and {reader.missing()}"
-        )
-    for data, count in rows:
-        if count < 0:
-            when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"
-            raise MalformedError(
-                f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: the log does not "
-                "hold the whole history (see --start), or its writer was wrong"
-            )
-    return rows, reader.frontier
 
 
 def _print(shown: list[tuple[Row, int]], named: Named, output: Output, *, as_json: bool) -> None:

@@ -234,6 +234,9 @@ def _open(text: str, args: argparse.Namespace) -> Iterator[Named]:
 
 
 def _row_type(table: str, args: argparse.Namespace) -> RowType:
+    if getattr(args, "row_type", None) is not None:
+        # All logs that the command reads are of one type.
+        return RowType.load(args.row_type)
     own: dict[str | None, str] = dict(table_of(row) for row in args.row)
     path = own.get(table, own.get(None))
     if path is None and args.rows:

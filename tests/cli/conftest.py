@@ -13,16 +13,21 @@ import pytest
 from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog, follow, mint
 from cdcv2.reclock.minting import run as minted
 from cdcv2.reclock.partitioned import frontier_of, offsets
 from cdcv2.reclock.records import encode
 from cdcv2.reclock.shared import Shared
+from cdcv2.reclock.temp import SNAPSHOT, End, Row, Tx
+from cdcv2.reclock.temp import Said as Heard
+from cdcv2.reclock.transactions import Transactions
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.temp_rows import TEMP, TempRows
 
 PRICES = RowType({"type": "record", "name": "data", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "int"]}, {"name": "name", "type": "string"}]})
@@ -105,7 +110,31 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
              "--into", folder / "logs", "--release-every", "400"]  # fmt: skip
     assert 0 == main([str(word) for word in words])
     bound(folder / "remap")
+    temp(folder / "temp")
     return folder
+
+
+def temp(path: Path) -> Path:
+    """The log of TEMP of a capture: one transaction is given out, one lacks a row, one its END, one can never be."""
+    tables = {"public.orders": PRICES, "public.items": PRICES}
+    carry, kept = Transactions(tables, snapshot=True), TempRows(tables)
+
+    def rows(tx: Tx, table: str, after: int, *numbers: int) -> list[Heard]:
+        return [Row(table, tx, (table, number), after, ((price(number), 1),)) for number in numbers]
+
+    said: list[list[Heard]] = [
+        [End.of(SNAPSHOT, 0x10, {"public.orders": 1}), *rows(SNAPSHOT, "public.orders", 0x10, 1)],
+        [*rows(7, "public.orders", 0x10, 2), End.of(7, 0x20, {"public.orders": 1})],
+        [*rows(8, "public.orders", 0x20, 3, 4), *rows(9, "public.items", 0x20, 5)],
+        [End.of(8, 0x30, {"public.orders": 2, "public.items": 1})],
+        [*rows(11, "public.items", 0x40, 6), End.of(9, 0x40, {"public.items": 1})],
+    ]
+    writer = Writer(DirectoryLog(path, TEMP, create=True))
+    for at, records in enumerate(said, 1):
+        done = carry.updates([(record, 1000 * at, 1) for record in records], Antichain([1000 * at + 1]))
+        writer.extend((kept.row(held), time, diff) for held, time, diff in done.temp)
+        writer.advance(done.frontier)
+    return path
 
 
 def bound(path: Path) -> Path:

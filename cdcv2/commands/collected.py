@@ -1,0 +1,42 @@
+"""What a log comes to: the collection at one of its times."""
+
+from __future__ import annotations
+
+from cdcv2.commands.logs import Named, entries
+from cdcv2.commands.shown import frontier_text, row_text, through_text, time_text
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.core.order import Time, less_equal
+from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.rows import Row
+
+
+def collection(logs: list[Named], at: Time | None, start: list[Time] | None) -> tuple[ChangeBatch[Row], Antichain]:
+    """The rows of a table, or of its copies, at a finished time (None: the last one), and how far the log is complete.
+
+    ``start`` is where the history begins. Raises IncompleteError for a time that is not finished, MalformedError for a
+    row that is there less than no times.
+    """
+    reader, rows = Resolver(start), ChangeBatch[Row]()
+    if at is not None and not Antichain([0] if start is None else start).less_equal(at):
+        raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
+    for _, entry in entries(logs, "adding up"):
+        batch = reader.absorb(entry)
+        if batch is not None:
+            rows.extend((data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at))
+            if at is not None and not reader.frontier.less_equal(at):
+                break
+    if at is not None and reader.frontier.less_equal(at):
+        raise IncompleteError(
+            f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(reader.frontier)}, "
+            f"and {reader.missing()}"
+        )
+    for data, count in rows:
+        if count < 0:
+            when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"
+            raise MalformedError(
+                f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: the log does not "
+                "hold the whole history (see --start), or its writer was wrong"
+            )
+    return rows, reader.frontier

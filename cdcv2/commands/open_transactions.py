@@ -1,0 +1,135 @@
+"""Print the transactions that a capture holds on to: what of each has come, and what it waits for.
+
+LOG is the log of TEMP of a capture of transactions on a timeline. A transaction is given out when all of it is there
+and, in the order of commits, all before it are. Without --at it is as of the last time that is finished; a time that is
+not is missing: the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdcv2.commands.collected import collection
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import Named, add_kafka_arguments, open_one, parse_time
+from cdcv2.commands.shown import through_text, time_text
+from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
+from cdcv2.reclock.gauges import lsn_text
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.wire.rows import Row
+from cdcv2.wire.temp_rows import TEMP
+
+EXAMPLES = (
+    ("cdcv2 open-transactions temp", "at the last time that is finished"),
+    ("cdcv2 open-transactions temp --at 3000 --json", "at a time, one JSON object a line"),
+    ("cdcv2 open-transactions kafka:temp --bootstrap localhost:9092 --lsn", "from a topic; commits as LSNs"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("log", metavar="LOG", help="the log of TEMP: a directory, or kafka:TOPIC")
+    add_kafka_arguments(parser)
+    parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
+    parser.add_argument("--lsn", action="store_true", help="write commits as PostgreSQL writes LSNs")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    parser.set_defaults(row=[], rows=None, times="int", row_type=TEMP)
+
+
+@dataclass
+class Open:
+    """What is held of one transaction."""
+
+    transaction: Any
+    rows: Counter[str] = field(default_factory=Counter)
+    commit: int | None = None
+    counts: dict[str, int] | None = None
+    halt: str | None = None
+    done: bool = False
+
+    def waits_for(self) -> str:
+        """What lacks before it can be given out, if all before it are."""
+        if self.halt is not None:
+            return f"it can never be given out: {self.halt}"
+        if self.done:
+            return "given out already, before one that was committed earlier"
+        if self.counts is None:
+            return "no END yet"
+        lacks = {table: number - self.rows[table] for table, number in self.counts.items()}
+        named = ", ".join(f"{number} of {table}" for table, number in sorted(lacks.items()) if number > 0)
+        return f"rows are missing: {named}" if named else "whole; it waits for those committed before it"
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Add TEMP up, and print it by transaction."""
+    logs = open_one(args)
+    _check(logs[0])
+    at = parse_time(args.at) if args.at is not None else None
+    content, frontier = collection(logs, at, None)
+    held = [row for row, _ in content]
+    found = transactions(held)
+    with Output(args.output) as output:
+        for one in found:
+            output.line(json.dumps(_plain(one)) if args.json else _text(one, as_lsn=args.lsn))
+    when = f"at {time_text(at)}" if at is not None else through_text(frontier)
+    remark(f"cdcv2 open-transactions: {when}: {len(found)} are held; {_given_out(held, as_lsn=args.lsn)}")
+    return Exit.DONE
+
+
+def transactions(held: Iterable[Row]) -> list[Open]:
+    """The rows of TEMP by transaction: those with an END by their commits, then those without."""
+    found: dict[str, Open] = {}
+    for row in held:
+        if row.transaction is None:
+            continue
+        one = found.setdefault(row.transaction, Open(json.loads(row.transaction)))
+        if row.kind == "row":
+            one.rows[row.table] += 1
+        elif row.kind == "halt":
+            one.halt = f"{row.reason}. {row.remedy}"
+        else:
+            one.commit, one.done = row.commit, row.kind == "done"
+            one.counts = {count.table: count.rows for count in row.counts}
+    return sorted(found.values(), key=lambda one: (one.commit is None, one.commit or 0, str(one.transaction)))
+
+
+def _check(log: Named) -> None:
+    if log.row_type != TEMP:
+        raise UsageError(f"{log.log.name} is no log of TEMP: it has the columns {', '.join(log.row_type.columns[:5])}")
+
+
+def _given_out(held: Iterable[Row], *, as_lsn: bool) -> str:
+    through = next((row.commit for row in held if row.kind == "through"), None)
+    ordering = next((row.ordering for row in held if row.kind == "begun"), COMMIT_ORDER)
+    how = "" if ordering == COMMIT_ORDER else ", each as soon as it is complete"
+    return ("none is given out" if through is None else f"given out through {_commit(through, as_lsn)}") + how
+
+
+def _commit(commit: int, as_lsn: bool) -> str:
+    return lsn_text(commit) if as_lsn else str(commit)
+
+
+def _text(one: Open, *, as_lsn: bool) -> str:
+    tables = sorted({*one.rows, *(one.counts or {})})
+    parts = [
+        f"{one.rows[table]} rows of {table}" if one.counts is None
+        else f"{one.rows[table]} of {one.counts.get(table, 0)} rows of {table}"
+        for table in tables
+    ]
+    committed = "" if one.commit is None else f", committed at {_commit(one.commit, as_lsn)}"
+    came = "".join(f"; {part}" for part in parts)
+    return f"transaction {one.transaction}{committed}{came}; {one.waits_for()}"
+
+
+def _plain(one: Open) -> dict[str, Any]:
+    return {
+        "transaction": one.transaction, "commit": one.commit, "rows": dict(sorted(one.rows.items())),
+        "counts": one.counts, "halt": one.halt, "done": one.done, "waits_for": one.waits_for(),
+    }

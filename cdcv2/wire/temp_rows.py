@@ -1,0 +1,154 @@
+"""TEMP as a log: what a capture of transactions holds on to, as rows that any reader of the format understands.
+
+A row has a ``kind`` and the columns that this kind uses; the others are null, or empty lists. What is a name or a place
+in a source (a transaction, the order of a row in it) is JSON text, as sources name things by numbers, texts or lists of
+these. The data of a change are the bytes of their table's own row type: one schema serves all tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cdcv2.errors import DecodeError, MalformedError
+from cdcv2.reclock.temp import Begun, Done, End, Halt, Held, Row, Through
+from cdcv2.wire import rows
+from cdcv2.wire.rows import RowType
+
+
+def _nullable(name: str, kind: str, doc: str) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "doc": doc}
+
+
+def _list(name: str, item: Any, doc: str) -> dict[str, Any]:
+    return {"name": name, "type": {"type": "array", "items": item}, "doc": doc}
+
+
+def _record(name: str, **fields: str) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": at, "type": kind} for at, kind in fields.items()]}
+
+
+#: The row type of every log of TEMP.
+TEMP = RowType({"type": "record", "name": "temp", "fields": [
+    {"name": "kind", "type": "string", "doc": "row, halt, end, done, through or begun"},
+    _nullable("transaction", "string", "which one, as JSON: a number, or a text"),
+    _nullable("table", "string", "of a row"),
+    _nullable("place", "string", "of a row in its transaction, as JSON"),
+    _nullable("after", "long", "of row, halt: a commit before theirs; of through: that of what has none"),
+    _nullable("commit", "long", "of end, done, through"),
+    _list("changes", _record("change", data="bytes", diff="long"), "of a row: data as of its table's row type"),
+    _list("counts", _record("count", table="string", rows="long"), "of end: the rows of each table"),
+    _nullable("reason", "string", "of halt"),
+    _nullable("remedy", "string", "of halt"),
+    _nullable("ordering", "string", "of begun"),
+    _list("tables", "string", "of begun"),
+    _nullable("snapshot", "boolean", "of begun: whether a snapshot comes first"),
+]})  # fmt: skip
+_NOTHING: dict[str, Any] = {column: None for column in TEMP.columns} | {"changes": (), "counts": (), "tables": ()}
+
+
+class TempRows:
+    """What TEMP holds as rows of :data:`TEMP`, and back; ``tables`` are the row types of what is captured.
+
+    >>> temp = TempRows({})
+    >>> row = temp.row(Through(commit=70, base=3))
+    >>> row.kind, row.commit, temp.held(row)
+    ('through', 70, Through(commit=70, base=3))
+    """
+
+    def __init__(self, tables: Mapping[str, RowType]) -> None:
+        self._tables = dict(tables)
+
+    def row(self, held: Held) -> rows.Row:
+        """The row. Raises MalformedError for data of a table that has no row type, or that do not fit it."""
+        return TEMP.row({**_NOTHING, **_ENCODE[type(held)](self, held)})
+
+    def held(self, row: rows.Row) -> Held:
+        """What a row says. Raises DecodeError for a row that no capture writes."""
+        decode = _DECODE.get(row.kind)
+        if decode is None:
+            raise DecodeError(f"{row.kind!r} is nothing that TEMP holds")
+        try:
+            return decode(self, row)
+        except (ValueError, TypeError) as cause:
+            raise DecodeError(f"no {row.kind} of TEMP: {cause}") from None
+
+    def _row_type(self, table: str) -> RowType:
+        if table not in self._tables:
+            raise MalformedError(f"the row type of {table} is not given, so its rows in TEMP are bytes")
+        return self._tables[table]
+
+    def _of_row(self, held: Row) -> dict[str, Any]:
+        encode = self._row_type(held.table).encode
+        return {
+            "kind": "row", "transaction": _text(held.tx), "table": held.table, "place": _text(held.order),
+            "after": held.after,
+            "changes": [{"data": encode(data), "diff": diff} for data, diff in held.changes],
+        }
+
+    def _to_row(self, row: rows.Row) -> Row:
+        decode = self._row_type(row.table).decode
+        changes = tuple((decode(change.data), change.diff) for change in row.changes)
+        return Row(row.table, _value(row.transaction), _value(row.place), row.after, changes)
+
+    def _of_halt(self, held: Halt) -> dict[str, Any]:
+        return {"kind": "halt", "transaction": _text(held.tx), "after": held.after, "reason": held.reason,
+                "remedy": held.remedy}  # fmt: skip
+
+    def _to_halt(self, row: rows.Row) -> Halt:
+        return Halt(_value(row.transaction), row.after, row.reason, row.remedy)
+
+    def _of_end(self, held: End) -> dict[str, Any]:
+        counts = [{"table": table, "rows": number} for table, number in held.counts]
+        return {"kind": "end", "transaction": _text(held.tx), "commit": held.commit, "counts": counts}
+
+    def _to_end(self, row: rows.Row) -> End:
+        return End(_value(row.transaction), row.commit, tuple((count.table, count.rows) for count in row.counts))
+
+    def _of_done(self, held: Done) -> dict[str, Any]:
+        return {"kind": "done", "transaction": _text(held.tx), "commit": held.commit}
+
+    def _to_done(self, row: rows.Row) -> Done:
+        return Done(_value(row.transaction), row.commit)
+
+    def _of_through(self, held: Through) -> dict[str, Any]:
+        return {"kind": "through", "commit": held.commit, "after": held.base}
+
+    def _to_through(self, row: rows.Row) -> Through:
+        return Through(row.commit, row.after)
+
+    def _of_begun(self, held: Begun) -> dict[str, Any]:
+        return {"kind": "begun", "ordering": held.ordering, "tables": held.tables, "snapshot": held.snapshot}
+
+    def _to_begun(self, row: rows.Row) -> Begun:
+        return Begun(row.ordering, tuple(row.tables), row.snapshot)
+
+
+_ENCODE: dict[type, Callable[[TempRows, Any], dict[str, Any]]] = {
+    Row: TempRows._of_row, Halt: TempRows._of_halt, End: TempRows._of_end, Done: TempRows._of_done,
+    Through: TempRows._of_through, Begun: TempRows._of_begun,
+}  # fmt: skip
+_DECODE: dict[str, Callable[[TempRows, rows.Row], Held]] = {
+    "row": TempRows._to_row, "halt": TempRows._to_halt, "end": TempRows._to_end, "done": TempRows._to_done,
+    "through": TempRows._to_through, "begun": TempRows._to_begun,
+}  # fmt: skip
+
+
+def _text(value: object) -> str:
+    """JSON, the same for equal values. Raises MalformedError for what JSON cannot hold as it is."""
+    try:
+        text = json.dumps(value, separators=(",", ":"))
+    except TypeError:
+        text = "null"
+    if _value(text) != value:
+        raise MalformedError(f"{value!r} cannot be kept: it takes numbers, texts, and tuples of these")
+    return text
+
+
+def _value(text: str) -> Any:
+    return _tuples(json.loads(text))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,65 @@
+"""`cdcv2 open-transactions` tells what a capture of transactions waits for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cdcv2.cli import main
+from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.temp import AS_COMPLETE, End, Halt
+from cdcv2.reclock.transactions import Transactions
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.temp_rows import TEMP, TempRows
+from tests.cli.conftest import Run, temp
+
+
+def test_each_transaction_is_told_with_what_it_waits_for(run: Run, tmp_path: Path) -> None:
+    """In the order of commits; at the end, and as it was before."""
+    log = temp(tmp_path / "temp")
+    said, before = run("open-transactions", log), run("open-transactions", log, "--at", "3000", "--lsn")
+
+    assert [
+        "transaction 8, committed at 48; 0 of 1 rows of public.items; 2 of 2 rows of public.orders; "
+        "rows are missing: 1 of public.items",
+        "transaction 9, committed at 64; 1 of 1 rows of public.items; whole; it waits for those committed before it",
+        "transaction 11; 1 rows of public.items; no END yet",
+    ] == said.out.splitlines()
+    assert (0, "cdcv2 open-transactions: complete through 5000: 3 are held; given out through 32\n") == (
+        said.code, said.err
+    )
+    assert [
+        "transaction 8; 2 rows of public.orders; no END yet", "transaction 9; 1 rows of public.items; no END yet",
+    ] == before.out.splitlines()
+    assert "given out through 0/20" in before.err
+    (first, *_) = map(json.loads, run("open-transactions", log, "--json").out.splitlines())
+    assert {
+        "transaction": 8, "commit": 48, "rows": {"public.orders": 2}, "counts": {"public.items": 1, "public.orders": 2},
+        "halt": None, "done": False, "waits_for": "rows are missing: 1 of public.items",
+    } == first
+    assert 1 == run("open-transactions", log, "--at", "6000").code
+
+
+def test_what_was_given_out_early_and_what_never_is_are_told(run: Run, tmp_path: Path) -> None:
+    """As soon as complete, a later one goes first; a TRUNCATE goes never."""
+    carry, kept = Transactions(["t"], ordering=AS_COMPLETE), TempRows({})
+    writer = Writer(DirectoryLog(tmp_path / "temp", TEMP, create=True))
+    heard = [End.of(1, 10, {"t": 1}), End.of(2, 20, {}), Halt(3, 10, "t was truncated", "Begin anew")]
+    done = carry.updates([(one, 1, 1) for one in heard], Antichain([2]))
+    writer.extend((kept.row(held), time, diff) for held, time, diff in done.temp)
+    writer.advance(done.frontier)
+    said = run("open-transactions", tmp_path / "temp")
+
+    assert "transaction 1, committed at 10; 0 of 1 rows of t; rows are missing: 1 of t" == said.out.splitlines()[0]
+    assert "transaction 2, committed at 20; given out already, before one that was committed earlier" in said.out
+    assert "transaction 3; it can never be given out: t was truncated. Begin anew" in said.out
+    assert "none is given out, each as soon as it is complete" in said.err
+
+
+def test_another_log_is_refused(run: Run, prices: Path) -> None:
+    """Exit 2, with what it is."""
+    said = run("open-transactions", prices)
+
+    assert (2, True) == (said.code, "is no log of TEMP: it has the columns id, price, name" in said.err)
+    assert 2 == main(["open-transactions", "nowhere"])
