@@ -250,9 +250,10 @@ class Ledger:
                 return
         elif self.known.less_equal(time):
             return
+        # Where a count was ruled, that is what is stated.
         count, position = stated or (0, None)
-        if total > self._ruled.get(time, count):
-            yield Dispute("surplus", time, self._ruled.get(time, count), total, (position, None))
+        if total > count:
+            yield Dispute("surplus", time, count, total, (position, None))
 
     # -- settling -----------------------------------------------------------------------------------------------
 

@@ -303,3 +303,15 @@ def test_positions_of_any_kind_survive_an_export() -> None:
     assert ledger.export() == moved.export()
     told = json.dumps(moved.export())
     assert '["log", 1, 7, 0]' in told and '"line 9"' in told
+
+
+def test_a_time_that_was_due_and_complete_and_is_due_again_holds_the_frontier() -> None:
+    """Each row that comes unfolded makes its time wait for a fold, also one that had all its updates."""
+    ledger = ledger_of(Progress([0], [5], {1: 1, 3: 1}))
+    ledger.arrived({3: 1})
+    ledger.arrived({3: 1}, exact=False)
+    ledger.arrived({1: 1})
+    assert Antichain([3]) == ledger.settle()
+
+    ledger.folded({3: 1})
+    assert Antichain([5]) == ledger.settle()

@@ -311,3 +311,45 @@ def test_only_the_two_ways_to_take_an_error_are_known() -> None:
     """A misspelt one would otherwise be the wrong one."""
     with pytest.raises(MalformedError, match="ignore"):
         Resolver(on_error="ignore")
+
+
+def test_a_time_that_was_complete_and_lost_an_identity_waits_again() -> None:
+    """What was ruled out was counted: another one must be there, however often that changes."""
+    reader = parked(Progress([0], [5], {1: 1, 3: 1}), Updates([("a", 3, 1)]))
+    reader.resolve(3, data="a", diff=0)
+    reader.absorb(Updates([("b", 1, 1)]))
+
+    assert (Antichain([3]), ((3, 1),)) == (reader.frontier, reader.missing().updates)
+    batch = reader.absorb(Updates([("c", 3, 1)]))
+    assert batch is not None and [("c", 3, 1)] == batch.updates
+
+
+@pytest.mark.parametrize("stated", [{3: 1}, {}])
+def test_a_count_decided_before_is_what_a_surplus_is_measured_by(stated: dict[int, int]) -> None:
+    """Two were ruled, one or none is stated: two are no surplus, and three are one over two."""
+    reader = parked(Updates([("a", 3, 1), ("b", 3, 1)]))
+    reader.resolve(3, count=2)
+    assert reader.absorb(Progress([0], [2])) is not None
+    batch = reader.absorb(Progress([2], [5], stated))
+    assert batch is not None and [2, {}] == [len(batch.updates), reader.quarantine]
+
+    reader = parked(Updates([("a", 3, 1), ("b", 3, 1), ("c", 3, 1)]))
+    reader.resolve(3, count=2)
+    reader.absorb(Entry(at(7), Progress([0], [5], stated)))
+    assert [(2, 3)] == [(dispute.first, dispute.second) for dispute in reader.quarantine[3]]
+
+
+def test_a_surplus_names_the_statement_that_it_is_over() -> None:
+    """By its position; the updates are too many to say which one it is."""
+    reader = parked(Updates([("a", 3, 1), ("b", 3, 1)]))
+    reader.absorb(Entry(at(7), Progress([0], [5], {3: 1})))
+
+    assert [(at(7), None)] == [dispute.positions for dispute in reader.quarantine[3]]
+
+
+def test_the_last_identity_ruled_out_leaves_no_time_behind() -> None:
+    """Nothing is held at it any more."""
+    reader = parked(Updates([("a", 7, 1)]))
+    reader.resolve(7, data="a", diff=0)
+
+    assert [0, False] == [reader.held_updates(), 7 in reader._stash._diffs]

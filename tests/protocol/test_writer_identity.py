@@ -55,3 +55,15 @@ def test_the_state_of_another_log_is_refused() -> None:
         Writer(short, state=state)
     with pytest.raises(MalformedError, match="no state that a writer exported"):
         Writer(log, state={})
+
+
+def test_the_state_of_a_log_with_more_parts_is_refused() -> None:
+    """What was read of a part that is not there was read elsewhere."""
+    log = MemoryLog("one")
+    log.send(Progress([0], [2]))
+    log.flush()
+    state = Writer(log).export_state()
+
+    for offset in (1, 5):
+        with pytest.raises(ForeignStateError, match="not of one: give none, and the log is read from its start"):
+            Writer(log, state={**state, "positions": {**state["positions"], 7: offset}})

@@ -1,0 +1,22 @@
+"""Several statements at once, as a micro-batch has them, among those that wait."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.coverage import Coverage, Stated
+from cdcv2.protocol.messages import Progress
+
+
+def test_statements_that_come_together_are_taken_in_between_those_that_wait() -> None:
+    """Whichever of a chain wait, and whichever come at once: it is one chain, and nothing waits any more."""
+    chain = [Progress([time], [time + 1]) for time in range(6)]
+    for order in permutations(range(6)):
+        for number in range(6):
+            coverage = Coverage(Antichain([0]))
+            for at in order[:number]:
+                coverage.accept(coverage.plan([Stated(chain[at])]))
+            coverage.accept(coverage.plan([Stated(chain[at]) for at in order[number:]]))
+
+            assert (Antichain([6]), []) == (coverage.known, coverage.waiting())
