@@ -119,6 +119,8 @@ class ImageReader:
             name for name, placeholders in self._placeholders.items()
             if (only is None or name in only) and image[name] not in placeholders
         )
+        if not given:
+            return Part((), ())
         whole = len(given) == len(self._names)
         row_type = self._row_type if whole else self._part_type(given)
         try:

@@ -196,6 +196,10 @@ class Contents:
             for table, row_type in tables.items()
         })
 
+    def rows(self, table: str) -> dict[Any, int]:
+        """What the table holds: row -> how many there are; a copy."""
+        return self._contents[table].rows
+
     def take(self, release: Release, held: Held, commits: Commits) -> Release | None:
         """Go along with a release: its updates can be had of :meth:`updates`, and it must be written.
 
