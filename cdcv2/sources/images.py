@@ -114,7 +114,7 @@ class ImageReader:
 
         Raises UnfitImage as :meth:`read`. Cost: as there; a row type for each set of columns, once.
         """
-        values = self._checked(image, table, old)
+        values = self._checked(image, table, old, _NO_IMAGE)
         given = tuple(
             name for name, placeholders in self._placeholders.items()
             if (only is None or name in only) and image[name] not in placeholders
@@ -142,10 +142,10 @@ class ImageReader:
             self._parts[names] = RowType(emit(replace(shape, columns=columns)))
         return self._parts[names]
 
-    def _checked(self, image: Any, table: str, old: bool) -> str:
+    def _checked(self, image: Any, table: str, old: bool, remedy: str | None = None) -> str:
         values = "old values" if old else "values"
         if not isinstance(image, dict):
-            raise UnfitImage(f"a row of {table} comes without its {values}", identity_remedy(table))
+            raise UnfitImage(f"a row of {table} comes without its {values}", remedy or identity_remedy(table))
         if image.keys() != self._names:
             raise UnfitImage(f"the columns of {table} changed: {self._difference(image)}", _CHANGED)
         return values
@@ -171,6 +171,10 @@ _CHANGED = (
 )
 
 
+_NO_IMAGE = (
+    "A change comes with the row as it is then, and a delete with the row's key: name the connector's own topics, "
+    "without transforms that take these away"
+)
 _NAMED = "Name a table with --full-identity only if it has REPLICA IDENTITY FULL."
 
 

@@ -100,6 +100,27 @@ def test_truncate_takes_away_every_row_of_that_moment() -> None:
     assert {row(3): 1} == table.rows
 
 
+def test_a_key_is_free_again_behind_a_truncate() -> None:
+    """As are all others."""
+    table = content(row(1, "a"))
+    changed(table, Told("u", key(1), None, whole(1, "b")), Told("t", None, None, None))
+    assert [(row(1), 1)] == changed(table, Told("c", key(1), None, whole(1)))
+    with pytest.raises(Unknown, match="not there, the key id=2"):
+        changed(table, Told("d", key(2), None, None))
+
+
+def test_changes_are_done_in_their_order_not_in_that_of_their_arrival() -> None:
+    """A partition may hurry ahead of another."""
+    log = RecordingLog()
+    capture = Capture(RECIPE, {TABLE: log})
+    absorb(
+        capture, told_row(5, 3, Told("c", key(1), None, whole(1, "b"))), told_row(5, 2, Told("d", key(1), None, None)),
+        End(5, 70, {TABLE: 3}), told_row(5, 1, Told("c", key(1), None, whole(1, "a"))),
+    )
+    capture.release()
+    assert [Updates([(row(1, "b"), 70, 1)]), Progress([0], [71], {70: 1})] == log.durable
+
+
 def test_a_row_without_a_key_is_found_by_all_that_it_was() -> None:
     """One of equal rows goes; NaN is itself."""
     table = content(row(1, "a", NAN), row(1, "a", NAN))
@@ -220,7 +241,8 @@ def test_untouched_large_values_of_every_type_are_seen() -> None:
     ("d", image(1, PLACEHOLDER), None, None, "its old values are not all given", "REPLICA IDENTITY FULL"),
     ("c", None, image(1), {"id": 1, "zone": 2}, "the key of a row of public.t is not given: 'zone'", "cdcv2 rows"),
     ("d", image(1), None, {"zone": 2}, "the key of a row of public.t is not given: 'zone'", "column.exclude.list"),
-    ("d", None, None, {"id": 1}, "comes without its old values", "REPLICA IDENTITY FULL"),
+    ("d", None, None, {"id": 1}, "comes without its old values", "the connector's own topics"),
+    ("c", None, None, {"id": 1}, "comes without its values", "the connector's own topics"),
     ("c", None, {"id": 1}, {"id": 1}, "the columns of public.t changed: 'name' is gone, 'size' is gone", "cdcv2 rows"),
     ("c", None, image(None), {"id": 1}, "do not fit its row type: column 'id': None", "cdcv2 rows"),
     ("d", image(None), None, {"id": 1}, "do not fit its row type: column 'id': None", "cdcv2 rows"),
@@ -284,6 +306,7 @@ def test_the_state_is_what_is_stated_at_the_resume_frontier() -> None:
     ])
     contents = Contents.of({TABLE: ROWS}, {TABLE: ahead}, 7)
     assert {row(1): 1, row(2): 1} == contents.rows(TABLE)
+    assert {row(1): 1, row(2): 1} == Contents.of({TABLE: ROWS}, {TABLE: ahead}, 8).rows(TABLE)
     assert {row(2): 1} == Contents.of({TABLE: ROWS}, {TABLE: ahead}, 9).rows(TABLE)
     assert {} == Contents.of({TABLE: ROWS}, {TABLE: ahead}, 0).rows(TABLE)
 
