@@ -176,7 +176,8 @@ def _statement(chance: random.Random, database: Database) -> None:
     elif what < 0.55:
         database.truncate(*chance.sample(list(TABLES), chance.randint(1, 3)))
     elif what < 0.62:
-        for row in rows:
+        # The greatest first: PostgreSQL refuses a key that is taken at that moment.
+        for row in sorted(rows, key=lambda row: -row[0]):
             database.update(table, row, (row[0] + 1000, *row[1:]))
     else:
         old = chance.choice(rows)
