@@ -4,9 +4,14 @@ The topics are read from Kafka, or from dumps: JSON lines with topic, partition,
 table needs its row type, as DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The logs are directories below --into; what was
 captured before is not written again, so it may be run again after a crash, and over topics that have grown.
 
+An update or a delete needs the row that was. By default it must be in the records: the tables need REPLICA IDENTITY
+FULL. With --before from-state it is looked up in what the logs hold, by the key of the table, so REPLICA IDENTITY
+DEFAULT will do; unchanged large values are filled in, and a TRUNCATE takes away every row. All rows are then held in
+memory, and each start reads the logs from their start. A table without a key needs FULL in any case.
+
 Ends where the topics end, or goes on with --follow until it is told to stop (SIGTERM or Ctrl-C). What it cannot carry
-over, as a TRUNCATE, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to there. Exit
-code 1: the topics end inside a transaction or a snapshot.
+over, as a second snapshot, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to
+there. Exit code 1: the topics end inside a transaction or a snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
-from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import FileMemory
@@ -41,6 +46,8 @@ EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs", "from a dump"),
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --tables public.order_items --into items-only",
      "one table of it"),
+    ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs --before from-state",
+     "tables with REPLICA IDENTITY DEFAULT: old rows are looked up"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
      "--into logs --follow", "from Kafka, until it is told to stop"),
 )
@@ -62,6 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="the connector's notification topic: it says how many rows the snapshot has")
     parser.add_argument("--full-identity", metavar="A,B", default="",
                         help="tables that are known to have REPLICA IDENTITY FULL")
+    parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
+                        help="where old rows come from: the records, which must have them whole (the default), or "
+                             "what the logs hold")
     parser.add_argument("--release-every", type=int, default=2000, metavar="N",
                         help="write what is complete after so many records (default: 2000)")
     parser.add_argument("--follow", action="store_true", help="go on when the topics end; from Kafka")
@@ -123,6 +133,7 @@ def _recipe(args: argparse.Namespace) -> Recipe:
         snapshot=args.snapshot,
         notification_topic=args.notifications,
         full_identity=frozenset(_names(args.full_identity)),
+        before=args.before,
     )
 
 

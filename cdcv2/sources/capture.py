@@ -27,9 +27,10 @@ from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.sources.commits import Commits
-from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
+from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit
 from cdcv2.sources.held import Held
+from cdcv2.sources.keyed import Contents
 from cdcv2.sources.marked import Marked
 from cdcv2.sources.memory import Memory
 from cdcv2.sources.release import Release, Waiting
@@ -80,7 +81,8 @@ class Capture:
     UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
     ends this object: open another.
 
-    Memory: the rows of open transactions, or of the snapshot until it is whole.
+    Memory: the rows of open transactions, or of the snapshot until it is whole; with old rows from the state, every
+    row of the tables, too, and each start reads the logs from their start.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Capture:
             (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
         }
         self._held = Held()
+        self._contents = Contents.of(recipe.tables, logs, known) if recipe.before == FROM_STATE else None
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         self._failed = False
@@ -182,7 +185,7 @@ class Capture:
         place = position.place, position.part
         self.counters.records += 1
         self._next[place] = position.offset + 1
-        if isinstance(fact, RowFact):
+        if isinstance(fact, (RowFact, ToldRow)):
             self._row(fact, place)
         elif isinstance(fact, End):
             if self._commits.end(fact.tx, fact.lsn, fact.counts):
@@ -204,7 +207,7 @@ class Capture:
         if not self._commits.snapshot_released:
             self._commits.consumed({place: self._next[place]})
 
-    def _row(self, fact: RowFact, place: Place) -> None:
+    def _row(self, fact: RowFact | ToldRow, place: Place) -> None:
         self._commits.passed(place)
         if fact.seq is not None:
             self._reached[place] = fact.seq
@@ -261,6 +264,8 @@ class Capture:
             raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
         self._drop_undecided()
         release = self._commits.ready()
+        if release is not None and self._contents is not None:
+            release = self._contents.take(release, self._held, self._commits)
         if release is not None:
             self._failed = True
             self._write(release)
@@ -300,6 +305,9 @@ class Capture:
         self._tell(release)
 
     def _updates(self, table: str, release: Release) -> Iterator[Update]:
+        if self._contents is not None:
+            yield from self._contents.updates(table)
+            return
         if release.snapshot is not None:
             for row in self._held.snapshot_rows(table):
                 yield row, release.snapshot, 1

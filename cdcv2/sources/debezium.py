@@ -11,10 +11,14 @@ The transaction of a row is ``source.txId`` (``transaction.id`` carries the LSN 
 from record to record); its identity is that and ``total_order``. Its commit time is the LSN of END, which no row
 knows. ``classify`` looks at one record at a time and remembers nothing; it may run anywhere.
 
-Both images must be whole: the tables need REPLICA IDENTITY FULL. An update without it has no ``before``. A delete
-without it has one in which the columns outside the key are null or a default that the connector made up, and nothing
-says so; such a delete is told only by looks (nothing outside the key has a value of its own), so tables whose
+By default both images must be whole: the tables need REPLICA IDENTITY FULL. An update without it has no ``before``. A
+delete without it has one in which the columns outside the key are null or a default that the connector made up, and
+nothing says so; such a delete is told only by looks (nothing outside the key has a value of its own), so tables whose
 identity is known to be FULL should be named in the recipe.
+
+With ``before="from-state"`` a change is told, not done (:class:`ToldRow`): by the key of its row, with the old values
+where they are known to be whole, and whoever has the table's content (``keyed.py``) looks the old row up. A table
+without a key still needs FULL. A TRUNCATE then takes away what the table holds.
 
 The connector needs ``provide.transaction.metadata=true``, ``decimal.handling.mode=string``, and
 ``skipped.operations=none``: by default it leaves out a TRUNCATE without a word, and no count betrays it.
@@ -30,19 +34,23 @@ from typing import Any
 
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.sources.facts import (
-    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit,
+    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Told, ToldRow, Truncate, Unfit,
 )
-from cdcv2.sources.images import ImageReader, UnfitImage, identity_remedy
+from cdcv2.sources.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
 from cdcv2.wire.rows import RowType
 
 __all__ = [
-    "Begin", "End", "Fact", "Nothing", "Notification", "Recipe", "Record", "RowFact", "SnapshotRow", "Truncate",
-    "Unfit", "classify",
+    "Begin", "End", "Fact", "Nothing", "Notification", "Recipe", "Record", "RowFact", "SnapshotRow", "Told",
+    "ToldRow", "Truncate", "Unfit", "classify",
 ]
 
 #: Who may be at fault where a record is none of the connector's.
 FAULT = "The connector, its converter or another writer of the topic is at fault: name the connector's own topics"
 _UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
+
+
+#: Where the old rows of updates and deletes come from.
+FROM_ENVELOPE, FROM_STATE = "from-envelope", "from-state"
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,9 @@ class Recipe:
     ``prefix`` is the connector's ``topic.prefix``; ``tables`` maps ``schema.table`` to the row type. ``snapshot`` is
     "initial" (nothing is released before the connector's initial snapshot) or "none" (there is none).
     ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
-    tables of which it is known, from the database, that they have REPLICA IDENTITY FULL.
+    tables of which it is known, from the database, that they have REPLICA IDENTITY FULL. ``before`` says where the old
+    rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what the
+    logs hold: only the capture without Spark takes it).
 
     Raises UsageError for no tables, and for a table that is not written ``schema.table``.
     """
@@ -63,6 +73,7 @@ class Recipe:
     notification_topic: str | None = None
     transaction_topic: str = ""
     full_identity: frozenset[str] = frozenset()
+    before: str = FROM_ENVELOPE
     _topics: dict[str, str] = field(init=False, repr=False, compare=False)
     _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
 
@@ -77,6 +88,8 @@ class Recipe:
             raise UsageError(f"full_identity names {', '.join(sorted(unknown))}, which is not captured")
         if self.snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {self.snapshot!r}")
+        if self.before not in (FROM_ENVELOPE, FROM_STATE):
+            raise UsageError(f"before is {FROM_ENVELOPE!r} or {FROM_STATE!r}, not {self.before!r}")
         object.__setattr__(self, "transaction_topic", self.transaction_topic or f"{self.prefix}.transaction")
         if len({self.topic(table) for table in self.tables}) < len(self.tables):
             raise UsageError("two of the tables have one topic; let the connector route one of them to another")
@@ -161,10 +174,13 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
     order, table_order = _integer(place, "total_order", record), _integer(place, "data_collection_order", record)
     if order < 1 or table_order < 1:
         raise _foreign(f"order numbers count from 1, not {order} and {table_order}", record)
-    if op == "t":
+    if op == "t" and recipe.before == FROM_ENVELOPE:
         reason = f"{table} was truncated in transaction {tx}"
         return Truncate(table, tx, order, table_order, seq, record.position, reason, _TRUNCATED)
     try:
+        if recipe.before == FROM_STATE:
+            told = _told(op, body, table, record, recipe)
+            return ToldRow(table, tx, order, table_order, seq, told, record.position)
         changes = _changes(op, body, table, record, recipe)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in transaction {tx}"
@@ -191,6 +207,33 @@ def _changes(
     if op in ("c", "u"):
         changes.append((reader.read(body.get("after"), table), 1))
     return tuple(changes)
+
+
+def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> Told:
+    """What the record tells of its row; raises UnfitImage where it does not say which row it is."""
+    if op == "t":
+        return Told(op, None, None, None)
+    reader, names = recipe._readers[table], _key(record)
+    before = body.get("before") if op in _DONE else None
+    new = reader.part(body.get("after"), table) if op != "d" else None
+    if not names and op in _DONE and before is None:
+        reason = f"a row of {table} was {_DONE[op]}, and neither its old values nor its key are given"
+        raise UnfitImage(reason, keyless_remedy(table))
+    whole = not names or table in recipe.full_identity
+    old = None
+    # What a delete says of the columns outside the key is made up, unless the identity is known to be FULL.
+    if before is not None and (whole or op == "u"):
+        old = reader.part(before, table, old=True)
+    if whole and (op == "c" or old is not None):
+        if old is not None and len(old.columns) < len(recipe.tables[table].columns):
+            raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not all given",
+                             keyless_remedy(table))
+        return Told(op, None, old, new)
+    key = new.only(names) if new is not None else reader.part(before, table, old=True, only=names)
+    lacking = names.difference(key.columns)
+    if lacking:
+        raise UnfitImage(f"the key of a row of {table} is not given: {', '.join(map(repr, sorted(lacking)))}", _NO_KEY)
+    return Told(op, key, old, new)
 
 
 def _snapshot_row(
@@ -278,10 +321,14 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
     return Notification(kind, more.get("scanned_collection"), number, record.offset)
 
 
+_NO_KEY = (
+    "The records' key must be of columns that are captured: make a row type that has them (cdcv2 rows), and leave them "
+    "out of the connector's column.exclude.list; then begin anew with a new snapshot"
+)
 _DONE = {"u": "updated", "d": "deleted"}
 _TRUNCATED = (
-    "A TRUNCATE takes away rows without naming them. Delete rows instead (DELETE FROM), or begin anew with a new "
-    "snapshot: new topics, new slot, new logs"
+    "A TRUNCATE takes away rows without naming them. Delete rows instead (DELETE FROM), let the capture keep the rows "
+    "itself (cdcv2 capture --before from-state), or begin anew with a new snapshot: new topics, new slot, new logs"
 )
 _NO_TRANSACTION = "Set provide.transaction.metadata=true in the connector, and begin anew with new topics"
 _SIGNALLED = "Only the initial snapshot can be captured: to take another, begin anew with new topics, slot and logs"

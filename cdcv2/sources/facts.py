@@ -5,6 +5,7 @@ Facts are plain values (named tuples): they can be sent between processes, compa
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.protocol.log import Position
@@ -40,6 +41,44 @@ class RowFact(NamedTuple):
     seq: int | None
     op: str
     changes: tuple[tuple[Any, int], ...]
+    position: Position
+
+
+class Part(NamedTuple):
+    """Some of the values of a row, canonical, in the order of its columns; all of them: ``values`` is the row."""
+
+    columns: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    def only(self, names: Collection[str]) -> Part:
+        """What it says of these columns."""
+        said = [(name, value) for name, value in zip(self.columns, self.values) if name in names]
+        return Part(tuple(name for name, _ in said), tuple(value for _, value in said))
+
+
+class Told(NamedTuple):
+    """What a record tells of a row: what it does to a table is known with the table's content only.
+
+    ``op`` is c, u, d or t (all rows go). ``key`` says which row it is; without it, it is the row that equals ``old``,
+    which is then whole. Where both are given, the row of that key must have the ``old`` values. ``new`` lacks the
+    large values that the change did not touch.
+    """
+
+    op: str
+    key: Part | None
+    old: Part | None
+    new: Part | None
+
+
+class ToldRow(NamedTuple):
+    """A row changed, or all of them went, in a transaction: a :class:`RowFact` that must be looked up in the table."""
+
+    table: str
+    tx: int
+    order: int
+    table_order: int
+    seq: int | None
+    told: Told
     position: Position
 
 
@@ -116,4 +155,4 @@ class Nothing(NamedTuple):
 
 
 #: What one record says.
-Fact: TypeAlias = Union[RowFact, SnapshotRow, Begin, End, Truncate, Unfit, Notification, Nothing]
+Fact: TypeAlias = Union[RowFact, ToldRow, SnapshotRow, Begin, End, Truncate, Unfit, Notification, Nothing]

@@ -7,14 +7,14 @@ where the topics must be read again after a crash: from the first record of each
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Union
 
 from cdcv2.protocol.log import Position
-from cdcv2.sources.facts import RowFact, SnapshotRow
+from cdcv2.sources.facts import RowFact, SnapshotRow, Told, ToldRow
 from cdcv2.sources.snapshot import Place
 
-#: What a row does: pairs (row, diff).
-Changes = tuple[tuple[Any, int], ...]
+#: What a row does: pairs (row, diff); or what is told of it, where that must be looked up in the table.
+Changes = Union[tuple[tuple[Any, int], ...], Told]
 
 
 class OpenTransaction:
@@ -45,14 +45,15 @@ class Held:
         #: rows held, those of the snapshot included
         self.rows = 0
 
-    def admit(self, fact: RowFact) -> bool | None:
+    def admit(self, fact: RowFact | ToldRow) -> bool | None:
         """Keep a row. True: it is new; False: held already; None: another row is held under its identity."""
         transaction = self._transaction(fact.tx)
         rows = transaction.tables.setdefault(fact.table, {})
+        does: Changes = fact.told if isinstance(fact, ToldRow) else fact.changes
         held = rows.get(fact.order)
         if held is not None:
-            return False if held == fact.changes else None
-        rows[fact.order] = fact.changes
+            return False if held == does else None
+        rows[fact.order] = does
         self.rows += 1
         transaction.highest[fact.table] = max(fact.table_order, transaction.highest.get(fact.table, 0))
         transaction.null_seq |= fact.seq is None
@@ -87,7 +88,14 @@ class Held:
         transaction = self._open.get(tx)
         if transaction is not None:
             for changes in transaction.tables.get(table, {}).values():
-                yield from changes
+                if not isinstance(changes, Told):
+                    yield from changes
+
+    def told(self, tx: int, table: str) -> list[tuple[int, Told]]:
+        """What is told of the table in the transaction, in its order, each with its number."""
+        transaction = self._open.get(tx)
+        rows = transaction.tables.get(table, {}) if transaction is not None else {}
+        return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, Told)]
 
     def snapshot_rows(self, table: str) -> Iterator[Any]:
         """The snapshot's rows of the table."""

@@ -30,16 +30,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+import hashlib
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
+from cdcv2.sources.facts import Part
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape
+from cdcv2.wire.schema import Shape, emit
 
 #: What the connector writes for a large value that the change did not touch, where identity is not FULL.
 UNAVAILABLE = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES = base64.b64encode(UNAVAILABLE.encode()).decode()
+# As an element of uuid[] it is made a UUID, the way Java does it.
+_UNAVAILABLE_UUID = str(uuid.UUID(bytes=hashlib.md5(UNAVAILABLE.encode(), usedforsecurity=False).digest(), version=3))
 _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 #: What the connector makes up for NOT NULL columns that it was not given, besides zero, false and the empty string.
 _MADE_UP = frozenset({"0", "{}", "1970-01-01T00:00:00Z", "00:00:00Z", "00000000-0000-0000-0000-000000000000"})
@@ -59,7 +65,16 @@ def identity_remedy(table: str) -> str:
     """What to do about images that are not whole."""
     return (
         f"Capture needs whole old rows: ALTER TABLE {table} REPLICA IDENTITY FULL, "
-        "then begin anew with a new snapshot (new topics, new slot, new logs)."
+        "then begin anew with a new snapshot (new topics, new slot, new logs). Or, if the table has a key, "
+        "let the capture keep the old rows itself: cdcv2 capture --before from-state."
+    )
+
+
+def keyless_remedy(table: str) -> str:
+    """What to do about old rows that nothing says which they are."""
+    return (
+        f"Without a key, old rows must come whole: ALTER TABLE {table} REPLICA IDENTITY FULL, or give it a primary "
+        "key, then begin anew with a new snapshot (new topics, new slot, new logs)."
     )
 
 
@@ -72,17 +87,16 @@ class ImageReader:
         self._names = frozenset(column.name for column in shape.columns)
         converters = {column.name: _converter(column.shape) for column in shape.columns}
         self._converters = [(name, convert) for name, convert in converters.items() if convert is not None]
+        self._placeholders = {column.name: _placeholders(column.shape) for column in shape.columns}
+        # The row types of some of the columns.
+        self._parts: dict[tuple[str, ...], RowType] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ImageReader, (self._row_type,)
 
     def read(self, image: Any, table: str, *, old: bool = False) -> Any:
         """The row. Raises UnfitImage, naming the column; ``old`` says that it is what a row was before."""
-        values = "old values" if old else "values"
-        if not isinstance(image, dict):
-            raise UnfitImage(f"a row of {table} comes without its {values}", identity_remedy(table))
-        if image.keys() != self._names:
-            raise UnfitImage(f"the columns of {table} changed: {self._difference(image)}", _CHANGED)
+        values = self._checked(image, table, old)
         if UNAVAILABLE in image.values():
             raise self._unavailable(image, table)
         try:
@@ -94,6 +108,47 @@ class ImageReader:
         except (MalformedError, binascii.Error) as error:
             remedy = f"{identity_remedy(table)} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
+
+    def part(self, image: Any, table: str, *, old: bool = False, only: Collection[str] | None = None) -> Part:
+        """What the image says, large values that it leaves out apart; ``only`` these columns of it.
+
+        Raises UnfitImage as :meth:`read`. Cost: as there; a row type for each set of columns, once.
+        """
+        values = self._checked(image, table, old, _NO_IMAGE)
+        given = tuple(
+            name for name, placeholders in self._placeholders.items()
+            if (only is None or name in only) and image[name] not in placeholders
+        )
+        if not given:
+            return Part((), ())
+        whole = len(given) == len(self._names)
+        row_type = self._row_type if whole else self._part_type(given)
+        try:
+            for name, convert in self._converters:
+                if name in given:
+                    image[name] = convert(image[name])
+            row = row_type.row({name: image[name] for name in given})
+        except _Unavailable:
+            raise self._unavailable(image, table) from None
+        except (MalformedError, binascii.Error) as error:
+            remedy = f"{_NAMED} {_CHANGED}" if old else _CHANGED
+            raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
+        return Part(given, row if whole else tuple(row))
+
+    def _part_type(self, names: tuple[str, ...]) -> RowType:
+        if names not in self._parts:
+            shape = self._row_type.shape
+            columns = tuple(column for column in shape.columns if column.name in names)
+            self._parts[names] = RowType(emit(replace(shape, columns=columns)))
+        return self._parts[names]
+
+    def _checked(self, image: Any, table: str, old: bool, remedy: str | None = None) -> str:
+        values = "old values" if old else "values"
+        if not isinstance(image, dict):
+            raise UnfitImage(f"a row of {table} comes without its {values}", remedy or identity_remedy(table))
+        if image.keys() != self._names:
+            raise UnfitImage(f"the columns of {table} changed: {self._difference(image)}", _CHANGED)
+        return values
 
     def looks_key_only(self, image: Mapping[str, Any], key: frozenset[str]) -> bool:
         """Whether nothing but the key of an old row has a value that the connector would not have made up."""
@@ -116,8 +171,29 @@ _CHANGED = (
 )
 
 
+_NO_IMAGE = (
+    "A change comes with the row as it is then, and a delete with the row's key: name the connector's own topics, "
+    "without transforms that take these away"
+)
+_NAMED = "Name a table with --full-identity only if it has REPLICA IDENTITY FULL."
+
+
 class _Unavailable(Exception):
     pass
+
+
+def _placeholders(shape: Shape) -> tuple[Any, ...]:
+    """What the connector may write in a column of this shape for a large value that the change did not touch."""
+    if shape.kind == "optional":
+        return _placeholders(shape.item)
+    if shape.kind in ("bytes", "fixed"):
+        return (_UNAVAILABLE_BYTES,)
+    if shape.kind == "array":
+        numbers = list(UNAVAILABLE.encode())
+        return ([UNAVAILABLE], [_UNAVAILABLE_BYTES], [_UNAVAILABLE_UUID], numbers)
+    if shape.kind == "map":
+        return ({UNAVAILABLE: UNAVAILABLE},)
+    return (UNAVAILABLE, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}')
 
 
 def _converter(shape: Shape) -> _Convert | None:

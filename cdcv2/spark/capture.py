@@ -28,9 +28,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import steps
-from cdcv2.errors import ForeignStateError, UnsafeTopicError
+from cdcv2.errors import ForeignStateError, UnsafeTopicError, UsageError
 from cdcv2.sources.commits import Commits
-from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.release import Release
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture_logs import LogSpec, TableLogs, Written, consolidated
@@ -60,13 +60,15 @@ class Capture:
 
     ``specs`` has the log of each of the recipe's tables; ``state`` is its folder (memory and checkpoint). Opening
     reads the memory and the logs' tails. Raises what these raise: ForeignStateError, LogFinishedError,
-    MissingLogError, UnsafeTopicError, UnavailableError.
+    MissingLogError, UnsafeTopicError, UnavailableError; UsageError for a recipe with old rows from the state.
     """
 
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
         report: Report | None = None,
     ) -> None:
+        if recipe.before != FROM_ENVELOPE:
+            raise UsageError(f"a capture on Spark takes old rows {FROM_ENVELOPE}; {recipe.before} is for cdcv2 capture")
         self.recipe, self.topics, self.state = recipe, topics, state
         self._spark = spark
         self._report = report or Report()

@@ -147,6 +147,23 @@ def test_a_truncate_stops_it_with_reason_and_remedy(run: Run, captured: Path, tm
     assert (0, True) == (verified.code, verified.out.splitlines()[-1].startswith("complete through 1024"))
 
 
+def test_identity_default_is_captured_with_old_rows_from_the_state(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Without that, exit 4 and the option to take; with it, in the same directory, all of it, TRUNCATE included."""
+    words = ["capture", RECORDED / "clean_default" / "topics.jsonl.gz", "--prefix", "clean_default", "--rows",
+             captured / "rows", "--into", tmp_path / "logs"]  # fmt: skip
+    without = run(*words)
+    said = run(*words, "--before", "from-state")
+    again = run(*words, "--before", "from-state", "--json")
+    verified = run("verify", "--full", tmp_path / "logs")
+    rows = run("as-of", tmp_path / "logs", "--table", "public.orders")
+
+    assert (4, True) == (without.code, "cdcv2 capture --before from-state" in without.err)
+    assert (0, True) == (said.code, said.out.startswith("complete through 126822024"))
+    assert (0, 0) == (again.code, json.loads(again.out)["transactions"])
+    assert (0, True) == (verified.code, verified.out.splitlines()[-1].startswith("complete through 126822024"))
+    assert (0, False) == (rows.code, "__debezium_unavailable_value" in rows.out)
+
+
 def test_another_capture_needs_another_directory(run: Run, captured: Path, tmp_path: Path) -> None:
     """Other tables in the same directory would be another timeline."""
     into = tmp_path / "logs"
