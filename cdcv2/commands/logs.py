@@ -21,7 +21,7 @@ from typing import Any
 
 from cdcv2.commands.console import progress
 from cdcv2.core.order import Time, from_plain
-from cdcv2.errors import MalformedError, MissingLogError, UnsafeTopicError, UsageError
+from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log
 from cdcv2.sources.noted import noted
 from cdcv2.wire.files import DirectoryLog
@@ -183,6 +183,18 @@ def gone_logs(args: argparse.Namespace) -> list[Path]:
     folders = [Path(table_of(text)[1]) for text in given]
     written = [folder / str(table) for folder in folders for table in _noted_tables(folder)]
     return sorted(log for log in written if not (log / LOG_FILE).exists())
+
+
+def demand_whole(args: argparse.Namespace, logs: Sequence[Named]) -> None:
+    """Return if all the logs are there that a capture wrote where ``args`` name its directory, or copies of them.
+
+    Raises IncompleteError, naming the first that is not.
+    """
+    for log in gone_logs(args):
+        if log.name not in {named.table for named in logs}:
+            raise IncompleteError(
+                f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture anew elsewhere"
+            )
 
 
 def entries(

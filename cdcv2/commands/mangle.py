@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
-    Named, add_kafka_arguments, add_row_arguments, entries, is_kafka, kafka_log, open_logs,
+    Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
 )
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.exits import Exit
@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> Exit:
     # Refuses wrong numbers before anything is written.
     mangle((), copies=args.copies, window=args.window)
     logs = open_logs(args)
+    demand_whole(args, logs)
     targets = [_target(args.to, named.table, several=len(logs) > 1) for named in logs]
     with Output(None) as output:
         for named, target in zip(logs, targets):

@@ -29,13 +29,15 @@ def frontier_text(frontier: Antichain) -> str:
     return f"[{' '.join(map(time_text, frontier))}]"
 
 
-def through_text(frontier: Antichain) -> str:
-    """How far a frontier says that things are complete, in words.
+def through_text(frontier: Antichain, start: Antichain | None = None) -> str:
+    """How far a frontier says that things are complete, in words; ``start`` is where the history was read from.
 
     >>> through_text(Antichain([18])), through_text(Antichain()), through_text(Antichain([0]))
     ('complete through 17', 'complete through the end: the history is finished', 'nothing is complete yet')
     """
     times = list(frontier)
+    if start is not None and frontier == start != Antichain([0]):
+        return f"nothing is complete yet from {frontier_text(start)} on"
     if not times:
         return "complete through the end: the history is finished"
     if len(times) == 1 and type(times[0]) is int:

@@ -56,13 +56,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 class Judged:
     """One table: its reader, and what it comes to."""
 
-    def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool, lost: list[str]) -> None:
+    def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool, lost: list[str],
+                 start: Antichain) -> None:
         self.table, self.row_type, self.reader = table, row_type, reader
         # What is in dispute is told as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
         self.disputes = [dispute for disputes in reader.quarantine.values() for dispute in disputes]
         self.unfinished = closed and not reader.closed
         self.orphans = len(reader.orphans())
+        self.start = start
         #: Of its copies, why nothing more can be read of those that have lost messages.
         self.lost = lost
 
@@ -77,7 +79,7 @@ class Judged:
         """What people are told, the first line first."""
         counted = self.reader.counters
         lines = [
-            f"{self.table}: {through_text(self.reader.frontier)} ({counted['updates']} updates, of them "
+            f"{self.table}: {through_text(self.reader.frontier, self.start)} ({counted['updates']} updates, of them "
             f"{counted['repeats']} repeats; {counted['statements']} statements)"
         ]
         findings = [f"wrong: {dispute.error()}" for dispute in self.disputes]
@@ -115,14 +117,17 @@ class Judged:
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends and judge them."""
     logs = open_logs(args)
-    start = [parse_time(text) for text in args.start] if args.start else None
+    start = Antichain([parse_time(text) for text in args.start or ["0"]])
     readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
     lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
     for named, entry in entries(logs, "verifying", lost=lambda named, error: lost.append((named.table, error))):
         readers[named.table].absorb(entry)
     judged = [
-        Judged(table, row_types[table], reader, closed=args.closed, lost=[str(why) for of, why in lost if of == table])
+        Judged(
+            table, row_types[table], reader, closed=args.closed, lost=[str(why) for of, why in lost if of == table],
+            start=start,
+        )
         for table, reader in sorted(readers.items())
     ]
     frontier = Antichain()
@@ -136,12 +141,15 @@ def run(args: argparse.Namespace) -> Exit:
     verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
     assumed = snapshot_assumed(args)
     with Output(None) as output:
-        for line in (_plain if args.json else _text)(judged, gone, frontier, verdict, assumed):
-            output.line(line)
+        if args.json:
+            output.line(_plain(judged, gone, frontier, verdict, assumed))
+        else:
+            for line in _text(judged, gone, through_text(frontier, start), verdict, assumed):
+                output.line(line)
     return verdict
 
 
-def _text(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
+def _text(judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool) -> list[str]:
     lines = [line for one in judged for line in one.text()]
     lines += [
         f"{log.name}: missing: the whole log {log}, which the capture wrote; bring it back, or capture anew elsewhere"
@@ -150,18 +158,18 @@ def _text(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: 
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
     said = {Exit.DONE: "", Exit.MISSING: "incomplete: so far ", Exit.WRONG: "wrong: so far "}[verdict]
-    return [*lines, f"{said}{through_text(frontier)}"]
+    return [*lines, f"{said}{through}"]
 
 
-def _plain(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> list[str]:
-    return [json.dumps({
+def _plain(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> str:
+    return json.dumps({
         "exit": int(verdict),
         "frontier": plain_frontier(frontier),
         "closed": not frontier,
         "snapshot_assumed": assumed,
         "tables": {one.table: one.plain() for one in judged},
         "gone": [str(log) for log in gone],
-    })]
+    })
 
 
 def _plain_dispute(dispute: Dispute, row_type: RowType) -> dict[str, Any]:

@@ -341,7 +341,8 @@ class Ledger:
         for time, count in stated:
             short = count - self._held.get(time, 0)
             if short > 0:
-                lacking[time] = short
+                # Statements that wait may differ, and will contradict each other; in whatever order they came.
+                lacking[time] = max(short, lacking.get(time, 0))
         return Missing(
             tuple(self._coverage.gaps()),
             tuple(sorted(lacking.items(), key=lambda item: sort_key(item[0]))),

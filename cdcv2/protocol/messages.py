@@ -70,11 +70,16 @@ def _checked(update: object) -> Update:
     if type(diff) is not int or diff == 0:
         raise MalformedError(f"the update {update!r} has the diff {diff!r}: a diff is an int other than zero")
     check_time(time)
+    check_data(data)
+    return (data, time, diff)
+
+
+def check_data(data: Any) -> None:
+    """Return if ``data`` can be the data of an update. Raises MalformedError for what cannot be hashed."""
     try:
         hash(data)
     except TypeError:
         raise MalformedError(f"the data {data!r} cannot be hashed: use tuples, not lists or dicts") from None
-    return (data, time, diff)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from cdcv2.core.order import Time, sort_key
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.protocol.ledger import Dispute, Ledger
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates
+from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates, check_data
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.stash import Arrivals, Stash
 
@@ -187,6 +187,7 @@ class Resolver:
         elif type(diff) is not int:
             raise MalformedError(f"the diff {diff!r} is not an int")
         else:
+            check_data(data)
             change = self._stash.rule(time, data, diff)
             if change > 0:
                 self._ledger.arrived({time: change})

@@ -152,7 +152,19 @@ def test_a_log_of_a_capture_that_is_gone_is_missed(run: Run, captured: Path, tmp
     assert f"public.orders: missing: the whole log {logs / 'public.orders'}, which the capture wrote" in said.out
     assert (1, [str(logs / "public.orders")], [0]) == (plain["exit"], plain["gone"], plain["frontier"])
     assert 0 == run("verify", logs / "public.order_items").code
+    for words in (["replay", logs], ["mangle", logs, tmp_path / "mangled"]):
+        refused = run(*words)
+        assert (1, True) == (refused.code, f"the whole log {logs / 'public.orders'}, which the" in refused.err)
+    assert not (tmp_path / "mangled").exists()
+    assert 0 == run("replay", logs, captured / "logs" / "public.orders", "--output", tmp_path / "out").code
     assert 0 == run("verify", logs, captured / "logs" / "public.orders").code
+
+
+def test_a_start_beyond_all_that_is_stated_is_no_completeness(run: Run, prices: Path) -> None:
+    """Nobody has said anything about what comes from there on."""
+    said = run("verify", prices, "--start", "1999")
+
+    assert (0, "nothing is complete yet from [1999] on") == (said.code, said.out.splitlines()[-1])
 
 
 def test_files_that_are_gone_are_missing_and_other_tables_are_judged(

@@ -135,3 +135,14 @@ def test_at_most_ten_are_told_one_by_one(number: int) -> None:
     told = str(Missing(updates=tuple((time, 1) for time in range(number))))
     assert min(number, 10) == told.count("missing at time")
     assert (f"and {number - 10} more" in told) == (number > 10)
+
+
+def test_what_lacks_does_not_hang_on_the_order_of_statements_that_wait() -> None:
+    """Two that differ will contradict each other once they are reached; until then the larger one is waited for."""
+    one, other = (Progress([P(0, 1)], [P(1, 1)], {P(0, 1): count}) for count in (1, 3))
+    for order in ((one, other), (other, one)):
+        reader = Resolver([P(0, 0)])
+        for statement in order:
+            reader.absorb(statement)
+
+        assert ((P(0, 1), 3),) == reader.missing().updates

@@ -273,6 +273,7 @@ def test_resolve_refuses_what_it_cannot_mean() -> None:
         (7, {"count": True}, MalformedError),
         (7, {"data": "a", "diff": 1.0}, MalformedError),
         (7, {"data": "a", "diff": True}, MalformedError),
+        (7, {"data": ["a"], "diff": 1}, MalformedError),
     ]
     for time, arguments, error in refused:
         before = reader.export_state()
