@@ -23,6 +23,7 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, check_time
 from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
+from cdcv2.protocol.marked import Marked
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
@@ -68,7 +69,11 @@ class Writer:
         self._log = log
         self._chunk = updates_per_message
         origin = Antichain([0] if start is None else start)
-        reader, self._positions = _read(log, origin, state)
+        if state is not None:
+            _check_state(log, state)
+        marked = Marked(log, {} if state is None else state["marks"])
+        reader, self._positions = _read(marked, origin, state)
+        self._marks = marked.marks()
         if not reader.known:
             raise LogFinishedError(f"the history of log {log.name} is complete: nothing can be added to it")
         #: All times not beyond it are stated, by whomever.
@@ -182,7 +187,7 @@ class Writer:
 
     def export_state(self) -> dict[str, Any]:
         """What spares the next writer reading the log from the start: a reader's state, and its positions."""
-        return {"log": self._log.name, "reader": self._reader_state, "positions": dict(self._positions)}
+        return {"reader": self._reader_state, "positions": dict(self._positions), "marks": dict(self._marks)}
 
     def _check_orphans(self, upper: Antichain) -> None:
         for time in self._orphans.not_beyond(upper):
@@ -205,28 +210,26 @@ class Writer:
         self.close()
 
 
-def _read(
-    log: Log, start: Antichain, state: Mapping[str, Any] | None
-) -> tuple[Resolver, Positions]:
+def _read(log: Marked, start: Antichain, state: Mapping[str, Any] | None) -> tuple[Resolver, Positions]:
     """A reader of all that the log holds now, and the positions behind that."""
-    if state is None:
-        reader, positions = Resolver(start), Positions()
-    else:
-        reader, positions = _restored(log, state)
+    reader = Resolver(start) if state is None else Resolver.restore(state["reader"])
+    positions = Positions() if state is None else dict(state["positions"])
     for entry in log.read(dict(positions) or None):
-        if entry is not None:
-            reader.absorb(entry)
-            part, offset = entry.position.part, entry.position.offset
-            positions[part] = max(positions.get(part, 0), offset + 1)
+        reader.absorb(entry)
+        part, offset = entry.position.part, entry.position.offset
+        positions[part] = max(positions.get(part, 0), offset + 1)
     return reader, positions
 
 
-def _restored(log: Log, state: Mapping[str, Any]) -> tuple[Resolver, Positions]:
+def _check_state(log: Log, state: Mapping[str, Any]) -> None:
     remedy = "give none, and the log is read from its start"
-    if not isinstance(state, Mapping) or not {"log", "reader", "positions"} <= state.keys():
+    if not isinstance(state, Mapping) or not {"reader", "positions", "marks"} <= state.keys():
         raise MalformedError(f"the state {state!r:.80} is no state that a writer exported: {remedy}")
     ends = log.ends()
     ahead = {part: offset for part, offset in state["positions"].items() if offset > ends.get(part, 0)}
-    if state["log"] != log.name or ahead:
-        raise ForeignStateError(f"the state is one of the log {state['log']}, not of {log.name}: {remedy}")
-    return Resolver.restore(state["reader"]), dict(state["positions"])
+    if ahead:
+        part, offset = min(ahead.items())
+        raise ForeignStateError(
+            f"the log {log.name} ends at {ends.get(part, 0)} in part {part} and was read up to {offset}: the state is "
+            f"of another log, or this one was made anew: {remedy}"
+        )

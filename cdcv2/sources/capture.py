@@ -26,12 +26,11 @@ from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageE
 from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.commits import Commits
+from cdcv2.sources.commits import FORGET, Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit
 from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
-from cdcv2.sources.marked import Marked
 from cdcv2.sources.memory import Memory
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.snapshot import Place
@@ -98,13 +97,10 @@ class Capture:
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
         remembered = self._remembered()
-        opened = {
+        self._writers = {
             table: _writer(log, remembered["logs"].get(table), updates_per_message)
             for table, log in sorted(logs.items())
         }
-        self._writers = {table: writer for table, (writer, _) in opened.items()}
-        # Of the logs as they were when they were opened, which is up to where the memory spares reading them.
-        self._marked = {table: marked for table, (_, marked) in opened.items()}
         known = min(_int_time(writer.known, table) for table, writer in self._writers.items())
         self._commits = self._decisions(remembered["commits"], known)
         self._next: dict[Place, int] = {
@@ -334,9 +330,7 @@ class Capture:
             "capture": self._identity(),
             "commits": self._commits.export(),
             "positions": positions,
-            "logs": {
-                table: _plain_state(writer, self._marked[table]) for table, writer in self._writers.items()
-            },
+            "logs": {table: _plain_state(writer) for table, writer in self._writers.items()},
         })
 
     def close(self) -> None:
@@ -351,29 +345,26 @@ class Capture:
         self.close()
 
 
-def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) -> tuple[Writer, Marked]:
+def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) -> Writer:
     """A writer that reads only what its log got since the memory was made, where the memory fits log and release."""
     positions = {int(part): offset for part, offset in kept["positions"].items()} if kept is not None else {}
     ends = log.ends() if positions else {}
     if kept is not None and "marks" in kept and all(ends.get(part, 0) >= at for part, at in positions.items()):
         try:
-            marked = Marked(log, kept["marks"])
-            # By its marks a log is known again even under another name, as in a directory that was moved.
-            state = {"log": log.name, "reader": kept["reader"], "positions": positions}
-            return Writer(marked, updates_per_message=updates_per_message, state=state), marked
+            return Writer(log, updates_per_message=updates_per_message, state={**kept, "positions": positions})
+        except ForeignStateError as cause:
+            raise ForeignStateError(f"{cause}. It is that of the memory: {FORGET}") from None
         except MalformedError as cause:
             LOGGER.info("log %s is read from its start: %s", log.name, cause)
-    marked = Marked(log, {})
-    return Writer(marked, updates_per_message=updates_per_message), marked
+    return Writer(log, updates_per_message=updates_per_message)
 
 
-def _plain_state(writer: Writer, marked: Marked) -> dict[str, Any] | None:
+def _plain_state(writer: Writer) -> dict[str, Any] | None:
     """How far the writer's log had been read; None when that reader still held rows, after a crash."""
     state = writer.export_state()
     if state["reader"]["stash"]["updates"]:
         return None
-    positions = {str(part): at for part, at in state["positions"].items()}
-    return {**state, "positions": positions, "marks": marked.marks()}
+    return {**state, "positions": {str(part): at for part, at in state["positions"].items()}}
 
 
 def _int_time(known: Antichain, table: str) -> int:

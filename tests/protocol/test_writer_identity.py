@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_data_that_are_no_row_of_the_log_are_refused_when_they_are_fed(tmp_path:
 
 
 def test_the_state_of_another_log_is_refused() -> None:
-    """By its name, and where the log is shorter than what was read; what is no state at all is said to be none."""
+    """Where the log is shorter than what was read; what is no state at all is said to be none."""
     log, short = MemoryLog("one"), MemoryLog("one")
     log.send(Updates([("a", 1, 1)]))
     log.send(Progress([0], [2], {1: 1}))
@@ -49,7 +50,7 @@ def test_the_state_of_another_log_is_refused() -> None:
     state = Writer(log).export_state()
 
     assert [2] == list(Writer(log, state=state).known)
-    with pytest.raises(ForeignStateError, match="of the log one, not of two"):
+    with pytest.raises(ForeignStateError, match="the log two ends at 0 in part 0 and was read up to 2: the state"):
         Writer(MemoryLog("two"), state=state)
     with pytest.raises(ForeignStateError, match="read from its start"):
         Writer(short, state=state)
@@ -65,5 +66,25 @@ def test_the_state_of_a_log_with_more_parts_is_refused() -> None:
     state = Writer(log).export_state()
 
     for offset in (1, 5):
-        with pytest.raises(ForeignStateError, match="not of one: give none, and the log is read from its start"):
+        with pytest.raises(ForeignStateError, match="the log one ends at 0 in part 7 .*: give none, and the log is"):
             Writer(log, state={**state, "positions": {**state["positions"], 7: offset}})
+
+
+def test_the_state_of_a_log_made_anew_is_refused_and_that_of_a_log_that_was_moved_is_not(tmp_path: Path) -> None:
+    """By what stands last where it was read: the names say nothing."""
+    def written(name: str, *times: int) -> DirectoryLog:
+        log = DirectoryLog(tmp_path / name, FLOATS, create=True)
+        with Writer(log) as writer:
+            for time in times:
+                writer.update((float(time),), time, 1)
+                writer.advance([time + 1])
+        return log
+
+    state = Writer(written("log", 3, 9)).export_state()
+    shutil.move(tmp_path / "log", tmp_path / "moved")
+    assert [10] == list(Writer(DirectoryLog(tmp_path / "moved"), state=state).known)
+    made_anew = written("log", 1, 2, 3)
+    with pytest.raises(ForeignStateError, match="which holds something else before 4 in part 0"):
+        Writer(made_anew, state=state)
+    # It was read up to there, and said nothing of what came since.
+    assert [20] == list(Writer(written("moved", 19), state=state).known)

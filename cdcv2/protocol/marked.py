@@ -1,0 +1,76 @@
+"""A log that is known again: by what stood last in it when a state was made of what had been read.
+
+A state spares its owner reading a log from its start, so it must not be taken for that of another log, of which it says
+what that never stated; whatever the two are called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from cdcv2.errors import ForeignStateError
+from cdcv2.protocol.log import Entry, Log, Positions
+from cdcv2.protocol.messages import Garbled, Message
+
+
+class Marked:
+    """What a log has last in each part when it is read: by that its state knows it again.
+
+    Reading from positions begins one before each, and what stands there must be what ``marks`` say.
+    Cost: the last message of each part once more. Source: ours.
+
+    >>> from cdcv2.protocol.log import Position
+    >>> from cdcv2.protocol.messages import Progress
+    >>> class One:
+    ...     name = "one"
+    ...     def read(self, after=None, *, follow=False):
+    ...         yield Entry(Position("one", 0, 0), Progress([0], [2]))
+    >>> first = Marked(One(), {})
+    >>> len(list(first.read()))
+    1
+    >>> list(Marked(One(), first.marks()).read({0: 1}))
+    []
+    """
+
+    def __init__(self, log: Log, marks: Mapping[str, str]) -> None:
+        self._log, self._marks = log, marks
+        self._last: dict[int, tuple[int, list[Message | Garbled]]] = {}
+
+    def read(self, after: Positions | None = None) -> Iterator[Entry]:
+        """The same entries, to the log's present end. Raises ForeignStateError where something else stands before."""
+        wanted = {part: offset for part, offset in (after or {}).items() if offset > 0}
+        before: dict[int, list[Message | Garbled]] = {part: [] for part in wanted}
+        for entry in self._log.read({part: offset - 1 for part, offset in wanted.items()} or None):
+            if entry is None:
+                continue
+            part, offset = entry.position.part, entry.position.offset
+            if offset >= wanted.get(part, 0):
+                self._check(part, wanted, before)
+            if offset != self._last.get(part, (-1, []))[0]:
+                self._last[part] = offset, []
+            self._last[part][1].append(entry.message)
+            if part in before:
+                before[part].append(entry.message)
+            else:
+                yield entry
+        for part in list(before):
+            self._check(part, wanted, before)
+
+    def _check(self, part: int, wanted: Positions, before: dict[int, list[Message | Garbled]]) -> None:
+        if part in before and _mark(before.pop(part)) != self._marks.get(str(part)):
+            raise ForeignStateError(
+                f"the state was not made from the log {self._log.name}, which holds something else before "
+                f"{wanted[part]} in part {part}: give none, and the log is read from its start"
+            )
+
+    def marks(self) -> dict[str, str]:
+        """What stands last in each part, in a few digits."""
+        return {str(part): _mark(messages) for part, (_, messages) in sorted(self._last.items())}
+
+
+def _mark(messages: list[Message | Garbled]) -> str:
+    digest = hashlib.sha256()
+    for message in messages:
+        digest.update(repr(message).encode())
+    return digest.hexdigest()[:32]
