@@ -23,7 +23,7 @@ from cdcv2.commands.console import progress
 from cdcv2.core.order import Time, from_plain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log
-from cdcv2.sources.noted import noted
+from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times

@@ -122,7 +122,7 @@ class Ledger:
         moved = plan.known != self.known
         crossed = self._held.between(self.known, plan.known) if moved else []
         for time in crossed:
-            disputes.extend(self._surplus(time, counts.get(time, (0, None))))
+            disputes.extend(self._surplus(time, counts.get(time)))
         if disputes and not self._quarantine:
             raise min(disputes, key=lambda dispute: sort_key(dispute.time)).error()
         self._coverage.accept(plan)

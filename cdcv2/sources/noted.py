@@ -11,9 +11,7 @@ from typing import Any
 
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.sources.debezium import Recipe
-
-#: The name of the note.
-CAPTURE_FILE = "_capture.json"
+from cdcv2.wire.captured import CAPTURE_FILE
 
 
 def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
@@ -58,13 +56,3 @@ def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
 
 def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
     return ", ".join(f"{name} {json.dumps(plain.get(name))}" for name in names)
-
-
-def noted(folder: Path) -> dict[str, Any]:
-    """The note in a directory; empty where there is none that says anything."""
-    try:
-        plain = json.loads((folder / CAPTURE_FILE).read_bytes())
-    except (OSError, ValueError):
-        # No capture's directory, or one that another release wrote.
-        return {}
-    return plain if isinstance(plain, dict) else {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.sources.noted import CAPTURE_FILE
+from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run
 

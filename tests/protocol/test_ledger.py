@@ -315,3 +315,21 @@ def test_a_time_that_was_due_and_complete_and_is_due_again_holds_the_frontier() 
 
     ledger.folded({3: 1})
     assert Antichain([5]) == ledger.settle()
+
+
+def test_of_contradictions_of_two_kinds_the_earliest_is_told() -> None:
+    """A surplus at 1 comes before two counts at 3."""
+    ledger = Ledger(Antichain([0]))
+    ledger.arrived({1: 2})
+
+    with pytest.raises(ContradictionError) as caught:
+        ledger.state([(Progress([0], [5], {1: 1, 3: 1}), None), (Progress([2], [6], {3: 2}), None)])
+    assert (1, "surplus") == (caught.value.time, caught.value.what)
+
+
+def test_repeats_among_statements_that_come_at_once_are_counted() -> None:
+    """Each but the first, also while they wait."""
+    ledger = ledger_of()
+    ledger.state([(Progress([3], [5], {3: 1}), None)] * 4)
+
+    assert 3 == ledger.repeated_statements

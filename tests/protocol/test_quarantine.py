@@ -354,3 +354,35 @@ def test_the_last_identity_ruled_out_leaves_no_time_behind() -> None:
     reader.resolve(7, data="a", diff=0)
 
     assert [0, False] == [reader.held_updates(), 7 in reader._stash._diffs]
+
+
+def test_a_count_that_is_stated_and_then_denied_has_both_positions() -> None:
+    """The statement that has no such time contradicts it as one with another count does."""
+    reader = parked(Progress([0], [5], {3: 1}), Progress([2], [6]))
+
+    assert [(1, 0, (at(0), at(1)))] == [
+        (dispute.first, dispute.second, dispute.positions) for dispute in reader.quarantine[3]
+    ]
+
+
+def test_a_count_decided_before_it_is_stated_is_not_missed() -> None:
+    """Nobody has stated anything about its time."""
+    reader = parked(Progress([0], [5]))
+    reader.resolve(7, count=2)
+    reader.absorb(Progress([5], [6]))
+
+    assert not reader.missing()
+    reader.absorb(Progress([6], [8]))
+    assert ((7, 2),) == reader.missing().updates
+
+
+def test_what_was_decided_of_one_identity_says_nothing_of_another() -> None:
+    """A contradiction is found beside, and after, a decision."""
+    reader = parked(Updates([("a", 3, 1), ("a", 3, 2), ("b", 3, 1), ("b", 4, 1)]))
+    reader.resolve(3, data="a", diff=1)
+    reader.absorb(Updates([("a", 3, 5), ("b", 3, 2)]))
+    reader.absorb(Updates([("b", 4, 2)]))
+
+    assert {3: ["b"], 4: ["b"]} == {
+        time: [dispute.data for dispute in disputes] for time, disputes in reader.quarantine.items()
+    }

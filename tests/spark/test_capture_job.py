@@ -18,8 +18,8 @@ from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
-from cdcv2.sources.noted import noted
 from cdcv2.spark.capture_job import main
+from cdcv2.wire.captured import noted
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages
