@@ -87,8 +87,7 @@ class Content:
                 changes += [(row, -number) for row, number in self._rows.items()]
                 self._rows, self._by_key = {}, {}
                 continue
-            if one.key is not None:
-                self._order_by(one.key.columns)
+            self._order_by(one.key.columns if one.key is not None else None)
             old = self._found(one) if one.op != "c" else None
             if old is not None:
                 self._remove(old)
@@ -122,13 +121,15 @@ class Content:
         if self._key is not None:
             self._by_key.pop(tuple([row[at] for at in self._at]), None)
 
-    def _order_by(self, columns: tuple[str, ...]) -> None:
-        """From now on, rows are found by these columns."""
+    def _order_by(self, columns: tuple[str, ...] | None) -> None:
+        """From now on, rows are found by these columns; None: by all their values, and no key need tell them apart."""
         if columns == self._key:
             return
+        self._key, self._by_key = columns, {}
+        if columns is None:
+            return
         names = self._row_type.columns
-        self._key, self._at = columns, tuple(names.index(name) for name in columns)
-        self._by_key = {}
+        self._at = tuple(names.index(name) for name in columns)
         for row, number in self._rows.items():
             key = tuple([row[at] for at in self._at])
             if number > 1 or key in self._by_key:

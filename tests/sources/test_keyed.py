@@ -130,6 +130,14 @@ def test_a_row_without_a_key_is_found_by_all_that_it_was() -> None:
         changed(table, Told("d", None, whole(1, "a", NAN), None))
 
 
+def test_a_key_that_was_dropped_tells_rows_apart_no_more() -> None:
+    """ALTER TABLE ... DROP CONSTRAINT: from then on equal ids are fine, and a new key finds what is there then."""
+    table = content(row(1, "a"))
+    changed(table, Told("u", key(1), None, whole(1, "b")))
+    assert [(row(1, "c"), 1)] == changed(table, Told("c", None, None, whole(1, "c")))
+    assert [(row(1, "c"), -1)] == changed(table, Told("d", Part(("name",), ("c",)), None, None))
+
+
 def test_rows_told_by_their_values_may_share_a_key_for_a_moment() -> None:
     """As with a deferrable key: each update moves on to the key of the next row."""
     table = content(row(1, "a"), row(2, "b"))
