@@ -226,8 +226,7 @@ def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: 
         old = reader.part(before, table, old=True)
     if whole and (op == "c" or old is not None):
         if old is not None and len(old.columns) < len(recipe.tables[table].columns):
-            raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not all given",
-                             keyless_remedy(table))
+            raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not all given", _NOT_WHOLE)
         return Told(op, None, old, new)
     key = new.only(names) if new is not None else reader.part(before, table, old=True, only=names)
     lacking = names.difference(key.columns)
@@ -321,6 +320,10 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
     return Notification(kind, more.get("scanned_collection"), number, record.offset)
 
 
+_NOT_WHOLE = (
+    "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL: set it, and begin anew "
+    "with a new snapshot; or do not name the table"
+)
 _NO_KEY = (
     "The records' key must be of columns that are captured: make a row type that has them (cdcv2 rows), and leave them "
     "out of the connector's column.exclude.list; then begin anew with a new snapshot"

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cdcv2.errors import IncompleteError, RefusedError
+from cdcv2.errors import RefusedError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
@@ -87,8 +87,7 @@ class Content:
                 changes += [(row, -number) for row, number in self._rows.items()]
                 self._rows, self._by_key = {}, {}
                 continue
-            if one.key is not None:
-                self._order_by(one.key.columns)
+            self._order_by(one.key.columns if one.key is not None else None)
             old = self._found(one) if one.op != "c" else None
             if old is not None:
                 self._remove(old)
@@ -122,13 +121,15 @@ class Content:
         if self._key is not None:
             self._by_key.pop(tuple([row[at] for at in self._at]), None)
 
-    def _order_by(self, columns: tuple[str, ...]) -> None:
-        """From now on, rows are found by these columns."""
+    def _order_by(self, columns: tuple[str, ...] | None) -> None:
+        """From now on, rows are found by these columns; None: by all their values, and no key need tell them apart."""
         if columns == self._key:
             return
+        self._key, self._by_key = columns, {}
+        if columns is None:
+            return
         names = self._row_type.columns
-        self._key, self._at = columns, tuple(names.index(name) for name in columns)
-        self._by_key = {}
+        self._at = tuple(names.index(name) for name in columns)
         for row, number in self._rows.items():
             key = tuple([row[at] for at in self._at])
             if number > 1 or key in self._by_key:
@@ -188,8 +189,8 @@ class Contents:
     def of(cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: int) -> Contents:
         """What the logs say that the tables hold at all times below ``known``.
 
-        Raises IncompleteError where a log lacks updates that it states, RefusedError where its rows are no table, and
-        what reading the logs raises. Cost: reads the logs from their start.
+        Raises RefusedError where a log lacks updates that it states, or its rows are no table, and what reading the
+        logs raises. Cost: reads the logs from their start.
         """
         return cls({
             table: Content(table, row_type, _added_up(table, logs[table], known) if known > 0 else None)
@@ -235,7 +236,10 @@ def _added_up(table: str, log: Log, known: int) -> dict[Any, int]:
             if time < known:  # type: ignore[operator]  # the times of a capture's log are LSNs
                 rows[row] += diff
     if reader.frontier.less_equal(known - 1):
-        raise IncompleteError(reader.missing())
+        raise RefusedError(
+            f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so old rows "
+            f"cannot be taken from it. Put back what was removed from it; without that, {_ANEW}"
+        )
     for row, number in rows.items():
         if number < 0:
             raise RefusedError(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import IncompleteError, RefusedError, SourceStop, UsageError
+from cdcv2.errors import RefusedError, SourceStop, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.sources.capture import Capture
@@ -128,6 +128,24 @@ def test_a_row_without_a_key_is_found_by_all_that_it_was() -> None:
     assert [(row(1, "a", NAN), -1), (row(1, "b"), 1), (row(1, "a", NAN), -1)] == done
     with pytest.raises(Unknown, match=r"a row of public.t was deleted that is not there: Row\(id=1, name='a'"):
         changed(table, Told("d", None, whole(1, "a", NAN), None))
+
+
+def test_a_key_that_was_dropped_tells_rows_apart_no_more() -> None:
+    """ALTER TABLE ... DROP CONSTRAINT: from then on equal ids are fine, and a new key finds what is there then."""
+    table = content(row(1, "a"))
+    changed(table, Told("u", key(1), None, whole(1, "b")))
+    assert [(row(1, "c"), 1)] == changed(table, Told("c", None, None, whole(1, "c")))
+    assert [(row(1, "c"), -1)] == changed(table, Told("d", Part(("name",), ("c",)), None, None))
+
+
+def test_rows_told_by_their_values_may_share_a_key_for_a_moment() -> None:
+    """As with a deferrable key: each update moves on to the key of the next row."""
+    table = content(row(1, "a"), row(2, "b"))
+    changed(
+        table, Told("d", None, whole(1, "a"), None), Told("c", None, None, whole(2, "a")),
+        Told("d", None, whole(2, "b"), None), Told("c", None, None, whole(3, "b")),
+    )
+    assert {row(2, "a"): 1, row(3, "b"): 1} == table.rows
 
 
 def test_old_values_that_come_with_a_key_must_be_what_the_row_had() -> None:
@@ -314,7 +332,7 @@ def test_the_state_is_what_is_stated_at_the_resume_frontier() -> None:
 def test_a_log_that_lacks_updates_or_is_no_table_is_refused() -> None:
     """Old rows that are not there would make a wrong log of a damaged one."""
     lacking = RecordingLog([Updates([(row(1), 5, 1)]), Progress([0], [7], {5: 1, 6: 1})])
-    with pytest.raises(IncompleteError, match="1 update missing at time 6"):
+    with pytest.raises(RefusedError, match="lacks what it states before 7 .1 update missing at time 6.*Put back"):
         Contents.of({TABLE: ROWS}, {TABLE: lacking}, 7)
     negative = RecordingLog([Updates([(row(1), 5, -1)]), Progress([0], [7], {5: 1})])
     with pytest.raises(RefusedError, match=r"the log of public.t has -1 of the row Row\(id=1.*Begin anew"):

@@ -5,13 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.commits import Commits
+from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Fact, RowFact, SnapshotRow, Truncate
+from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_said import Said, merged
 from cdcv2.spark.capture_tally import Numbers, Tally
 from tests.connector import PREFIX, History, Place, Topics, Transaction, histories, sent
+from tests.recorded import TABLES as RECORDED
 
 SEEDS = range(300)
 TABLES = ("public.a", "public.b")
@@ -190,3 +198,12 @@ def test_numbers_are_counted_once() -> None:
     assert 3 == numbers.add([5, 5, 10**12, 4097])
     assert 0 == numbers.add([4097, 5])
     assert 3 == len(numbers)
+
+
+def test_old_rows_from_the_state_are_refused(tmp_path: Path) -> None:
+    """Before anything is made: there, rows of such tables would be left out without a word."""
+    how = Recipe(PREFIX, RECORDED, before="from-state")
+    nothing: Any = None
+    with pytest.raises(UsageError, match="takes old rows from-envelope; from-state is for cdcv2 capture"):
+        Capture(how, nothing, {}, tmp_path, nothing)
+    assert not list(tmp_path.iterdir())
