@@ -1,4 +1,4 @@
-"""Keep views of logs in a database, a lake, Kafka or a webhook, as a YAML file says; without Spark.
+"""Keep views of logs in a database, a lake, Kafka, a webhook or any connector's system, as a YAML file says; no Spark.
 
   materialization: shop
   logs: logs                          # what a capture wrote; or a log each: a directory, or Kafka:
@@ -11,6 +11,7 @@
   target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
           # or {driver: lake, folder: lake}; with delta: true in the bindings {driver: kafka, prefix: shop.}
           # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
+          # or {driver: process, command: [./connector, --fast], config: {path: shop.db}}
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
   rows: 100000                        # a transaction takes no further cut when it has as many updates
 
