@@ -36,6 +36,7 @@ _LEVELS = {
     "trace": logging.DEBUG, "debug": logging.DEBUG, "info": logging.INFO,
     "error": logging.ERROR, "fatal": logging.ERROR, "panic": logging.ERROR,
 }  # fmt: skip
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # How many bytes are collected before they are written, how many one line may have, how many lines may wait to be taken.
 _BUFFER, _LONGEST, _MOST = 1 << 16, 1 << 28, 100_000
 
@@ -102,7 +103,7 @@ class Connector:
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Tell it something, soon: :meth:`flush` says when."""
-        self._waiting += json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        self._waiting += _ENCODE(message).encode("utf-8", "surrogatepass")
         self._waiting += b"\n"
         if len(self._waiting) >= _BUFFER:
             self.flush()
