@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
 from tests.materialize.test_process_conforms import EXAMPLE, STAGING
 from tests.materialize.test_process_frames import FIELDS
@@ -186,6 +187,32 @@ def test_nothing_is_left_when_it_is_let_go(tmp_path: Path, signals: list[int], c
 
     assert code == following.returncode
     until(lambda: not Path(f"/proc/{connector}").exists(), "it is gone", seconds=20)
+
+
+@pytest.mark.parametrize("connector", [EXAMPLE, STAGING], ids=["the store rules", "the recovery log rules"])
+def test_kills_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path, connector: Path) -> None:
+    """SIGKILL at the steps of a commit, one after the other; then one lives. A sum shows what is repeated."""
+    messages: list[Message] = []
+    for time in range(12):
+        messages += [Updates([(price(time, time, "x"), time, 1)]), Progress([time], [time + 1], {time: 1})]
+    write(tmp_path / "prices", *messages)
+    path = written(tmp_path, "durable: false", "folder: .", connector=connector)
+    path.write_text(path.read_text("utf-8").replace("n: count", "n: count, total: {sum: price}"), "utf-8")
+    for step in ("after-prepare:1", "before-commit:2", "after-commit:2", "before-commit:1", "after-prepare:3"):
+        environment = {**os.environ, "CDCV2_CRASH": f"materialize.{step}", "CDCV2_CRASH_HOW": "kill"}
+        killed = subprocess.run([sys.executable, "-m", "cdcv2", "materialize", str(path)], env=environment,
+                                capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+        assert -signal.SIGKILL == killed.returncode, killed.stderr
+    said = run("materialize", path)
+
+    assert 0 == said.code, said.err
+    if connector is EXAMPLE:
+        with closing(sqlite3.connect(tmp_path / "prices.db")) as database:
+            found = database.execute("SELECT flow_document FROM names").fetchall()
+        documents = [json.loads(text) for (text,) in found]
+    else:
+        documents = list(json.loads((tmp_path / "view.json").read_text("utf-8"))["tables"]["names"].values())
+    assert [("x", 12, sum(range(12)))] == [(one["name"], one["n"], one["total"]) for one in documents]
 
 
 def children(parent: int) -> list[int]:
