@@ -52,9 +52,10 @@ DRIVERS = {
     "lake": ("folder", "files"),
     "kafka": ("", "bootstrap config prefix partitions create"),
     "webhook": ("url", "headers batch attempts timeout"),
+    "process": ("command", "config resource patience"),
 }
 #: Those whose checkpoint is in a recovery log.
-LOGGED = ("lake", "kafka", "webhook")
+LOGGED = ("lake", "kafka", "webhook", "process")
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
@@ -179,7 +180,10 @@ class _Reader:
         kind = names["driver"].one_of(*DRIVERS)
         needed, optional = DRIVERS[kind]
         fields = part.fields(f"driver {needed}", optional)
-        settings = {"postgres": self._postgres, "lake": self._lake, "kafka": self._to_kafka, "webhook": self._webhook}
+        settings = {
+            "postgres": self._postgres, "lake": self._lake, "kafka": self._to_kafka, "webhook": self._webhook,
+            "process": self._process,
+        }  # fmt: skip
         make = settings[kind](fields)
         return lambda: part.told(make)
 
@@ -215,6 +219,20 @@ class _Reader:
             url, headers=headers, batch=batch, attempts=attempts, timeout=float(numbers["timeout"])
         )
 
+    def _process(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+        from cdcv2.materialize.drivers.process import ProcessDriver
+
+        command = list(fields["command"].texts())
+        config, resource = (_settings(fields[name]) if name in fields else {} for name in ("config", "resource"))
+        patience = fields["patience"].number(1) if "patience" in fields else 600
+
+        def make() -> Driver:
+            return ProcessDriver(command, config, resource=resource, folder=self._folder, patience=float(patience))
+
+        # Whether there is such a program is asked before anything is made.
+        fields["command"].told(make)
+        return make
+
     def view(self, part: Part, name: str, tables: list[Table], start: int) -> Callable[[], Shown]:
         """What looks at the target. It raises UsageError for one that nobody can look into."""
         fields = dict(part.entries())
@@ -230,7 +248,8 @@ class _Reader:
                 from cdcv2.materialize.drivers.lake import open_lake
 
                 return open_lake(self.path(fields["folder"]))
-            part.fail(f"what was pushed to {kind!r} cannot be looked at: compare what its reader has made of it")
+            what = "what a connector keeps" if kind == "process" else f"what was pushed to {kind!r}"
+            part.fail(f"{what} cannot be looked at: compare what its reader has made of it")
 
         return look
 
@@ -248,6 +267,10 @@ class _Reader:
             return lambda: FileRecoveryLog(name, folder)
         file = self.path(part.fields("sqlite")["sqlite"])
         return lambda: SqliteRecoveryLog(name, file)
+
+
+def _settings(part: Part) -> dict[str, Any]:
+    return {name: one.plain() for name, one in part.entries()}
 
 
 def _log_of(part: Part) -> str:

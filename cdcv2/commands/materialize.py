@@ -1,4 +1,4 @@
-"""Keep views of logs in a database, a lake, Kafka or a webhook, as a YAML file says; without Spark.
+"""Keep views of logs in a database, a lake, Kafka, a webhook or any connector's system, as a YAML file says; no Spark.
 
   materialization: shop
   logs: logs                          # what a capture wrote; or a log each: a directory, or Kafka:
@@ -11,6 +11,7 @@
   target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
           # or {driver: lake, folder: lake}; with delta: true in the bindings {driver: kafka, prefix: shop.}
           # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
+          # or {driver: process, command: [./connector, --fast], config: {path: shop.db}}
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
   rows: 100000                        # a transaction takes no further cut when it has as many updates
 
@@ -32,6 +33,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from cdcv2.commands.bookmark import Bookmark
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import Plan, read_plan
@@ -101,10 +103,14 @@ class _Reading:
         #: how many updates were read that the view did not have
         self.updates = 0
 
-    def cuts(self, checkpoint: Checkpoint) -> Iterator[Cut | None]:
-        """From the checkpoint on: what the view has is read over, and not kept."""
+    def cuts(self, checkpoint: Checkpoint) -> Iterator[tuple[Cut, Any] | None]:
+        """From the checkpoint on, with bookmarks for the next time: what the view has is left out or read over."""
+        if not checkpoint.frontier:
+            # The history is finished, and in the view.
+            return
         timeline = self._timeline = Timeline(self._parts, start=checkpoint.frontier)
-        for named, entry in self._turns():
+        bookmarks = [Bookmark(named.log, _laid(checkpoint.state, named)) for named in self._logs]
+        for named, entry in self._turns(bookmarks):
             if self._told():
                 # Asked for cuts, so between transactions.
                 raise _Stopped
@@ -113,13 +119,14 @@ class _Reading:
             cut = None if entry is None else timeline.absorb(named.table, entry)
             if cut is not None:
                 self.updates += sum(map(len, cut.updates.values()))
-                yield cut
+                marks = [bookmark.plain(cut.upper) for bookmark in bookmarks]
+                yield cut, {"bookmarks": {named.log.name: mark for named, mark in zip(self._logs, marks)}}
             elif entry is None:
                 yield None
 
-    def _turns(self) -> Iterator[tuple[Named, Entry | None]]:
+    def _turns(self, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:
         """An entry of each log in turn; None when a log has nothing now."""
-        turns = [(named, named.log.read(follow=self._follow)) for named in self._logs]
+        turns = [(named, mark.read(follow=self._follow)) for named, mark in zip(self._logs, bookmarks)]
         while turns:
             for turn in list(turns):
                 try:
@@ -130,6 +137,12 @@ class _Reading:
     def incomplete(self) -> dict[str, Any]:
         """Log -> what lacks there."""
         return {} if self._timeline is None else dict(self._timeline.missing())
+
+
+def _laid(state: Any, named: Named) -> Any:
+    """The bookmark that the last run has left in a log, if it has."""
+    laid = state.get("bookmarks") if isinstance(state, dict) else None
+    return laid.get(named.log.name) if isinstance(laid, dict) else None
 
 
 def _moves(runtime: Runtime, every: float) -> Iterator[None]:

@@ -6,6 +6,7 @@ the environment's, for secrets; ``$${`` is ``${``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 from cdcv2.errors import MalformedError, UsageError
 
 T = TypeVar("T")
+_JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)
 _VARIABLE = re.compile(r"\$(\$\{|\{(\w+)\})")
 
 
@@ -88,6 +90,19 @@ class Part:
         if text not in ("true", "false"):
             self.fail("true or false is wanted here")
         return text == "true"
+
+    def plain(self) -> Any:
+        """Whatever is there as plain JSON: what is not in quotes is a number, true, false or null where JSON has it so.
+
+        What the environment fills in is text.
+        """
+        if self.is_list:
+            return [item.plain() for item in self.items()]
+        if not self.is_text:
+            return {name: part.plain() for name, part in self.entries()}
+        if self._node.style is None and _JSON.fullmatch(self._node.value):
+            return json.loads(self._node.value)
+        return self.text()
 
     def one_of(self, *words: str) -> str:
         """One of these words."""

@@ -145,8 +145,9 @@ class Threaded:
             self._news.wait_for(lambda: bool(self._answers) or self._failure is not None)
 
     def close(self) -> None:
-        """Let the driver finish what it is doing, do nothing else that was asked of it, and close it."""
+        """Let the driver end what it is doing, do nothing else that was asked of it, and close it."""
         self._closing = True
+        self._served.driver.interrupt()
         try:
             self._requests.put_nowait(None)
         except queue.Full:  # then it sees _closing at the next message

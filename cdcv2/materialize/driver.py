@@ -18,10 +18,11 @@ First decide whose commit counts, and say so in ``open``:
 Then run the conformance kit of :mod:`cdcv2.testing` against it: every rule, and a crash, a stall and a zombie at each
 message.
 
-Who calls: one thread, one method at a time, in the order of :mod:`cdcv2.materialize.turns`; each conversation has an
-instance of its own. It may be a thread of the driver's own (:class:`~cdcv2.materialize.connection.Threaded`): while a
-method works, the runtime reduces the next transaction. Not promised: that any method is called after another, that
-``close`` is called, that no other instance works on the same store at the same time: that is what fences are for.
+Who calls: one thread, one method at a time (``interrupt`` apart), in the order of :mod:`cdcv2.materialize.turns`; each
+conversation has an instance of its own. It may be a thread of the driver's own
+(:class:`~cdcv2.materialize.connection.Threaded`): while a method works, the runtime reduces the next transaction. Not
+promised: that any method is called after another, that ``close`` is called, that no other instance works on the same
+store at the same time: that is what fences are for.
 
 A method that raises ends the conversation; raise UnavailableError when trying again later may help, FencedError when
 another instance has taken over, and an error with the value and the remedy otherwise. Nothing of the transaction may be
@@ -98,6 +99,12 @@ class Driver(ABC):
         """Finish all stores. A store that rules commits them with the checkpoint, and checks its fence in doing so.
 
         Called once per transaction. Otherwise what is staged is durable on return, and the patch says where it is.
+        """
+
+    def interrupt(self) -> None:
+        """Nobody waits for the method that is at work: let it raise soon, if it may take long. By default, it may not.
+
+        Called from another thread, before ``close``; whatever was not committed need not be.
         """
 
     def close(self) -> None:

@@ -74,6 +74,9 @@ def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
 
     assert (0, True) == (more.code, "the history is finished; 1 transactions, 1 updates read" in more.out)
     assert (4,) in dict(open_lake(tmp_path / "lake").rows("now"))
+    finished = run("materialize", path)
+
+    assert (0, True) == (finished.code, "the history is finished; 0 transactions, 0 updates read" in finished.out)
 
 
 def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_path: Path) -> None:
