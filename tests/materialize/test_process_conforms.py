@@ -137,7 +137,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "old", "new", "scenario"), PLANTED, ids=[f"{one[3]} {one[2][:12]}" for one in PLANTED])
+@pytest.mark.parametrize(("kind", "old", "new", "scenario"), PLANTED, ids=[f"{one[3]} {one[2][:9]}" for one in PLANTED])
 def test_planted_defects_are_caught(
     kind: type[ConnectorSubject], old: str, new: str, scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
