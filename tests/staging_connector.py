@@ -2,9 +2,10 @@
 
 Its config: ``folder`` (where the view is, ``view.json``); ``delta`` (whether it takes changes); ``eager`` (whether it
 applies at StartCommit, and says Acknowledged before it is asked to: at least once); ``constraints`` (what it says of
-columns beside that it takes them); ``record`` (where to keep what it hears); and ``fault``: ``{"at": kind of message,
-"nth": 1, "how": what then}`` (see :func:`break_down`). It runs as a program of its own, on nothing but the standard
-library, and shares no code with the driver.
+columns beside that it takes them); ``opened`` (what it says in Opened); ``schema`` (what it says of a table's
+settings); ``whole`` (whether it says all of its state anew); ``record`` (where to keep what it hears); and ``fault``:
+``{"at": kind of message, "nth": 1, "how": what then}`` (see :func:`break_down`). It runs as a program of its own, on
+nothing but the standard library, and shares no code with the driver.
 """
 
 from __future__ import annotations
@@ -87,11 +88,12 @@ class Session:
         self.shelf, self.delta = Shelf(config["folder"]), bool(config.get("delta"))
         self.tables = [binding["resourcePath"][0] for binding in whole["bindings"]]
         self.range = f"{opening['range']['keyBegin']}-{opening['range']['keyEnd']}"
+        self.merge = not config.get("whole")
         self.eager = bool(config.get("eager"))
         self.pending: dict[str, str] = dict(opening["state"].get("pending", {}))
         self.loads: list[dict[str, Any]] = []
         self.stores: list[dict[str, Any]] = []
-        say("opened")
+        say("opened", **config.get("opened", {}))
         if self.eager:
             say("acknowledged")
 
@@ -124,7 +126,7 @@ class Session:
         self.shelf.apply(list(self.pending.values()), self.tables, self.delta)
         done = dict.fromkeys(self.pending)
         self.pending = {}
-        say("acknowledged", state={"updated": {"pending": done}, "mergePatch": True})
+        say("acknowledged", state={"updated": {"pending": done if self.merge else {}}, "mergePatch": self.merge})
 
     def hear(self, kind: str, said: dict[str, Any]) -> None:
         """One message."""
@@ -188,20 +190,22 @@ def main() -> None:
     fault: dict[str, Any] = {}
     heard: dict[str, int] = {}
     record: str | None = None
-    table = {"type": "string", "x-collection-name": True}
+    table: dict[str, Any] = {}
     protocol = int(sys.argv[1]) if len(sys.argv) > 1 else 3032023
     for line in sys.stdin:
         [(kind, said)] = json.loads(line).items()
         heard[kind] = heard.get(kind, 0) + 1
         if kind == "spec":
-            fault, record = said["config"].get("fault", {}), said["config"].get("record")
+            config = said["config"]
+            fault, record = config.get("fault", {}), config.get("record")
+            table = config.get("schema", {"properties": {"table": {"type": "string", "x-collection-name": True}}})
         if record:
             with open(record, "a", encoding="utf-8") as file:
                 file.write(line)
         if fault.get("at") == kind and fault.get("nth", 1) == heard[kind]:
             break_down(fault["how"])
         if kind == "spec":
-            say("spec", protocol=protocol, configSchema={}, resourceConfigSchema={"properties": {"table": table}})
+            say("spec", protocol=protocol, configSchema={}, resourceConfigSchema=table)
         elif kind == "validate":
             validated(said)
         elif kind == "apply":

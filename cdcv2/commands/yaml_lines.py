@@ -36,7 +36,9 @@ def load(path: str | Path) -> Part:
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark is not None else 1
-        raise UsageError(f"{path}, line {line}: no YAML: {cause.problem or cause.context}") from cause
+        written = Path(path).read_text("utf-8").splitlines()[line - 1: line]
+        hint = '; put "${NAME}" into quotes' if any("${" in one for one in written) else ""
+        raise UsageError(f"{path}, line {line}: no YAML: {cause.problem or cause.context}{hint}") from cause
     except yaml.YAMLError as cause:
         raise UsageError(f"{path} is no YAML: {cause}") from cause
     if node is None:

@@ -109,6 +109,7 @@ WRONG = [
     ("[PYTHON, CONNECTOR]", "{a: b}", 9, "a text is wanted here, and there is a mapping"),
     ("{path: prices.db, durable: false}", "prices.db", 10, "names with values are wanted here"),
     ("prices.db", "'${NOT_EXPORTED}'", 10, "the environment has no NOT_EXPORTED"),
+    ("prices.db", "${HOME}", 10, 'no YAML: expected \',\' or \'}\', but got \'{\'; put "${NAME}" into quotes'),
     ("  config: ", "  patience: soon\n  config: ", 10, "a whole number from 1 on is wanted"),
     ("  config: ", "  image: none\n  config: ", 10, "'image' is not known here; known are driver, command, config"),
     ("recovery_log: recovery\n", "", 8, "the driver 'process' needs a recovery_log"),

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from cdcv2.errors import ViewError
 from cdcv2.materialize import Driver, MemoryRecoveryLog, RecoveryLog, Table
 from cdcv2.materialize.drivers.process import ProcessDriver
 from cdcv2.materialize.messages import Store
-from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
+from cdcv2.testing import NotConforming, Scenario, Subject, Workload, conform, scenarios
 from tests.toys import Rows, add
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,3 +127,26 @@ CRASHES = [one for one in scenarios(StagingChangesSubject) if not one.name.start
 def test_a_connector_that_takes_changes_conforms(scenario: Scenario) -> None:
     """Each change once."""
     conform(StagingChangesSubject, scenario)
+
+
+PLANTED = [
+    (ExampleSubject, "if found != (self.fence,):", "if False:", "zombie-at-StartCommit-2"),
+    (ExampleSubject, "for store in self.stores:", "for store in self.stores[1:]:", "baseline"),
+    (StagingChangesSubject, "if one not in view[\"applied\"]:", "if True:", "crash-at-Acknowledged-2"),
+    (StagingSubject, "opening[\"state\"].get(\"pending\", {})", "{}", "crash-at-Acknowledge-4"),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new", "scenario"), PLANTED, ids=[f"{one[3]} {one[2][:9]}" for one in PLANTED])
+def test_planted_defects_are_caught(
+    kind: type[ConnectorSubject], old: str, new: str, scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connector with one mistake does not come through."""
+    name = "EXAMPLE" if kind is ExampleSubject else "STAGING"
+    text = globals()[name].read_text("utf-8")
+    assert 1 == text.count(old)
+    (tmp_path / "connector.py").write_text(text.replace(old, new), "utf-8")
+    monkeypatch.setitem(globals(), name, tmp_path / "connector.py")
+    [planted] = [one for one in scenarios(kind) if one.name == scenario]
+    with pytest.raises((NotConforming, ViewError)):
+        conform(kind, planted)

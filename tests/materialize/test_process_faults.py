@@ -202,6 +202,20 @@ def test_what_it_says_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ] == said  # fmt: skip
 
 
+def test_what_was_closed_says_so(tmp_path: Path) -> None:
+    """And one that is gone before it was told anything, and one that does not even begin to listen."""
+    driver = staging(tmp_path)
+    driver.open(Open("shop", (PRICES,)))
+    driver.close()
+    with pytest.raises(UnavailableError, match="is not running: open it anew"):
+        driver.acknowledge(Acknowledge())
+    one = connector.Connector(["sh", "-c", "exec <&-; echo gone >&2; exit 3"])
+    one.start()
+    until(lambda: one._news.qsize() > 0, "it has closed its output")
+    with pytest.raises(UnavailableError, match="ended with exit code 3 while it was needed; it said: gone"):
+        one.send({"spec": "x" * 1_000_000})
+
+
 def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not kept in memory for ever."""
     monkeypatch.setattr(connector, "_LONGEST", 1 << 20)

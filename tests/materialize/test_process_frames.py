@@ -240,6 +240,48 @@ def test_state_is_patched_or_replaced(tmp_path: Path, drivers: list[ProcessDrive
     assert Acknowledged(Patch({"connector": {"pending": {}}})) == other.acknowledge(Acknowledge())
 
 
+def test_a_state_may_be_said_anew(tmp_path: Path, drivers: list[ProcessDriver]) -> None:
+    """It takes the place of the last one, and what was applied stays beside it."""
+    driver = staging(tmp_path, whole=True)
+    drivers.append(driver)
+    driver.open(Open("shop", (PRICES,)))
+    applied = driver.acknowledge(Acknowledge()).state
+    list(driver.flush(Flush(*AT)))
+    driver.start_commit(StartCommit(Checkpoint(AT[1])))
+    anew = driver.acknowledge(Acknowledge()).state
+
+    assert applied is not None and anew is not None
+    assert Patch({"connector": {"pending": {}}, "applied": applied.document["applied"]}, merge=False) == anew
+
+
+def test_settings_of_a_table_go_where_its_schema_has_them(tmp_path: Path, drivers: list[ProcessDriver]) -> None:
+    """The name, and whether it takes changes; without a place for the name, nobody could tell."""
+    schema = {"properties": {
+        "table": {"x-collection-name": True}, "delta_updates": {"x-delta-updates": True}, "schema": {"type": "string"},
+    }}  # fmt: skip
+    made = [staging(tmp_path, schema=one, record=str(tmp_path / "heard")) for one in (schema, {"properties": {}}, None)]
+    drivers += made
+    made[0].open(Open("shop", (PRICES,)))
+    heard = [json.loads(line) for line in (tmp_path / "heard").read_text("utf-8").splitlines()]
+    for driver in made[1:]:
+        with pytest.raises(UsageError, match="no property with x-collection-name"):
+            driver.open(Open("shop", (PRICES,)))
+
+    [binding] = heard[1]["validate"]["bindings"]
+    assert {"table": "prices", "delta_updates": False} == binding["resourceConfig"]
+
+
+def test_one_that_rules_serves_all_keys(tmp_path: Path, drivers: list[ProcessDriver]) -> None:
+    """What it has of other shares, nobody knows."""
+    opened = {"runtimeCheckpoint": {}}
+    made = [staging(tmp_path, opened=opened) for _ in range(2)]
+    drivers += made
+
+    assert Opened(Checkpoint(Antichain([3]))) == made[0].open(Open("shop", (PRICES,), start=Antichain([3])))
+    with pytest.raises(UsageError, match="the keys 0-99 only"):
+        made[1].open(Open("shop", (PRICES,), Range(0, 99)))
+
+
 def test_tables_that_come_later_are_refused(tmp_path: Path, drivers: list[ProcessDriver]) -> None:
     """They would lack what came before; a state of another driver's is refused as well."""
     driver = staging(tmp_path)

@@ -117,7 +117,8 @@ class Connector:
             until = time.monotonic() + self._patience
             while said:
                 if poll.poll(200):
-                    said = said[os.write(stdin, said):]
+                    with suppress(BlockingIOError):
+                        said = said[os.write(stdin, said):]
                     until = time.monotonic() + self._patience
                 elif self._interrupted:
                     self._gone(_News.INTERRUPTED)

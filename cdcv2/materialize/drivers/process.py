@@ -56,7 +56,7 @@ class ProcessDriver(Driver):
     Args:
         command: the program and its arguments; no shell sees them.
         config: the connector's settings, as its documentation has them. They are told to it only, and never shown.
-        resource: settings of each table beside its name.
+        resource: settings of each table beside its name; no secrets, as the recovery log keeps them.
         folder, patience, grace: see :class:`~cdcv2.materialize.drivers.connector.Connector`.
 
     Raises UsageError when there is no such program.
