@@ -214,6 +214,7 @@ class Capture:
         if self._commits.is_repeat(fact.seq, fact.tx):
             self.counters.repeats += 1
             return
+        self._commits.comes_after(fact.tx, fact.seq)
         new = self._held.admit(fact)
         if new:
             self.counters.rows += 1
@@ -236,6 +237,7 @@ class Capture:
     def _halt(self, fact: Truncate | Unfit) -> None:
         if fact.tx is not None:
             if not self._commits.is_repeat(fact.seq, fact.tx):
+                self._commits.comes_after(fact.tx, fact.seq)
                 self._commits.halt(fact.tx, fact.reason, fact.remedy)
                 self._held.note(fact.tx, fact.position)
         elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
@@ -272,6 +274,8 @@ class Capture:
             self._failed = False
         stop = self._commits.stopped()
         if stop is not None:
+            if self._commits.lost:
+                self.save()
             raise stop
         return release
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Entry, Log, Positions
 from cdcv2.protocol.messages import Garbled, Message
-from cdcv2.sources.commits import FORGET
+from cdcv2.sources.remembered import FORGET
 
 
 class Marked:

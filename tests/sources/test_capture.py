@@ -272,7 +272,7 @@ def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
     capture = Capture(recipe(snapshot="none"), new_logs())
     capture.absorb_fact(*end(5, 70, {}, 0))
     capture.release()
-    capture.absorb_fact(Truncate(A, 4, 1, 1, 60, place(A, 0), "truncated", "begin anew"), place(A, 0))
+    capture.absorb_fact(Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "begin anew"), place(A, 0))
     capture.absorb_fact(*end(6, 80, {}, 1))
     capture.release()
     assert Antichain([81]) == capture.frontier
