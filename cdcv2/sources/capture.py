@@ -230,7 +230,11 @@ class Capture:
             self._commits.snapshot_rows(fact.table, fact.lsn, 1)
             self.counters.repeats += 1
             return
-        self._commits.snapshot_rows(fact.table, fact.lsn, self._held.admit_snapshot(fact))
+        number = self._held.admit_snapshot(fact)
+        if number is None:
+            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
+            return
+        self._commits.snapshot_rows(fact.table, fact.lsn, number)
         self._commits.snapshot_marked(fact.marker, fact.position)
         self.counters.rows += 1
 

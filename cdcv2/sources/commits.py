@@ -202,8 +202,8 @@ class Commits:
         self._halts.setdefault(tx, (reason, remedy))
 
     def stop(self, reason: str, remedy: str) -> None:
-        """Stop now: release nothing more than what is complete already."""
-        self._halt_all(reason, remedy, None)
+        """Stop now: release nothing more than what is complete already, which a snapshot is when it is released."""
+        self._halt_all(reason, remedy, None if self._snapshot.released else -1)
 
     def _halt_all(self, reason: str, remedy: str, cap: int | None) -> None:
         if self._stop is None:

@@ -278,6 +278,24 @@ def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
     assert Antichain([81]) == capture.frontier
 
 
+@pytest.mark.parametrize("other", [SnapshotRow(A, 1000, "last", "y", place(A, 0)),
+                                   Unfit(A, None, 1000, None, place(A, 0), "the columns changed", "remedy")])
+def test_what_is_wrong_with_a_row_of_the_snapshot_stops_before_it(other: SnapshotRow | Unfit) -> None:
+    """A position that says two things, or a row that does not fit: nothing is stated without it."""
+    logs = new_logs()
+    capture = Capture(recipe(), logs)
+    row = SnapshotRow(A, 1000, "last", "x", place(A, 0))
+    for fact in (row, row, other):
+        capture.absorb_fact(fact, place(A, 0))
+        if capture.wants_ends:
+            capture.ends_read({(f"{PREFIX}.{A}", 0): 1})
+    said = "two different rows of the snapshot at src.public.a" if isinstance(other, SnapshotRow) else "columns changed"
+    with pytest.raises(SourceStop, match=said):
+        capture.release()
+
+    assert ([], []) == (logs[A].durable, logs[B].durable)
+
+
 @pytest.mark.parametrize("lsn, stops", [(1000, False), (1001, True)])
 def test_an_unfit_row_of_an_old_snapshot_is_a_repeat_too(lsn: int, stops: bool) -> None:
     """Read again from the start, an old snapshot may hold rows of an older type: they are long released."""
