@@ -42,6 +42,11 @@ class History:
         """The commit LSNs, rising."""
         return [transaction.lsn for transaction in self.transactions]
 
+    def endless(self, chance: random.Random) -> int | None:
+        """The number of a transaction that cannot lose its END unseen: it has captured rows, and another follows it."""
+        found = [n for n, one in enumerate(self.transactions[:-1]) if set(one.rows) & set(self.captured)]
+        return chance.choice(found) if found else None
+
     def truth(self) -> dict[str, set[tuple[str, int, int]]]:
         """Every update that the logs must hold in the end."""
         updates: dict[str, set[tuple[str, int, int]]] = {table: set() for table in self.captured}
@@ -63,6 +68,15 @@ class Topics:
     def append(self, place: Place, fact: Fact) -> None:
         """One more record."""
         self.entries.setdefault(place, []).append(_placed(fact, Position(*place, len(self.entries.get(place, ())))))
+
+    def without_end(self, tx: int) -> Topics:
+        """The same topics, had the END of this transaction never been written."""
+        topics = Topics()
+        for place, facts in self.entries.items():
+            for fact in facts:
+                if not (isinstance(fact, End) and fact.tx == tx):
+                    topics.append(place, fact)
+        return topics
 
     def ends(self) -> dict[Place, int]:
         """The next offset of each partition."""

@@ -27,7 +27,7 @@ from cdcv2.commands.console import Output, progress, remark
 from cdcv2.commands.logs import add_kafka_arguments, kafka_client, load_row_type
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
@@ -90,9 +90,7 @@ def run(args: argparse.Namespace) -> Exit:
     into = Path(args.into)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
-        tables = sorted(recipe.tables.items())
-        logs = {table: DirectoryLog(into / table, row_type, create=True) for table, row_type in tables}
-        capture = opened.enter_context(Capture(recipe, logs, memory=memory))
+        capture = opened.enter_context(Capture(recipe, _logs(recipe, into, memory), memory=memory))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         waiting = run_capture(
             capture, _Watched(topics, move), follow=args.follow, release_every=args.release_every, stopping=stopping
@@ -135,6 +133,19 @@ def _recipe(args: argparse.Namespace) -> Recipe:
         full_identity=frozenset(_names(args.full_identity)),
         before=args.before,
     )
+
+
+def _logs(recipe: Recipe, into: Path, memory: FileMemory) -> dict[str, DirectoryLog]:
+    """The logs; they are made unless the memory has seen them: what is gone must not come back as if it were new."""
+    known = memory.load() is not None
+    try:
+        tables = sorted(recipe.tables.items())
+        return {table: DirectoryLog(into / table, row_type, create=not known) for table, row_type in tables}
+    except MissingLogError as error:
+        raise ForeignStateError(
+            f"the memory {memory.path} is of logs that are gone: {error}. Bring them back, or remove the memory, and "
+            "they are written from the start of the topics"
+        ) from error
 
 
 def _names(text: str) -> list[str]:

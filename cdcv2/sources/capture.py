@@ -26,13 +26,14 @@ from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageE
 from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.commits import FORGET, Commits
+from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit
 from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.memory import Memory
 from cdcv2.sources.release import Release, Waiting
+from cdcv2.sources.remembered import FORGET
 from cdcv2.sources.snapshot import Place
 
 LOGGER = logging.getLogger(__name__)
@@ -210,6 +211,7 @@ class Capture:
         if self._commits.is_repeat(fact.seq, fact.tx):
             self.counters.repeats += 1
             return
+        self._commits.comes_after(fact.tx, fact.seq)
         new = self._held.admit(fact)
         if new:
             self.counters.rows += 1
@@ -225,13 +227,18 @@ class Capture:
             self._commits.snapshot_rows(fact.table, fact.lsn, 1)
             self.counters.repeats += 1
             return
-        self._commits.snapshot_rows(fact.table, fact.lsn, self._held.admit_snapshot(fact))
+        number = self._held.admit_snapshot(fact)
+        if number is None:
+            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
+            return
+        self._commits.snapshot_rows(fact.table, fact.lsn, number)
         self._commits.snapshot_marked(fact.marker, fact.position)
         self.counters.rows += 1
 
     def _halt(self, fact: Truncate | Unfit) -> None:
         if fact.tx is not None:
             if not self._commits.is_repeat(fact.seq, fact.tx):
+                self._commits.comes_after(fact.tx, fact.seq)
                 self._commits.halt(fact.tx, fact.reason, fact.remedy)
                 self._held.note(fact.tx, fact.position)
         elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
@@ -268,6 +275,8 @@ class Capture:
             self._failed = False
         stop = self._commits.stopped()
         if stop is not None:
+            if self._commits.lost:
+                self.save()
             raise stop
         return release
 

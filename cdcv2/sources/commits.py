@@ -10,7 +10,7 @@ from facts:
   reads as the LSN of the snapshot, or 0 without one.
 
 What cannot be carried over the frontier (TRUNCATE, a row of another type, a second snapshot, more rows than were
-counted) stops the capture: everything before it is released first, and the logs are complete up to there.
+counted, a lost END) stops the capture: everything before it is released first, and the logs are complete up to there.
 
 Rows never come here, so one process that holds them all and a Spark driver whose executors hold them decide alike.
 Counts are *set*, not added: a caller may count again what it reads again.
@@ -19,17 +19,16 @@ Counts are *set*, not added: a caller may count again what it reads again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
-from cdcv2.sources.release import Commit, Release, Waiting
-from cdcv2.sources.snapshot import ANEW, Place, Snapshot
-
-VERSION = 1
+from cdcv2.errors import MalformedError, SourceStop, UsageError
+from cdcv2.sources.release import Commit, Release, Waiting, without_end
+from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
+from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot
+from cdcv2.sources.succession import LOST, NEW_SOURCE, SPOILT, Succession, lost_end
 
 
 class Commits:
@@ -64,7 +63,6 @@ class Commits:
         self._captured = frozenset(self.tables)
         self._mode = snapshot
         self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", notified=notifications)
-        # All through here is released. None: not even the snapshot.
         self._through: int | None = 0 if self._snapshot.released else None
         # Unreleased ENDs by LSN: (tx, rows of each captured table). Each LSN is above `_through`.
         self._ends: SortedDict[int, tuple[int, dict[str, int]]] = SortedDict()
@@ -77,11 +75,14 @@ class Commits:
         self._cap: int | None = None
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
+        self._succession = Succession(self._through)
+        # What was found only after the logs were stated beyond it, so that no log can be right any more.
+        self._spoilt: tuple[str, str] | None = None
         if known > 0:
             self._resume_at(known - 1)
 
     def _resume_at(self, through: int) -> None:
-        self._through = through
+        self._through, self._succession = through, Succession(through)
         if not self._snapshot.released:
             self._snapshot.released = True
             # Only an empty snapshot is released through 0.
@@ -109,9 +110,20 @@ class Commits:
         """Whether snapshot rows need not be counted any more (those that still come are repeats, or a stop)."""
         return self._snapshot.released
 
+    @property
+    def certain(self) -> int | None:
+        """A row whose ``sequence[0]`` is below it is a repeat, whichever its transaction; None: none is."""
+        return self._succession.since
+
+    @property
+    def lost(self) -> bool:
+        """Whether an END is lost: then remember this, as another run might see too late what showed it."""
+        return self._spoilt is not None or self._succession.lost(self._highest) is not None
+
     def is_repeat(self, seq: int | None, tx: int) -> bool:
         """Whether a row of ``tx`` with this ``sequence[0]`` belongs to a transaction that is released.
 
+        If others were released instead, its END is lost, and that stops the capture.
         While ``base`` is not known again (memory lost), a row with a null ``sequence[0]`` can be judged only when the
         END of its transaction is seen: ask again for such rows, before ``ready``, and count them anew.
         """
@@ -121,7 +133,13 @@ class Commits:
             seq = self._snapshot.lsn
             if seq is None:
                 return tx in self._finished
-        return seq < self._through
+        if seq >= self._through:
+            return False
+        instead = self._succession.instead(tx, seq)
+        if instead is not None and self._spoilt is None:
+            self._spoilt = f"{lost_end(tx, seq, instead)}; the logs are stated beyond it, and lack them", SPOILT
+            self._halt_all(*self._spoilt, None)
+        return True
 
     # -- facts
 
@@ -137,6 +155,7 @@ class Commits:
         if self._through is not None and lsn <= self._through:
             if base is None:
                 self._finished.add(tx)
+            self._succession.ended(tx)
             return False
         mine = {table: number for table, number in counts.items() if number and table in self._captured}
         if lsn in self._ends:
@@ -144,16 +163,17 @@ class Commits:
             return False
         if lsn < self._highest or tx in self._end_of:
             said = f"after END {self._highest}" if lsn < self._highest else f"after its END {self._end_of[tx]}"
-            self._halt_all(f"END {lsn} of transaction {tx} came for the first time {said}", _NEW_SOURCE, lsn - 1)
+            self._halt_all(f"END {lsn} of transaction {tx} came for the first time {said}", NEW_SOURCE, lsn - 1)
             return False
         self._ends[lsn], self._end_of[tx], self._highest = (tx, mine), lsn, lsn
+        self._succession.ended(tx)
         return True
 
     def _same_end(self, tx: int, lsn: int, counts: dict[str, int]) -> None:
         if self._ends[lsn] != (tx, counts):
             first, said = self._ends[lsn]
             reason = f"END {lsn} says both that transaction {first} has {said} rows, and that {tx} has {counts}"
-            self._halt_all(reason, _NEW_SOURCE, lsn - 1)
+            self._halt_all(reason, NEW_SOURCE, lsn - 1)
 
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
         """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
@@ -170,14 +190,20 @@ class Commits:
             del self._rows[tx][table]
             if not self._rows[tx]:
                 del self._rows[tx]
+                self._succession.ended(tx)
+
+    def comes_after(self, tx: int, seq: int | None) -> None:
+        """A row of ``tx`` that is no repeat, or what stops the capture there, has this ``sequence[0]``."""
+        if tx not in self._end_of:
+            self._succession.row(tx, seq)
 
     def halt(self, tx: int, reason: str, remedy: str) -> None:
         """The transaction says something that cannot be captured: release all before it, then stop."""
         self._halts.setdefault(tx, (reason, remedy))
 
     def stop(self, reason: str, remedy: str) -> None:
-        """Stop now: release nothing more than what is complete already."""
-        self._halt_all(reason, remedy, None)
+        """Stop now: release nothing more than what is complete already, which a snapshot is when it is released."""
+        self._halt_all(reason, remedy, None if self._snapshot.released else -1)
 
     def _halt_all(self, reason: str, remedy: str, cap: int | None) -> None:
         if self._stop is None:
@@ -190,7 +216,7 @@ class Commits:
     def snapshot_rows(self, table: str, lsn: int, distinct: int) -> None:
         """There are ``distinct`` unreleased snapshot rows of the table (by topic, partition, offset), with this LSN."""
         if self._mode == "none":
-            self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", _NO_SNAPSHOT, None)
+            self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
         elif self._snapshot.released:
             self._late_snapshot_row(table, lsn)
         else:
@@ -252,15 +278,19 @@ class Commits:
 
     def ready(self) -> Release | None:
         """What may be released now, or None. Changes nothing but finding contradictions: ask as often as you like."""
-        snapshot = None
-        through = self._through
+        snapshot, through = None, self._through
+        if self._spoilt is not None:
+            return None
         if not self._snapshot.released:
             snapshot = through = self._snapshot.lsn or 0
             if (self._cap is not None and self._cap < snapshot) or not self._snapshot.whole():
                 self._check_snapshot()
                 return None
-        transactions = []
+        transactions, lost = list[Commit](), self._succession.lost(self._highest)
         for lsn, (tx, counts) in self._ends.items():
+            if lost is not None and lsn > lost[1]:
+                self._halt_all(lost_end(*lost, Commit(tx, lsn)), LOST, None)
+                break
             if self._held_back(tx, lsn, counts):
                 break
             transactions.append(Commit(tx, lsn))
@@ -282,7 +312,7 @@ class Commits:
                     f"transaction {tx} has {distinct} rows of {table}, numbered up to {highest}, "
                     f"but its END {lsn} counts {counts.get(table, 0)}"
                 )
-                self._halt_all(reason, _NEW_SOURCE, lsn - 1)
+                self._halt_all(reason, NEW_SOURCE, lsn - 1)
                 return True
         return False
 
@@ -301,6 +331,7 @@ class Commits:
             if self._snapshot.lsn is None:
                 self._finished.add(tx)
         self._through = release.through
+        self._succession.released(release)
 
     def stopped(self) -> SourceStop | None:
         """The stop that has been reached: raise it, once :meth:`ready` gives nothing more. None: go on."""
@@ -325,12 +356,7 @@ class Commits:
             if missing:
                 lacks = ", ".join(f"{lack} of {counts[table]} rows of {table}" for table, lack in missing.items())
                 return Waiting("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
-        if not self._rows:
-            return Waiting("end", "nothing is open")
-        first = list(islice(self._rows, 3))
-        more = f" and {len(self._rows) - 3} more" if len(self._rows) > 3 else ""
-        which = f"transaction{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
-        return Waiting("end", f"{which}: rows are in, and no END yet", first[0])
+        return without_end(self._rows)
 
     def open_transactions(self) -> int:
         """How many transactions have been seen in part, or wholly but behind one that is not whole."""
@@ -341,11 +367,13 @@ class Commits:
     def export(self) -> dict[str, Any]:
         """What must survive, as plain JSON. Facts of open transactions do not: they are read again by position."""
         return {
-            "version": VERSION,
+            "version": MEMORY_VERSION,
             "tables": list(self.tables),
             "mode": self._mode,
             "through": self._through,
             "snapshot": self._snapshot.export(),
+            "lost": self._succession.lost(self._highest),
+            "spoilt": self._spoilt,
         }
 
     @classmethod
@@ -359,30 +387,14 @@ class Commits:
         memory is of another capture, or ahead of the logs: its positions would skip what they lack.
         """
         commits = cls(tables, snapshot=snapshot, notifications=notifications)
-        if plain.get("version") != VERSION:
-            raise ForeignStateError(f"the memory has version {plain.get('version')!r}, not {VERSION}: {FORGET}")
-        if tuple(plain["tables"]) != commits.tables or plain["mode"] != snapshot:
-            raise ForeignStateError(
-                f"the memory is of the tables {plain['tables']} with snapshot {plain['mode']}, "
-                f"this capture has {list(commits.tables)} with snapshot {snapshot}: {FORGET}"
-            )
+        check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
-        if through is not None and (snapshot == "initial" or through > 0) and through >= known:
-            raise ForeignStateError(
-                f"the memory says that all through {through} is in the logs, but one only has what is before {known}, "
-                f"so it is not the memory of these logs: {FORGET}"
-            )
         commits._snapshot.remember(plain["snapshot"])
-        commits._through = through
+        commits._through, commits._succession = through, Succession(through)
+        if plain.get("spoilt"):
+            commits._spoilt = commits._stop = (plain["spoilt"][0], plain["spoilt"][1])
         if known > 0 and known - 1 != through:
             commits._resume_at(known - 1)
+        elif plain.get("lost"):
+            commits._succession.row(*plain["lost"])
         return commits
-
-
-#: What to do about a memory that does not fit.
-FORGET = "remove the memory, and the capture begins at the start of its topics and repeats the facts that are there"
-_NEW_SOURCE = (
-    "The topics do not hold one history: was the slot, the database or a topic made anew under the old names? "
-    "Capture it as a new source: other topics, other logs"
-)
-_NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"

@@ -5,6 +5,10 @@
     {"topic": "shop.public.orders", "partition": 0, "offset": 17, "key": "...", "value": "...", "timestamp": 179...}
 
 ``key`` and ``value`` are the record's text, or null; the other fields may be absent but for topic, partition, offset.
+
+The offsets of a partition must be without gaps, as what is missing may be a fact that nothing else tells of. Where a
+connector writes in Kafka's transactions, each one leaves a marker that takes an offset and that no reader sees. Such
+gaps look like any other, so those topics are captured from Kafka, where the broker says what there is to be read.
 """
 
 from __future__ import annotations
@@ -61,13 +65,14 @@ class DumpedTopics:
         """The records from the positions on: each partition in its order, the partitions merged by timestamp.
 
         That is about the order in which they arrived, so no more is held open than then. ``follow`` changes
-        nothing: a dump does not grow. Raises UnsafeTopicError where a partition begins behind its position: what
-        came before was removed, and with it facts.
+        nothing: a dump does not grow. Raises UnsafeTopicError where a partition begins behind its position, or has a
+        gap behind it: what stood there was removed, and with it facts.
         """
         start = positions or {}
         for place, records in sorted(self._places.items()):
             if self._needed is None or place[0] in self._needed:
                 _check_start(self._names, place, records[0][1].offset, start.get(place, 0))
+                _check_gaps(self._names, place, (record.offset for _, record in records), start.get(place, 0))
         merged = heapq.merge(*(_from(records, start.get(place, 0)) for place, records in sorted(self._places.items())),
                              key=lambda entry: entry[0])
         return (record for _, record in merged)
@@ -84,6 +89,20 @@ def _check_start(names: str, place: Place, first: int, wanted: int) -> None:
             f"wanted: what came before was removed, or not dumped. Dump it from {wanted} on, or, if it is gone, begin "
             "anew with a new snapshot"
         )
+
+
+def _check_gaps(names: str, place: Place, offsets: Iterable[int], wanted: int) -> None:
+    topic, partition = place
+    following = wanted
+    for offset in offsets:
+        if offset > following:
+            gone = f"{following}" if offset == following + 1 else f"{following} to {offset - 1}"
+            raise UnsafeTopicError(
+                f"in the dump {names} the topic {topic!r} lacks {gone} in partition {partition}: those records were "
+                "removed (compaction), or not dumped. Dump them too, or, if they are gone, begin anew with a new "
+                "snapshot. A connector that writes in Kafka's transactions leaves such gaps: capture from Kafka then"
+            )
+        following = max(following, offset + 1)
 
 
 def _from(records: Iterable[tuple[int, Record]], start: int) -> Iterator[tuple[int, Record]]:

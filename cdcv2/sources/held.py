@@ -69,12 +69,15 @@ class Held:
         transaction = self._open[tx]
         return len(transaction.tables[table]), transaction.highest[table]
 
-    def admit_snapshot(self, fact: SnapshotRow) -> int:
-        """Keep a row of the snapshot; returns how many the table has by now."""
+    def admit_snapshot(self, fact: SnapshotRow) -> int | None:
+        """Keep a row of the snapshot; returns how many the table has by now. None: another is held of its position."""
         rows = self._snapshot.setdefault(fact.table, {})
-        before = len(rows)
-        rows[_place(fact.position), fact.position.offset] = fact.row
-        self.rows += len(rows) - before
+        where = _place(fact.position), fact.position.offset
+        if where not in rows:
+            rows[where] = fact.row
+            self.rows += 1
+        elif rows[where] != fact.row:
+            return None
         self.note_snapshot(fact.position)
         return len(rows)
 

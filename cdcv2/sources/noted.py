@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 
 def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
@@ -33,9 +33,12 @@ def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
     try:
         into.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            beside = path.with_name(f".{path.name}.{os.getpid()}")
-            beside.write_text(json.dumps({**begun, "id": uuid.uuid4().hex}, indent=2) + "\n", encoding="utf-8")
-            os.replace(beside, path)
+            text = json.dumps({**begun, "id": uuid.uuid4().hex}, indent=2) + "\n"
+            temporary = write_temporary(into, text.encode())
+            # Another one may have begun here by now: then its note stands, and is compared as any other is.
+            link(temporary, path)
+            temporary.unlink()
+            sync_folder(into)
         before = json.loads(path.read_bytes())
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
@@ -54,3 +55,13 @@ class Waiting:
     def inside(self) -> bool:
         """Whether topics that end here end inside the snapshot or a transaction."""
         return self.what in ("snapshot", "rows") or (self.what == "end" and self.tx is not None)
+
+
+def without_end(open_ones: Collection[int]) -> Waiting:
+    """That nothing more is released because no END is in; ``open_ones`` are the transactions that have rows."""
+    if not open_ones:
+        return Waiting("end", "nothing is open")
+    first = list(islice(open_ones, 3))
+    more = f" and {len(open_ones) - 3} more" if len(open_ones) > 3 else ""
+    which = f"transaction{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
+    return Waiting("end", f"{which}: rows are in, and no END yet", first[0])

@@ -24,6 +24,7 @@ ANEW = (
     "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
     "slot and its topics, remove the output and the memory of this capture, and begin anew"
 )
+NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"
 
 
 class Snapshot:
@@ -45,6 +46,8 @@ class Snapshot:
         self._rows: dict[str, int] = {}
         self._scanned: dict[str, int | None] = {}
         self._next_notification = 0
+        # Behind the notification that completed it: a run that reads those before again has seen them.
+        self._behind_completed = 0
         self._marks: dict[str, object] = {}
         self._unread: dict[Place, int] | None = None
         self._passed: set[Place] = set()
@@ -82,6 +85,8 @@ class Snapshot:
         elif kind in ("COMPLETED", "SKIPPED"):
             # SKIPPED first of all: the connector took no snapshot; after a completed one it says so at each start.
             self.completed = True
+            if self.contradiction is None:
+                self._behind_completed = offset + 1
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
         """Where the partitions of the tables ended at some moment after ``last`` was read."""
@@ -174,8 +179,10 @@ class Snapshot:
         """What must be remembered: not the rows nor the notifications of an unreleased one, which are read again."""
         if not self.released:
             return {"released": False, "lsn": None, "completed": False}
-        return {"released": True, "lsn": self.lsn, "completed": self.completed}
+        notified = self._behind_completed
+        return {"released": True, "lsn": self.lsn, "completed": self.completed, "notified": notified}
 
     def remember(self, plain: Mapping[str, Any]) -> None:
         """Take over what :meth:`export` gave."""
         self.released, self.lsn, self.completed = plain["released"], plain["lsn"], plain["completed"]
+        self._next_notification = self._behind_completed = plain.get("notified", 0)

@@ -105,6 +105,8 @@ class Capture:
         self._tell_waiting(spark)
         error = self._tally.error() or self.commits.stopped()
         if error is not None:
+            if self.commits.lost:
+                self._remember()
             raise error
 
     def _count(self, told: DataFrame, spark: SparkSession) -> None:
@@ -136,11 +138,14 @@ class Capture:
                 steps.reach(TABLE_STATED)
         steps.reach(STATED)
         self._tally.settle(release)
+        self._remember()
+        steps.reach(REMEMBERED)
+        self._tell_release(release, written)
+
+    def _remember(self) -> None:
         self._memory.save(
             Remembered(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)
         )
-        steps.reach(REMEMBERED)
-        self._tell_release(release, written)
 
     def _rows(self, reading: Reading, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
         """The records of a release: ``table, time, tx, number, minus, plus``."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdcv2.errors import ForeignStateError, LogFinishedError, ResumeError, UsageError
+from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
@@ -87,14 +87,15 @@ class Written:
 class TableLogs:
     """The logs of all tables, on the driver. They are opened, and read from their tails on, at once.
 
-    Raises LogFinishedError for a log whose history is complete, ForeignStateError for one that is shorter than its
-    tail says, and what reading raises. Cost: reading what is behind the tails (without them, the whole logs).
+    A log is made if it is not there, but not one that has a tail: what is gone must not come back as if it were new.
+    Raises LogFinishedError for a log whose history is complete, ForeignStateError for one that is gone or shorter than
+    its tail says, and what reading raises. Cost: reading what is behind the tails (without them, the whole logs).
     """
 
     def __init__(self, specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail] | None = None) -> None:
         self.tables = tuple(sorted(specs))
         self._specs = tuple(specs[table] for table in self.tables)
-        self._logs = {table: specs[table].open(create=True) for table in self.tables}
+        self._logs = {table: _opened(specs[table], known=table in (tails or {})) for table in self.tables}
         #: All times below it are stated.
         self.known: dict[str, int] = {}
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
@@ -202,6 +203,16 @@ class TableLogs:
         """Release them. States nothing."""
         for log in self._logs.values():
             log.close()
+
+
+def _opened(spec: LogSpec, *, known: bool) -> Log:
+    try:
+        return spec.open(create=not known)
+    except MissingLogError as error:
+        raise ForeignStateError(
+            f"the capture's memory is of a log that is gone: {error}. Bring it back, or remove the memory, and the "
+            "capture writes it from the topics' start"
+        ) from error
 
 
 def _known(reader: Resolver, name: str) -> int:

@@ -20,8 +20,8 @@ from cdcv2.sources.snapshot import Place
 class Screen(NamedTuple):
     """What need not be looked at again, as the driver knows it when a batch begins.
 
-    ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are those of
-    ``Commits``: a row whose ``sequence[0]`` is below ``through`` belongs to a released transaction.
+    ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are what ``Commits``
+    calls ``certain`` and ``base``: a row whose ``sequence[0]`` is below ``through`` belongs to a released transaction.
     """
 
     start: Mapping[Place, int]

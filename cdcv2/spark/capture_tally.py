@@ -125,7 +125,7 @@ class Tally:
 
     def screen(self) -> Screen:
         """What executors need not look at again."""
-        return Screen(dict(self.counted), self._commits.through, self._commits.base)
+        return Screen(dict(self.counted), self._commits.certain, self._commits.base)
 
     # -- counting
 
@@ -176,6 +176,7 @@ class Tally:
         if self._commits.is_repeat(seq, tx):
             self.repeats += len(orders)
             return
+        self._commits.comes_after(tx, seq)
         held = self._transaction(tx)
         numbers = held.numbers.setdefault(table, Numbers())
         new = numbers.add(orders)
@@ -193,6 +194,7 @@ class Tally:
     ) -> None:
         if tx is not None:
             if not self._commits.is_repeat(seq, tx):
+                self._commits.comes_after(tx, seq)
                 self._commits.halt(tx, reason, remedy)
                 self._transaction(tx).began((topic, part), offset)
         elif lsn is not None and self._commits.snapshot_released:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,24 @@ def test_the_memory_of_another_directory_is_refused(run: Run, captured: Path, tm
     assert 0 == again.code
     table = "public.order_items"
     assert run("as-of", one, "--table", table).out == run("as-of", other, "--table", table).out
+
+
+def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 4, and verify still says that it is missing; without the memory it is written anew, whole."""
+    into, table = tmp_path / "logs", "public.order_items"
+    both = words(captured, into, "--tables", f"{table},public.orders")
+    run(*both)
+    shutil.rmtree(into / table)
+    said = run(*both)
+    verified = run("verify", into)
+    (into / "_memory.json").unlink()
+    again = run(*both)
+
+    assert (4, True) == (said.code, f"the memory {into / '_memory.json'} is of logs that are gone" in said.err)
+    assert (1, True) == (verified.code, f"missing: the whole log {into / table}" in verified.out)
+    assert (0, run("as-of", captured / "logs", "--table", table).out) == (
+        again.code, run("as-of", into, "--table", table).out
+    )
 
 
 @pytest.mark.parametrize("raw", ["[]", "7", "null", "{"])

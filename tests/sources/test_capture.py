@@ -272,10 +272,28 @@ def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
     capture = Capture(recipe(snapshot="none"), new_logs())
     capture.absorb_fact(*end(5, 70, {}, 0))
     capture.release()
-    capture.absorb_fact(Truncate(A, 4, 1, 1, 60, place(A, 0), "truncated", "begin anew"), place(A, 0))
+    capture.absorb_fact(Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "begin anew"), place(A, 0))
     capture.absorb_fact(*end(6, 80, {}, 1))
     capture.release()
     assert Antichain([81]) == capture.frontier
+
+
+@pytest.mark.parametrize("other", [SnapshotRow(A, 1000, "last", "y", place(A, 0)),
+                                   Unfit(A, None, 1000, None, place(A, 0), "the columns changed", "remedy")])
+def test_what_is_wrong_with_a_row_of_the_snapshot_stops_before_it(other: SnapshotRow | Unfit) -> None:
+    """A position that says two things, or a row that does not fit: nothing is stated without it."""
+    logs = new_logs()
+    capture = Capture(recipe(), logs)
+    row = SnapshotRow(A, 1000, "last", "x", place(A, 0))
+    for fact in (row, row, other):
+        capture.absorb_fact(fact, place(A, 0))
+        if capture.wants_ends:
+            capture.ends_read({(f"{PREFIX}.{A}", 0): 1})
+    said = "two different rows of the snapshot at src.public.a" if isinstance(other, SnapshotRow) else "columns changed"
+    with pytest.raises(SourceStop, match=said):
+        capture.release()
+
+    assert ([], []) == (logs[A].durable, logs[B].durable)
 
 
 @pytest.mark.parametrize("lsn, stops", [(1000, False), (1001, True)])

@@ -38,6 +38,7 @@ class Holder:
         if isinstance(fact, End):
             self.commits.end(fact.tx, fact.lsn, fact.counts)
         elif isinstance(fact, RowFact) and not self.commits.is_repeat(fact.seq, fact.tx):
+            self.commits.comes_after(fact.tx, fact.seq)
             held = self.rows.setdefault((fact.tx, fact.table), {})
             held[fact.order] = fact.table_order
             self.commits.rows_seen(fact.tx, fact.table, len(held), max(held.values()))

@@ -65,6 +65,25 @@ def test_a_partition_that_begins_too_late_is_refused(tmp_path: Path) -> None:
     assert 2 == len(list(DumpedTopics(path, needed=["b"]).read()))
 
 
+@pytest.mark.parametrize(("start", "gone"), [(0, "2 to 3"), (1, "2 to 3"), (3, "3"), (5, "6"), (6, "6")])
+def test_a_gap_in_a_partition_is_refused(tmp_path: Path, start: int, gone: str) -> None:
+    """With file, topic, partition and offsets; a record that is there twice is none."""
+    path = dumped(tmp_path / "dump", *(line("a", 2, offset) for offset in (0, 1, 1, 4, 5, 7, 8)), line("b", 0, 0))
+    said = rf"in the dump .*dump the topic 'a' lacks {gone} in partition 2: .* Dump them too, or"
+    with pytest.raises(UnsafeTopicError, match=said):
+        DumpedTopics(path).read({("a", 2): start})
+
+
+def test_a_gap_that_was_passed_or_that_nobody_needs_is_none(tmp_path: Path) -> None:
+    """Before the position it was judged before; and a topic that is not captured may be dumped in part."""
+    path = dumped(tmp_path / "dump", *(line("a", 2, offset) for offset in (0, 2, 3)), line("b", 0, 0))
+
+    assert [3, 1, 1] == [
+        len(list(DumpedTopics(path).read({("a", 2): 2}))), len(list(DumpedTopics(path).read({("a", 2): 4}))),
+        len([record for record in DumpedTopics(path, needed=["b"]).read() if record.topic == "b"]),
+    ]
+
+
 def test_several_dumps_are_one(tmp_path: Path) -> None:
     """A topic may be spread over files."""
     first = dumped(tmp_path / "1", line("a", 0, 1))

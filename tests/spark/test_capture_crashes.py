@@ -181,9 +181,17 @@ def test_a_finished_log_is_refused(run: CaptureRun, spark: SparkSession) -> None
 
 
 def test_the_memory_of_other_logs_is_refused(run: CaptureRun, spark: SparkSession) -> None:
-    """Its positions would skip what these logs lack; without it they are written from the start."""
+    """Its positions would skip what these logs lack; without it they are written from the start.
+
+    What is gone stays gone, so that whoever judges the logs sees it.
+    """
     run.run(spark)
     shutil.rmtree(run.logs)
+    with pytest.raises(ForeignStateError, match="of a log that is gone: .* remove the memory"):
+        run.run(spark)
+    assert not run.logs.exists()
+    for spec in run.specs().values():
+        spec.open(create=True)
     with pytest.raises(ForeignStateError, match="made anew"):
         run.run(spark)
     memory(run)

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
-from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
+from cdcv2.sources.facts import End
+from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, ends, facts, recipe, truth
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
 
 pytestmark = pytest.mark.spark
@@ -31,3 +32,19 @@ def test_the_logs_equal_the_truth_at_nine_checkpoints(
         assert [truth(run, tag, table) for tag in CHECKPOINTS] == content(logs[table], table, *times), table
     assert {caught.value.frontier} == {frontier for _, frontier in facts_of(logs).values()}
     assert isinstance(caught.value.frontier, Antichain)
+
+
+def test_a_lost_end_takes_no_rows_with_it_unseen(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a transaction with rows, in another micro-batch than the next END: it stops before it, and does so again."""
+    run = "clean_full"
+    lost = 101816088
+    capturing = CaptureRun(tmp_path, recipe(run))
+    said = {record.position: fact for record, fact in facts(run)[f"{run}.transaction", 0]}
+    positions = {position for position, fact in said.items() if isinstance(fact, End) and fact.lsn == lost}
+    records = [record for record in list(dump(run).read())[:1600] if record.position not in positions]
+    dump_into(tmp_path / "topics", records, size=800)
+    for _ in range(2):
+        with pytest.raises(SourceStop, match=f"the END of transaction {ends(run)[lost]} is missing") as caught:
+            capturing.run(spark)
+        before = max(lsn for lsn in ends(run) if lsn < lost)
+        assert Antichain([before + 1]) == caught.value.frontier

@@ -18,7 +18,7 @@ from cdcv2.sources.facts import Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_said import Said, merged
 from cdcv2.spark.capture_tally import Numbers, Tally
-from tests.connector import PREFIX, History, Place, Topics, Transaction, histories, sent
+from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent
 from tests.recorded import TABLES as RECORDED
 
 SEEDS = range(300)
@@ -149,6 +149,37 @@ def test_nothing_is_counted_or_kept_that_is_released() -> None:
             run.release(commits, tally, remember=True)
         assert topics.ends() == tally.positions(), f"seed {seed}"
         assert 0 == tally.rows_waiting
+
+
+def test_the_end_that_is_lost_is_missed() -> None:
+    """Whichever it is and however its rows come, early or when others are released: it stops, and so does the next."""
+    spoilt = 0
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        history = histories(chance)
+        number = history.endless(chance)
+        if number is None:
+            continue
+        tx = history.transactions[number].tx
+        run = Run(sent(history, chance, notified=True).without_end(tx), True)
+        commits = run.start()[0]
+        for _ in range(2):
+            commits, tally = run.start()
+            for batch in batches(run.topics, chance, tally.positions()):
+                tally.absorb(merged(told(batch, tally, chance)))
+                while run.release(commits, tally, remember=True):
+                    pass
+                if commits.stopped() is not None:
+                    break
+            stop = commits.stopped()
+            assert stop is not None and f"the END of transaction {tx} is missing" in stop.reason, f"seed {seed}"
+            assert commits.lost
+            run.memory = commits.export(), tally.positions()
+        before = history.ends[number - 1] if number else SNAPSHOT_LSN if sum(history.snapshot.values()) else 0
+        beyond = "stated beyond it" in stop.reason
+        assert beyond != (before == commits.through), f"seed {seed}"
+        spoilt += beyond
+    assert 0 < spoilt < 100
 
 
 def test_a_large_transaction_is_read_twice_and_no_more() -> None:
