@@ -40,6 +40,7 @@ from cdcv2.spark.capture_said import Screen, merged
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.job import Guard
+from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.session import tune
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
@@ -69,6 +70,7 @@ class Capture:
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
             raise UsageError(f"a capture on Spark takes old rows {FROM_ENVELOPE}; {recipe.before} is for cdcv2 capture")
+        nameable(spark, state)
         self.recipe, self.topics, self.state = recipe, topics, state
         self._spark = spark
         self._report = report or Report()
@@ -232,7 +234,7 @@ class Capture:
         checkpoints = self.state / "checkpoint"
         shutil.rmtree(checkpoints, ignore_errors=True)
         writer = self.topics.stream(self._spark, self.start).writeStream.foreachBatch(guard).queryName("cdcv2 capture")
-        writer = writer.option("checkpointLocation", str(checkpoints / uuid.uuid4().hex))
+        writer = writer.option("checkpointLocation", writable(checkpoints / uuid.uuid4().hex))
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif interval is not None:

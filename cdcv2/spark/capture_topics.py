@@ -21,6 +21,7 @@ from cdcv2.errors import MissingLogError
 from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.snapshot import Place
+from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.topics import describe, settings
 from cdcv2.wire.kafka_client import PATIENCE, Client
 
@@ -67,12 +68,17 @@ class FileTopics:
     recipe: Recipe
     files: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for a directory that Spark cannot read as a stream."""
+        streamable(self.folder)
+
     def binding(self) -> str:
         """The directory."""
         return f"files in {self.folder}"
 
     def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
         """Whether the directory is there."""
+        nameable(spark, self.folder)
         if not self.folder.is_dir():
             raise MissingLogError(f"there is no directory {self.folder} with dumped topics: check --files")
         return {}
@@ -87,7 +93,7 @@ class FileTopics:
         reader = spark.readStream.schema(_DUMPED).option("mode", "FAILFAST").option("maxFileAge", "36500d")
         if self.files is not None:
             reader = reader.option("maxFilesPerTrigger", str(self.files))
-        return _records(reader.json(self._uri()))
+        return _records(reader.json(streamable(self.folder)))
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """Reads all files: this source is for small things."""
@@ -101,10 +107,7 @@ class FileTopics:
         return {(row["topic"], row["partition"]): row["last"] + 1 for row in found if self.recipe.table(row["topic"])}
 
     def _read(self, spark: SparkSession) -> DataFrame:
-        return spark.read.schema(_DUMPED).option("mode", "FAILFAST").json(self._uri())
-
-    def _uri(self) -> str:
-        return self.folder.absolute().as_uri()
+        return spark.read.schema(_DUMPED).option("mode", "FAILFAST").json(readable(self.folder))
 
 
 def _inside(place: Place, low: int, high: int) -> Column:

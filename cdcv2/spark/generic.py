@@ -35,6 +35,7 @@ from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageErr
 from cdcv2.spark.capture_logs import LogSpec, TableLogs
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.job import Guard, follow
+from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import tune
 from cdcv2.wire.numbered import Numbered
@@ -83,7 +84,7 @@ def capture_stream(
     if isinstance(complete_through, DataFrame):
         rows = rows.unionByName(_statements(complete_through, log.row_type))
     writer = rows.writeStream.foreachBatch(capture.guard).queryName(f"cdcv2 capture {log.table}")
-    writer = writer.option("checkpointLocation", str(state / "checkpoint"))
+    writer = writer.option("checkpointLocation", writable(state / "checkpoint"))
     if available_now:
         writer = writer.trigger(availableNow=True)
     elif interval is not None:
@@ -132,9 +133,9 @@ class StreamCapture:
             return
         folder = self._state / "rows" / f"{number:020d}-{uuid.uuid4().hex}"
         encoded = frame.mapInArrow(partial(_encode, self._spec.row_type), _ENCODED)
-        encoded.write.parquet(str(folder))
+        encoded.write.parquet(writable(folder))
         steps.reach(KEPT)
-        kept = session.read.schema(_ENCODED).parquet(str(folder))
+        kept = session.read.schema(_ENCODED).parquet(readable(folder))
         self._kept.take(folder.name, kept)
         frontier = self._kept.complete() if self._promise is None else self._promised(frame)
         if frontier > self._kept.released:
@@ -161,7 +162,7 @@ class StreamCapture:
         folders = self._kept.folders(frontier)
         counts: dict[int, int] = {}
         if folders:
-            rows = reader.parquet(*[str(self._state / "rows" / folder) for folder in folders])
+            rows = reader.parquet(*[readable(self._state / "rows" / folder) for folder in folders])
             due = rows.where((F.col("time") >= self._kept.released) & (F.col("time") < frontier))
             changes = due.groupBy("time", "data").agg(F.sum("diff").alias("diff"), F.count("*").alias("weight"))
             columns = [F.lit(0).alias("table"), "time", "data", "diff", "weight"]

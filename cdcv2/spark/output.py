@@ -30,6 +30,7 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.spark.codec import beyond
+from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import updates_type
 from cdcv2.wire.numbered import Numbered, durable, local_path
 from cdcv2.wire.rows import RowType
@@ -145,7 +146,7 @@ class Output:
         folder = self.folder / table / f"{number:020d}-{uuid.uuid4().hex}"
         counted = Observation()
         fresh = frame.where(beyond(lower)).select("data", "time", "diff")
-        fresh.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder.as_uri())
+        fresh.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(writable(folder))
         if not counted.get.get("rows", 0):
             shutil.rmtree(folder, ignore_errors=True)
             return None
@@ -220,7 +221,7 @@ def history(
     name = _table(newest, table, path)
     through = _frontier(newest, frontier, path)
     paths = [
-        str(local_path(path) / one) for each in _files(numbered, newest["number"])
+        readable(local_path(path) / one) for each in _files(numbered, newest["number"])
         if each.table == name and not each.lower.dominates(through) for one in each.paths
     ]
     schema = updates_type(RowType(newest["tables"][name]))

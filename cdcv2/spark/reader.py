@@ -22,7 +22,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import steps
@@ -33,6 +33,8 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
 from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.codec import POSITION, RowCodec, beyond
+from cdcv2.spark.heard import Heard, statements, wrong
+from cdcv2.spark.marks import check, marks
 from cdcv2.spark.output import Target
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
@@ -69,21 +71,6 @@ class Table:
         self.given = 0
 
 
-@dataclass
-class Heard:
-    """What one partition brought: its range, how many messages of updates, the statements, the first odd message."""
-
-    place: str
-    part: int
-    least: int
-    end: int
-    updates: int
-    statements: list[Row]
-    odd: Row | None
-    # Directories only: the numbers of the files.
-    files: set[int]
-
-
 @dataclass(frozen=True)
 class Report:
     """How a batch ended: what a progress line tells."""
@@ -101,7 +88,8 @@ class Reader:
     ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a topic
     made anew is another log). ``report`` is called after each batch, with its Report.
 
-    Raises ForeignStateError when the state is of other logs, row types or another start.
+    Raises ForeignStateError when the state is of other logs, row types or another start, UnsafeTopicError when a
+    directory is shorter than it was.
     """
 
     def __init__(
@@ -132,6 +120,8 @@ class Reader:
         self.released = start
         # Place -> partition -> the next position: all before it is absorbed.
         self._positions: dict[str, dict[int, int]] = {}
+        # Directory -> file -> its mark: by these the log is known again.
+        self._marks: dict[str, dict[int, str]] = {}
         # The last batch that is in the state, and of which query it was: a hint that saves doing it again.
         self._done: tuple[str, int] = ("", -1)
         self._cleaned = False
@@ -244,7 +234,7 @@ class Reader:
             if one.odd is not None:
                 raise self._odd(one)
             table = self._table_of[one.place]
-            said.setdefault(table.name, []).extend(_statements(table, one))
+            said.setdefault(table.name, []).extend(statements(table.codec, one))
         for table in self.tables.values():
             table.ledger.state(said.get(table.name, []))
             updates = sum(one.updates for one in heard if one.place in table.places)
@@ -277,7 +267,7 @@ class Reader:
                 # Python took it and Spark did not: nothing is known that does this, but it must not be passed over.
                 fault = again.where("updates is null").orderBy(*POSITION).first()
             if fault is not None:
-                raise _wrong(table, raw, fault)
+                raise wrong(table.codec, raw, fault)
             self._append(table, raw, again)
         finally:
             rewritten.unpersist()
@@ -292,7 +282,7 @@ class Reader:
         counts = table.stash.append(observed.where(kept))
         if seen.get.get("wrong", 0):
             first = rows.where("wrong").orderBy(*POSITION).first()
-            raise _wrong(table, raw, first)
+            raise wrong(table.codec, raw, first)
         table.late += seen.get.get("late", 0)
         table.ledger.arrived(counts, exact=False)
 
@@ -349,6 +339,11 @@ class Reader:
         self._positions = {
             place: {int(part): offset for part, offset in parts.items()} for place, parts in plain["positions"].items()
         }
+        # A state that was made before there were marks has none.
+        for place, known in plain.get("marks", {}).items():
+            self._marks[place] = {int(number): mark for number, mark in known.items()}
+        for place in self._logs.directories:
+            check(place, self._next(place), self._marks.get(place, {}), self.folder)
         self._done = (plain["done"][0], plain["done"][1])
         for name, table in self.tables.items():
             kept = plain["tables"][name]
@@ -356,13 +351,19 @@ class Reader:
             table.stash.restore(kept["stash"])
             table.late, table.given = kept["late"], kept["given"]
 
+    def _next(self, directory: str) -> int:
+        return self._positions.get(directory, {}).get(0, 0)
+
     def _commit(self) -> None:
         self._number += 1
+        for place in self._logs.directories:
+            self._marks[place] = marks(place, self._next(place), self._marks.get(place, {}))
         self._numbered.put(self._number, {
             "version": VERSION,
             "binding": self._binding,
             "released": self.released.to_plain(),
             "positions": self._positions,
+            "marks": self._marks,
             "done": list(self._done),
             "tables": {
                 name: {
@@ -378,27 +379,3 @@ class Reader:
         self._cleaned = True
         self._numbered.prune(self._number - KEPT + 1)
         steps.reach(_AFTER_CLEANING)
-
-
-def _statements(table: Table, one: Heard) -> list[tuple[Progress, Position]]:
-    said = []
-    for offset, index, value, _ in sorted(one.statements, key=lambda row: (row["offset"], row["index"])):
-        position = Position(one.place, one.part, offset, index)
-        try:
-            message = table.codec.codec.decode(bytes(value))
-        except DecodeError as error:
-            raise DecodeError(error.reason, position=position, raw=error.raw) from None
-        if isinstance(message, Progress):
-            said.append((message, position))
-    return said
-
-
-def _wrong(table: Table, raw: DataFrame, found: Row | None) -> DecodeError:
-    """The error about the message from which ``found`` (with its position) was made."""
-    if found is None:
-        raise LookupError("the message that cannot be decoded is gone")
-    position = Position(*(found[name] for name in POSITION))
-    same = reduce(lambda a, b: a & b, (F.col(name) == found[name] for name in POSITION))
-    message = raw.where(same).select("value").first()
-    value = b"" if message is None else bytes(message["value"])
-    return DecodeError(table.codec.reason(value), position=position, raw=value)

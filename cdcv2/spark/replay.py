@@ -32,6 +32,7 @@ from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.spark.job import Guard, follow, listen, positive, run
 from cdcv2.spark.output import Output
+from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
@@ -88,6 +89,7 @@ def replay(spark: SparkSession, plan: Plan, progress: ProgressLines, *, signals:
 def opened(spark: SparkSession, plan: Plan, progress: ProgressLines) -> Reader:
     """The reader of a plan, after every check that can be made before anything is read."""
     require(spark, AVRO, *([KAFKA] if plan.logs.topics else []))
+    nameable(spark, plan.output, plan.state, plan.checkpoint, *plan.logs.directories)
     topics = describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
     output = Output(plan.output, plan.tables, plan.start)
     reader = Reader(
@@ -102,7 +104,7 @@ def opened(spark: SparkSession, plan: Plan, progress: ProgressLines) -> Reader:
 def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:
     """Start the query."""
     writer = plan.logs.stream(spark).writeStream.foreachBatch(guard).queryName("cdcv2 replay")
-    writer = writer.option("checkpointLocation", plan.checkpoint.as_uri())
+    writer = writer.option("checkpointLocation", writable(plan.checkpoint))
     if plan.available_now:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{plan.interval} seconds").start()

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from cdcv2.errors import DecodeError, UnsafeTopicError, UsageError
 from cdcv2.spark.codec import ARROW, RAW
+from cdcv2.spark.paths import readable, streamable
 from cdcv2.wire.container import unpack
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
@@ -42,6 +43,8 @@ class Place:
     def parse(cls, text: str) -> Place:
         """From ``TABLE=kafka:TOPIC`` or ``TABLE=DIRECTORY``. Raises UsageError for anything else.
 
+        So it does for a directory that Spark cannot read as a stream.
+
         >>> Place.parse("orders=kafka:shop.orders")
         Place(table='orders', kind='topic', name='shop.orders')
         """
@@ -53,6 +56,7 @@ class Place:
             )
         if where.startswith("kafka:"):
             return cls(table, "topic", where.removeprefix("kafka:"))
+        streamable(where)
         return cls(table, "directory", str(Path(where).absolute()))
 
 
@@ -103,7 +107,7 @@ class Logs:
         reader = reader.option("maxFileAge", "36500d")
         if self.files is not None:
             reader = reader.option("maxFilesPerTrigger", str(self.files))
-        return _from_files(reader.load(Path(name).as_uri()), name)
+        return _from_files(reader.load(streamable(name)), name)
 
 
 def row_type_of(directory: Path) -> RowType:
@@ -123,7 +127,7 @@ def read_files(spark: SparkSession, directory: str, numbers: Iterable[int]) -> D
                 f"the log {directory} has no file {path.name}, though later ones are there: it was removed, and with "
                 "it facts. Bring it back, or write the log anew"
             )
-    return _from_files(spark.read.format("binaryFile").load([path.as_uri() for path in paths]), directory)
+    return _from_files(spark.read.format("binaryFile").load([readable(path) for path in paths]), directory)
 
 
 def read_offsets(

@@ -30,6 +30,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError
 from cdcv2.protocol.log import Position
 from cdcv2.spark.codec import POSITION, RowCodec
+from cdcv2.spark.paths import readable, writable
 from cdcv2.wire.numbered import durable
 
 #: So many rows more than the rule allows are held before a stash is rewritten: rewriting little is not worth a job.
@@ -198,7 +199,7 @@ class ParquetStash:
         return self._read(session, pieces).where(wanted)
 
     def _read(self, session: SparkSession, pieces: Iterable[Piece]) -> DataFrame:
-        paths = [str(self.folder / piece.name) for piece in pieces]
+        paths = [readable(self.folder / piece.name) for piece in pieces]
         reader = session.read.schema(self._type)
         return reader.parquet(*paths) if paths else session.createDataFrame([], self._type)
 
@@ -223,10 +224,10 @@ class ParquetStash:
         name = f"{self.number:020d}-{uuid.uuid4().hex}"
         self._written.add(name)
         folder = self.folder / name
-        rows.write.option("parquet.block.size", 16 << 20).parquet(folder.as_uri())
+        rows.write.option("parquet.block.size", 16 << 20).parquet(writable(folder))
         durable(*folder.glob("*.parquet"))
         session = rows.sparkSession
-        at_times = session.read.schema("time bigint").parquet(folder.as_uri()).groupBy("time").count()
+        at_times = session.read.schema("time bigint").parquet(readable(folder)).groupBy("time").count()
         counts = {time: count for time, count in at_times.collect()}
         if not counts:
             return None, {}

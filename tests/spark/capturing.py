@@ -38,11 +38,11 @@ def dump_into(folder: Path, records: Iterable[Record], *, size: int) -> None:
 
 
 class CaptureRun:
-    """One capture in a folder of its own: ``topics``, ``logs`` and ``state``; it may be run again and again."""
+    """One capture in a folder of its own: ``topics``, if not elsewhere, ``logs`` and ``state``; run it ever again."""
 
-    def __init__(self, folder: Path, recipe: Recipe, *, files: int | None = 1) -> None:
+    def __init__(self, folder: Path, recipe: Recipe, *, files: int | None = 1, topics: Path | None = None) -> None:
         self.folder, self.recipe = folder, recipe
-        self.topics = FileTopics(folder / "topics", recipe, files)
+        self.topics = FileTopics(topics or folder / "topics", recipe, files)
         self.state, self.logs = folder / "state", folder / "logs"
         self.said = io.StringIO()
 

@@ -21,6 +21,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.spark import generic
 from cdcv2.spark.capture_logs import LogSpec
 from cdcv2.spark.generic import StreamCapture, capture_stream
+from cdcv2.spark.paths import streamable
 from cdcv2.wire.rows import RowType
 from tests.spark.capturing import log_messages
 
@@ -60,6 +61,7 @@ class Stream:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
+        self.state = folder / "state"
         self.log = LogSpec("things", ROWS, folder=str(folder / "log"))
         for kind in ("rows", "said"):
             (folder / kind).mkdir()
@@ -85,14 +87,14 @@ class Stream:
     def read(self, kind: str, schema: str) -> DataFrame:
         """A stream of the files."""
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").option("maxFileAge", "36500d")
-        return reader.json((self.folder / kind).as_uri())
+        return reader.json(streamable(self.folder / kind))
 
     def capture(self, complete_through: Any = None, frame: DataFrame | None = None) -> StreamCapture:
         """Run it to the end of the files."""
         capture = capture_stream(
             self.read("rows", SCHEMA) if frame is None else frame, self.log,
             complete_through=self.read("said", STATEMENTS) if complete_through is None else complete_through,
-            state=self.folder / "state", available_now=True,
+            state=self.state, available_now=True,
         )
         capture.wait()
         return capture
@@ -125,6 +127,17 @@ def test_a_second_stream_says_how_far_the_first_is_complete(stream: Stream) -> N
     stream.said(10, len(rows))
     stream.said(4, below(rows, 4))
     assert 10 == stream.capture().known
+    assert (truth(rows), Antichain([10])) == stream.found()
+
+
+def test_its_state_may_be_called_as_anybody_likes(stream: Stream) -> None:
+    """What is kept there is read again, also by the next run."""
+    stream.state = stream.folder / "sp ace é%20 [1] {a}?*"
+    rows = sorted(history(11), key=lambda row: row[2])
+    for first, frontier in ((0, 4), (30, 10)):
+        stream.rows(rows[first:first + 30])
+        stream.said(frontier, below(rows, frontier))
+        stream.capture()
     assert (truth(rows), Antichain([10])) == stream.found()
 
 

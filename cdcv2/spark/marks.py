@@ -1,0 +1,75 @@
+"""What stood in the files of a directory log when they were read: by that a state knows the log again.
+
+A directory has no identity as a topic has one, and one that was made anew under the same name looks as if it went on.
+But its files are never changed once they are there. So a state keeps a *mark* of the files that it has absorbed, a
+digest of each, and a log with another file under one of these numbers is another log. A copy of the directory is the
+same log, and so is one without a file yet: there is nothing that the state could have from it.
+
+A mark is of a file's size and of its beginning, where the header has the digests of all blocks, or, of a file that
+another program wrote, the sync marker that it drew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cdcv2.errors import ForeignStateError, UnavailableError, UnsafeTopicError
+from cdcv2.wire.files import DirectoryLog
+
+#: About so many marks are kept of one directory: those of all its files, and of one that has more, evenly spread.
+MOST = 100
+
+_BEGINNING = 1 << 16
+_REMEDY = (
+    "Bring the log back; or, if this one is to be read, give the replay a state and an output of their own: in these "
+    "the two histories would be mixed"
+)
+
+
+def marks(directory: str, end: int, known: Mapping[int, str]) -> dict[int, str]:
+    """The marks of the files below ``end``: of every file, or of every second, fourth ..., and of the last.
+
+    ``known`` are marks taken before, which are not taken again. Raises UnavailableError.
+    """
+    step = 1
+    while end > step * MOST:
+        step *= 2
+    wanted = {number: known.get(number) for number in (*range(0, end, step), end - 1) if number >= 0}
+    taken = {number: mark or _mark(directory, number) for number, mark in wanted.items()}
+    return {number: mark for number, mark in taken.items() if mark is not None}
+
+
+def check(directory: str, end: int, known: Mapping[int, str], state: Path) -> None:
+    """Whether the directory is still the log of which ``state`` has absorbed the files below ``end``.
+
+    Raises UnsafeTopicError for a log that is shorter, ForeignStateError for one with other files.
+    """
+    there = DirectoryLog(directory).ends()[0]
+    if there < end:
+        raise UnsafeTopicError(
+            f"the log {directory} ends at {there} and was read up to {end}, as the state in {state} says: it was made "
+            f"anew, or files were removed. {_REMEDY}"
+        )
+    for number, mark in sorted(known.items()):
+        if _mark(directory, number) not in (mark, None):
+            raise ForeignStateError(
+                f"the state in {state} is of another log that was also at {directory}: file {number} there is not the "
+                f"one that was read. {_REMEDY}"
+            )
+
+
+def _mark(directory: str, number: int) -> str | None:
+    """The mark of a file; None for one that was removed: whoever reads it will say so."""
+    path = Path(directory) / f"{number:020d}.avro"
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(str(os.fstat(file.fileno()).st_size).encode())
+            digest.update(file.read(_BEGINNING))
+    except FileNotFoundError:
+        return None
+    except OSError as cause:
+        raise UnavailableError(f"the log {directory} cannot be read: {cause}") from cause
+    return digest.hexdigest()[:32]

@@ -1,0 +1,106 @@
+"""Folders may be called as anybody likes: a space, an é or a bracket in a path changes nothing of what comes out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2.errors import UsageError
+from cdcv2.spark.capture_topics import FileTopics
+from cdcv2.spark.output import as_of
+from cdcv2.spark.paths import nameable, readable, streamable, writable
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.replay import opened
+from cdcv2.spark.sources import Place
+from tests.recorded import TABLES, dump, recipe
+from tests.spark.capturing import CaptureRun, dump_into, facts_of
+from tests.spark.replaying import PLAIN, messages, plan, put, replayed, run, truth, updates
+
+pytestmark = pytest.mark.spark
+
+#: What a directory that is read as a stream may be called, and what anything else may.
+STREAMED, ODD = "sp ace é%20#,+=", "sp ace é%20 b[1] {a,b}?*\\"
+RECORDED = "clean_full"
+
+
+def test_a_replay_in_oddly_named_folders_makes_what_it_makes_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    """State, checkpoint, output and log; in two runs, so that what the first left is read by the second."""
+    facts = [(row, time, abs(diff)) for row, time, diff in updates(11, count=40, row_type=PLAIN)]
+    said = messages(facts, 12, seed=11)
+    folder = tmp_path / ODD
+    for part in (said[:len(said) // 2], said[len(said) // 2:]):
+        place = put(tmp_path / STREAMED / "things", part, row_type=PLAIN, per_file=5)
+        wanted = plan(folder, [place], checkpoint=folder / "kept elsewhere")
+        run(spark, wanted)
+
+    assert truth({"things": said}) == replayed(spark, wanted)
+    for frontier in (5, 12):
+        expected: Counter[object] = Counter()
+        for row, time, diff in facts:
+            expected[tuple(row)] += diff if time < frontier else 0
+        found = as_of(spark, wanted.output, frontier).collect()
+        assert +expected == {tuple(row)[:-1]: row["multiplicity"] for row in found}
+    assert ["kept elsewhere", "out", "state"] == sorted(path.name for path in folder.iterdir())
+    assert sorted([ODD, STREAMED]) == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_a_capture_in_oddly_named_folders_makes_what_it_makes_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    """The dumped topics, the state and the logs; the second run goes on from the memory of the first."""
+    records = list(dump(RECORDED).read())[:1600]
+    capture = CaptureRun(tmp_path / ODD, recipe(RECORDED), files=None, topics=tmp_path / STREAMED)
+    for part in (records[:1000], records[1000:]):
+        dump_into(tmp_path / STREAMED, part, size=1000)
+        capture.run(spark)
+    elsewhere = CaptureRun(tmp_path / "plain", recipe(RECORDED), files=None)
+    dump_into(tmp_path / "plain" / "topics", records, size=1600)
+    elsewhere.run(spark)
+
+    made, expected = (
+        facts_of({table: each.messages(table) for table in TABLES}) for each in (capture, elsewhere)
+    )
+    assert expected == made
+    assert any(facts for facts, _ in made.values())
+    assert sorted(["plain", ODD, STREAMED]) == sorted(path.name for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("character", list("*?[]{}\\"))
+def test_a_pattern_cannot_be_read_as_a_stream_and_is_refused_by_name(character: str, tmp_path: Path) -> None:
+    """Spark would bring each file again for every file of a micro-batch: wrong in cost, so better not at all."""
+    folder = tmp_path / f"a{character}b"
+
+    with pytest.raises(UsageError) as caught:
+        Place.parse(f"things={folder}")
+    assert f"has {character} in its name" in str(caught.value)
+    assert "symbolic link" in str(caught.value)
+    with pytest.raises(UsageError, match="in its name"):
+        FileTopics(folder, recipe(RECORDED))
+
+
+def test_a_symbolic_link_helps(spark: SparkSession, tmp_path: Path) -> None:
+    """As the refusal says."""
+    said = messages(updates(12, count=20), 12, seed=12)
+    put(tmp_path / "b[1]" / "things", said, per_file=5)
+    (tmp_path / "linked").symlink_to(tmp_path / "b[1]")
+    wanted = plan(tmp_path, [Place.parse(f"things={tmp_path / 'linked' / 'things'}")])
+    run(spark, wanted)
+
+    assert truth({"things": said}) == replayed(spark, wanted)
+
+
+def test_a_name_that_java_cannot_say_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Bytes that are no UTF-8, or, in a poor locale, anything that is not English."""
+    place = put(tmp_path / "things", [])
+    for wanted in (plan(tmp_path / "\udcff", [place]), plan(tmp_path, [place], output=tmp_path / "\udcff")):
+        with pytest.raises(UsageError, match=r"'.*\\udcff.*' has characters that Java has no name for"):
+            opened(spark, wanted, ProgressLines())
+    nameable(spark, tmp_path / ODD)
+
+
+def test_a_path_is_the_driver_s_own_whatever_the_default_file_system_is() -> None:
+    """And two slashes do not make a host of its first folder."""
+    assert ["file:/a b[1]"] * 2 == [writable("/a b[1]"), writable(Path("//a b[1]"))]
+    assert r"file:/a b\[1\]\{\}\*\?\\" == readable("/a b[1]{}*?\\")
+    assert f"file:{Path.cwd()}/a b" == streamable("a b")
