@@ -32,6 +32,7 @@ from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
 from cdcv2.spark.binding import binding, compare
+from cdcv2.spark.checkpoint import REMEDY
 from cdcv2.spark.codec import POSITION, RowCodec, beyond
 from cdcv2.spark.heard import Heard, statements, wrong
 from cdcv2.spark.marks import check, marks
@@ -134,6 +135,11 @@ class Reader:
         """Place -> partition -> the next position that the state has not absorbed; a copy."""
         return {place: dict(parts) for place, parts in self._positions.items()}
 
+    @property
+    def done(self) -> tuple[str, int]:
+        """The query whose batch is the last in the state, and the batch's number; ``("", -1)``: there is none."""
+        return self._done
+
     # -- the batch ------------------------------------------------------------------------------------------------
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -223,8 +229,7 @@ class Reader:
         if passed:
             raise RefusedError(
                 f"Spark's checkpoint begins {where} at {one.least}, but the state in {self.folder} has absorbed "
-                f"it only up to {following}: {passed} messages would be passed over. The state was lost, or is older "
-                "than the checkpoint: remove the checkpoint, and all that is needed is read again"
+                f"it only up to {following}: {passed} messages would be passed over. {REMEDY}"
             )
 
     def _take(self, raw: DataFrame, heard: list[Heard]) -> None:

@@ -30,6 +30,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.spark import checkpoint
 from cdcv2.spark.job import Guard, follow, listen, positive, run
 from cdcv2.spark.output import Output
 from cdcv2.spark.paths import nameable, writable
@@ -96,6 +97,7 @@ def opened(spark: SparkSession, plan: Plan, progress: ProgressLines) -> Reader:
         plan.state, plan.logs, plan.tables, output, start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch,
     )
+    checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
     return reader
@@ -128,10 +130,10 @@ def planned(options: argparse.Namespace) -> Plan:
     except MalformedError as error:
         raise UsageError(f"--start: {error}") from None
     state = local_path(options.state)
-    checkpoint = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
+    kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
     return Plan(
         Logs(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
-        checkpoint, start, options.available_now, options.interval,
+        kept, start, options.available_now, options.interval,
     )
 
 

@@ -108,19 +108,29 @@ def test_the_row_type_of_another_table_is_told_as_what_it_is(
 
 
 def test_a_checkpoint_ahead_of_the_state_is_refused(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
-    """Spark would pass over what the state has lost; without the checkpoint, all is read again."""
+    """Spark would pass over what the state has lost; without the checkpoint, all is read again.
+
+    A state that is gone is found out before anything is read, one from before the checkpoint's time by what comes.
+    """
     said = messages(updates(23), 12, seed=23)
-    place = write(broker, "ahead", said[:-1], partitions=1)
+    first, second, third = said[:2], said[2:-1], said[-1:]
+    place = write(broker, "ahead", first, partitions=1)
     wanted = over(broker, tmp_path, [place])
     run(spark, wanted)
-    shutil.rmtree(wanted.state / "manifests")
-    write(broker, "ahead", said[-1:])
+    shutil.copytree(wanted.state, tmp_path / "older")
+    write(broker, "ahead", second)
+    other = replace(wanted, checkpoint=tmp_path / "other")
+    run(spark, other)
+    write(broker, "ahead", third)
 
-    with pytest.raises(RefusedError, match=r"ahead\[0\] at \d+, but .* only up to 0: \d+ messages .* remove the check"):
-        run(spark, wanted)
+    with pytest.raises(RefusedError, match="the state in .*lost has nothing.* remove the checkpoint"):
+        opened(spark, replace(other, state=tmp_path / "lost"), ProgressLines())
+    behind = replace(other, state=tmp_path / "older")
+    with pytest.raises(RefusedError, match=r"ahead\[0\] at \d+, but .* only up to \d: \d+ messages .* remove the c"):
+        run(spark, behind)
 
-    shutil.rmtree(wanted.checkpoint)
-    run(spark, wanted)
+    shutil.rmtree(other.checkpoint)
+    run(spark, behind)
     assert truth({"things": said}) == replayed(spark, wanted)
 
 

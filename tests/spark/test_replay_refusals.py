@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UnsafeTopicError
 from cdcv2.spark.output import Output, finished
@@ -101,16 +102,35 @@ def test_a_lost_output_is_not_begun_with_a_gap(spark: SparkSession, tmp_path: Pa
     assert truth({"things": said}) == replayed(spark, wanted)
 
 
-def test_a_directory_is_read_again_where_the_state_is_older_than_the_checkpoint(spark, tmp_path: Path) -> None:
-    """A directory has all its files still, so what the state lacks is fetched, and nothing needs to be refused."""
+def test_a_state_that_lacks_what_the_checkpoint_has_done_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark brings nothing twice, so a replay would end well, having read nothing; without the checkpoint it reads."""
     said = messages(updates(4), 12, seed=4)
-    place = put(tmp_path / "things", said[:-1], per_file=2)
-    wanted = plan(tmp_path, [place])
+    place = put(tmp_path / "things", said[:-1], per_file=9)
+    wanted = plan(tmp_path, [place], checkpoint=tmp_path / "kept elsewhere")
     run(spark, wanted)
-
-    shutil.rmtree(wanted.state / "manifests")
-    shutil.rmtree(wanted.state / "stash")
+    shutil.copytree(wanted.state, tmp_path / "older")
     put(tmp_path / "things", said[-1:])
+    run(spark, wanted)
+    opened(spark, wanted, ProgressLines())
+
+    for state, text in (("older", "has only what came through batch 0"), ("lost", "has nothing")):
+        behind = replace(wanted, state=tmp_path / state)
+        refused(spark, behind, RefusedError, text, "through batch 1 is done", "remove the checkpoint")
+
+    shutil.rmtree(wanted.checkpoint)
+    again = run(spark, behind)
+    assert again.finished
+    assert again.released == finished(wanted.output)
+    assert truth({"things": said}) == replayed(spark, wanted)
+
+
+def test_a_checkpoint_in_which_no_batch_is_done_needs_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    """A job that died in its first batch leaves one: Spark brings that batch again, so nothing is passed over."""
+    said = messages(updates(9), 12, seed=9)
+    wanted = plan(tmp_path, [put(tmp_path / "things", said, per_file=30)], checkpoint=tmp_path / "kept elsewhere")
+    with steps.placed("reader.before-manifest"), pytest.raises(steps.PlacedCrash):
+        run(spark, wanted)
+    assert ["0"] == sorted(path.name for path in (wanted.checkpoint / "offsets").glob("[0-9]*"))
     run(spark, wanted)
 
     assert truth({"things": said}) == replayed(spark, wanted)

@@ -1,0 +1,55 @@
+"""What Spark's checkpoint says of a query: its identity, and the last micro-batch that was done.
+
+Spark notes that a batch is done after its function has returned, so after the state has it. Then it never brings again
+what was in it. A checkpoint that has more done than the state knows of belongs to a state that is gone, and whoever
+went on from it would pass over what is missing: in silence, as long as nothing new comes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cdcv2.errors import OutputError, RefusedError
+
+#: What to do about it.
+REMEDY = (
+    "The state was lost, or is older than the checkpoint: remove the checkpoint, and all that is needed is read again"
+)
+
+
+def check(checkpoint: Path, done: tuple[str, int], state: Path) -> None:
+    """Whether the state, whose last batch is ``done`` (the query's identity and its number), has all that is done.
+
+    A state that has been moved on by another query since (a fresh checkpoint, and now the old one again) says nothing
+    about this one: it is ahead, or the batches themselves will tell. Raises RefusedError, OutputError.
+    """
+    last = _last(checkpoint)
+    query, batch = done
+    if last is None or (query and query != _query(checkpoint)) or last <= batch:
+        return
+    had = f"has only what came through batch {batch}" if query else "has nothing"
+    raise RefusedError(
+        f"by Spark's checkpoint in {checkpoint} all through batch {last} is done, but the state in {state} {had}. "
+        + REMEDY
+    )
+
+
+def _last(checkpoint: Path) -> int | None:
+    """The number of the last batch that is done; None: there is none, or no checkpoint."""
+    try:
+        names = [path.name for path in (checkpoint / "commits").iterdir()]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OutputError(f"the checkpoint in {checkpoint} cannot be read: {error}") from error
+    return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
+def _query(checkpoint: Path) -> str | None:
+    """The identity of the query whose checkpoint it is; None where it does not say."""
+    try:
+        said = json.loads((checkpoint / "metadata").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return str(said.get("id")) if isinstance(said, dict) else None
