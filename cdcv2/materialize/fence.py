@@ -126,10 +126,10 @@ def pieces(
     >>> old = [Holding(Range(0, 99), 1, 5), Holding(Range(50, 59), 1, 8)]
     >>> for piece in pieces(old, Range(0, 119), lambda at: Antichain([at]), Antichain([0])):
     ...     print(piece.range, piece.frontier)
-    0-49 Antichain([5])
-    50-59 Antichain([8])
-    60-99 Antichain([5])
-    100-119 Antichain([0])
+    0-49 [5]
+    50-59 [8]
+    60-99 [5]
+    100-119 [0]
 
     Cost: one look at each holding per piece.
     """

@@ -123,9 +123,12 @@ class Capture:
         reading = self._tally.reading(release)
         rows = self._rows(reading, told, screen, spark)
         if reading.repeats:
-            rows = rows.dropDuplicates(["table", "time", "tx", "number", "minus", "plus"])
-            if self._disputed(rows):
+            # Rows of the snapshot have no number: those that are equal are several, and none of them comes twice.
+            numbered = F.col("number").isNotNull()
+            once = rows.where(numbered).dropDuplicates(["table", "time", "tx", "number", "minus", "plus"])
+            if self._disputed(once):
                 return
+            rows = once.unionByName(rows.where(~numbered))
         steps.reach(BEFORE_UPDATES)
         frontier = release.through + 1
         written: dict[tuple[str, int], Written] = {}

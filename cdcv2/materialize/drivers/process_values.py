@@ -151,7 +151,7 @@ def packed(values: Iterable[Any]) -> str:
     """A packed tuple of JSON values, in base64: null, booleans, numbers of 64 bits, text; what is composed as its JSON.
 
     >>> base64.b64decode(packed([None, "FÔO\\x00bar", -5551212, True]))
-    b'\\x00\\x02F\\xc3\\x94O\\x00\\xffbar\\x00\\x11\\xabK\\x93\\''
+    b"\\x00\\x02F\\xc3\\x94O\\x00\\xffbar\\x00\\x11\\xabK\\x93'"
     """
     return base64.b64encode(b"".join(map(_packed, values))).decode("ascii")
 

@@ -1,0 +1,51 @@
+"""Rows of a table without a key may be equal, and are several; in the snapshot only their place tells them apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2.sources.debezium import Recipe, Record
+from cdcv2.wire.rows import RowType
+from tests.spark.capturing import CaptureRun, dump_into, facts_of
+
+pytestmark = pytest.mark.spark
+
+TABLE = "public.t"
+ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "note", "type": "string"}]})
+RECIPE = Recipe("src", {TABLE: ROWS})
+
+
+def row(op: str, note: str, *, snapshot: str = "false", lsn: int = 1030, order: int = 1) -> dict[str, Any]:
+    """An envelope of the table; a streamed one is in the transaction 757, which is committed at 1040."""
+    streamed = snapshot == "false"
+    return {
+        "op": op, "before": None, "after": {"note": note},
+        "source": {"name": "src", "schema": "public", "table": "t", "txId": 757 if streamed else 700, "lsn": lsn,
+                   "snapshot": snapshot, "sequence": '["1000","1030"]' if streamed else '[null,"1000"]'},
+        "transaction": {"id": "757:1040", "total_order": order, "data_collection_order": order} if streamed else None,
+    }  # fmt: skip
+
+
+def test_equal_rows_of_a_snapshot_stay_several_beside_a_streamed_row_that_comes_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both are released at once: the repeat is one row, and the three equal ones are three."""
+    rows = [
+        row("r", "same", snapshot="first", lsn=1000), row("r", "same", snapshot="true", lsn=1000),
+        row("r", "same", snapshot="last", lsn=1000), row("c", "new"), row("c", "new"),
+    ]
+    end = {"status": "END", "id": "757:1040", "event_count": 1,
+           "data_collections": [{"data_collection": TABLE, "event_count": 1}]}  # fmt: skip
+    records = [Record("src.public.t", 0, at, None, json.dumps(body).encode()) for at, body in enumerate(rows)]
+    dump_into(tmp_path / "topics", [*records, Record("src.transaction", 0, 0, None, json.dumps(end).encode())], size=99)
+    run = CaptureRun(tmp_path, RECIPE)
+    run.run(spark)
+
+    same, new = (ROWS.row((note,)) for note in ("same", "new"))
+    updates, frontier = facts_of({TABLE: run.messages(TABLE)})[TABLE]
+    assert ({(same, 1000, 3), (new, 1040, 1)}, [1041]) == (updates, list(frontier))
