@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -217,3 +217,31 @@ def test_only_ints_are_called_total() -> None:
     assert order.is_total(3)
     assert not order.is_total(Product(3))
     assert not order.is_total(Lane("a", 3))
+
+
+class Named(NamedTuple):
+    """A partial order of somebody's own, which happens to be a tuple."""
+
+    x: int
+    y: int
+
+    def less_equal(self, other: Named) -> bool:
+        """In both coordinates."""
+        return self.x <= other.x and self.y <= other.y
+
+    def join(self, other: Named) -> Named:
+        """The larger of each."""
+        return Named(max(self.x, other.x), max(self.y, other.y))
+
+    def meet(self, other: Named) -> Named:
+        """The smaller of each."""
+        return Named(min(self.x, other.x), min(self.y, other.y))
+
+    def sort_key(self) -> tuple[int, int]:
+        """Lexicographic."""
+        return self.x, self.y
+
+
+def test_a_tuple_with_an_order_of_its_own_is_a_time() -> None:
+    """Only one without is refused, as its order would be another one than was meant."""
+    assert Named(1, 2) == check_time(Named(1, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import MAX_TIME
 from cdcv2.protocol.coverage import Coverage, Stated
 from cdcv2.protocol.messages import Progress
 
@@ -20,3 +21,12 @@ def test_statements_that_come_together_are_taken_in_between_those_that_wait() ->
             coverage.accept(coverage.plan([Stated(chain[at]) for at in order[number:]]))
 
             assert (Antichain([6]), []) == (coverage.known, coverage.waiting())
+
+
+def test_nothing_waits_once_the_history_is_complete() -> None:
+    """Neither a statement of the last time there is."""
+    coverage = Coverage(Antichain([0]))
+    for statement in (Progress([0], []), Progress([MAX_TIME], []), Progress([MAX_TIME - 1], [MAX_TIME])):
+        coverage.accept(coverage.plan([Stated(statement)]))
+
+        assert (Antichain(), []) == (coverage.known, coverage.waiting())

@@ -386,3 +386,12 @@ def test_what_was_decided_of_one_identity_says_nothing_of_another() -> None:
     assert {3: ["b"], 4: ["b"]} == {
         time: [dispute.data for dispute in disputes] for time, disputes in reader.quarantine.items()
     }
+
+
+def test_a_fact_that_came_without_a_position_gets_none_by_another() -> None:
+    """Nobody knows where it was read."""
+    reader = parked()
+    reader.absorb(Updates([("a", 3, 1)]))
+    reader.absorb(Entry(at(4), Updates([("a", 3, 2)])))
+
+    assert [(None, at(4))] == [dispute.positions for dispute in reader.quarantine[3]]

@@ -365,3 +365,21 @@ def test_messages_of_another_kind_are_refused(message: Any) -> None:
         reader.absorb(message)
 
     assert before == reader.export_state()
+
+
+@pytest.mark.parametrize("times", [(5, 3), (P(2, 0), P(0, 1)), (P(1, 1), P(0, 9))])
+def test_of_two_contradictions_in_a_message_that_at_the_earlier_time_is_told(times: tuple[Any, Any]) -> None:
+    """Whichever stands first in it."""
+    late, early = times
+    reader = reader_of(start=[P(0, 0)] if isinstance(early, P) else None)
+
+    with pytest.raises(ContradictionError) as caught:
+        reader.absorb(Updates([("a", late, 1), ("a", late, 2), ("b", early, 1), ("b", early, 2)]))
+    assert early == caught.value.time
+
+
+def test_what_came_is_counted() -> None:
+    """Updates and statements, repeats among them."""
+    reader = reader_of(Updates([("a", 3, 1), ("b", 4, 1)]), Updates([("a", 3, 1)]), Progress([0], [5], {3: 1, 4: 1}))
+
+    assert {"updates": 3, "repeats": 1, "late": 0, "statements": 1, "parked": 0} == reader.counters
