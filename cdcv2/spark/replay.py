@@ -64,9 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def body() -> Exit:
         plan = planned(options)
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
-            reader = replay(spark, plan, ProgressLines.standard())
-        # One that goes on, or that is told to end, waits for what lacks; one that read all there is misses it.
-        return Exit.MISSING if reader.finished and lacking(reader.tables) else Exit.DONE
+            return outcome(replay(spark, plan, ProgressLines.standard()))
 
     return run("replay", body)
 
@@ -85,6 +83,11 @@ def replay(spark: SparkSession, plan: Plan, progress: ProgressLines, *, signals:
         reader.finish(spark)
     progress.end(reader.released, reader.tables)
     return reader
+
+
+def outcome(reader: Reader) -> Exit:
+    """One that goes on, or that was told to end, waits for what lacks; one that has read all there is misses it."""
+    return Exit.MISSING if reader.finished and lacking(reader.tables) else Exit.DONE
 
 
 def opened(spark: SparkSession, plan: Plan, progress: ProgressLines) -> Reader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -79,15 +80,22 @@ def topics_of(prefix: str) -> dict[str, int]:
     return parts
 
 
+def first(number: int | None) -> list[Record]:
+    """So many records that a capture reads, as they came; the run ends with a TRUNCATE (None: all)."""
+    return [record for record in dump(RUN).read() if wanted(record)][:number]
+
+
 @cache
-def expected() -> dict[str, tuple[set[object], object]]:
-    """What the capture without Spark makes of the run."""
+def expected(number: int | None = None) -> dict[str, tuple[set[object], object]]:
+    """What the capture without Spark makes of the run, or of its first records."""
     logs: dict[str, RecordingLog] = {table: RecordingLog() for table in TABLES}
-    with PureCapture(recipe(RUN), logs) as capture, pytest.raises(SourceStop):
-        for record in dump(RUN).read():
+    records = first(number)
+    ends = {(record.topic, record.partition): record.offset + 1 for record in records}
+    with PureCapture(recipe(RUN), logs) as capture, (pytest.raises(SourceStop) if number is None else nullcontext()):
+        for record in records:
             capture.absorb(record)
             if capture.wants_ends:
-                capture.ends_read(dump(RUN).ends())
+                capture.ends_read(ends)
         capture.release()
     return facts_of({table: log.durable for table, log in logs.items()})
 
@@ -155,17 +163,15 @@ def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: Spar
     topics = topics_of("late")
     late = {name: topics.pop(name) for name in ["late.public.orders", "late.public.order_items"]}
     make_topics(broker, topics)
-    records = [record for record in dump(RUN).read() if wanted(record)]
-    first = [record for record in records if record.topic.replace(RUN, "late") in topics]
-    produce(broker, first, "late")
+    records = first(4000)
+    produce(broker, [record for record in records if record.topic.replace(RUN, "late") in topics], "late")
     capture = run.run(spark)
     assert capture.commits.through is None
     assert "waits for the topics late.public.order_items, late.public.orders" in run.said.getvalue()
     make_topics(broker, late)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in late], "late")
-    with pytest.raises(SourceStop, match="was truncated in transaction"):
-        run.run(spark)
-    assert expected() == run.found()
+    run.run(spark)
+    assert expected(4000) == run.found()
 
 
 def refused(run: KafkaRun, spark: SparkSession, kind: type[Cdcv2Error], text: str) -> None:

@@ -19,7 +19,6 @@ from cdcv2.errors import (
     UsageError,
 )
 from cdcv2.exits import Exit
-from cdcv2.protocol.messages import Updates
 from cdcv2.spark.job import exit_code, one_line, run, translated
 from cdcv2.spark.replay import parser, planned
 from cdcv2.spark.sources import Logs, Place
@@ -149,15 +148,9 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
 
 
 def test_the_job_runs_on_executors_of_other_processes(tmp_path: Path) -> None:
-    """On local-cluster, where code must be shipped; before that, to the end of a log from which updates are missing."""
+    """On local-cluster, where code must be shipped."""
     said = messages(updates(31), 12, seed=31)
-    lost = next(message for message in said if isinstance(message, Updates))
-    place = put(tmp_path / "things", [message for message in said if message != lost], per_file=6)
-    short = submit(tmp_path, [place], "--available-now")
-    assert 1 == short.wait(PATIENCE), short.log_tail()
-    assert "; missing: things: " in short.log_since_start()
-
-    put(tmp_path / "things", [lost], per_file=6)
+    place = put(tmp_path / "things", said, per_file=6)
     good = submit(tmp_path, [place], "--available-now", "--max-files", "4", master="local-cluster[2,1,1024]")
     assert 0 == good.wait(PATIENCE), good.log_tail()
     assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)

@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UnsafeTopicError
+from cdcv2.exits import Exit
+from cdcv2.protocol.messages import Updates
 from cdcv2.spark.output import Output, finished
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.replay import opened
+from cdcv2.spark.replay import opened, outcome
 from cdcv2.wire.numbered import Numbered
-from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, truth, updates
+from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, told, truth, updates
 
 pytestmark = pytest.mark.spark
 
@@ -183,3 +185,16 @@ def test_reading_what_is_no_output_is_refused(tmp_path: Path) -> None:
     """Parquet files without a manifest are not known to be finished."""
     with pytest.raises(MissingLogError, match="no manifest"):
         finished(tmp_path)
+
+
+def test_what_lacks_at_the_end_of_the_input_is_told_by_the_exit_code(spark: SparkSession, tmp_path: Path) -> None:
+    """1 while updates that were stated are not there; 0 once they have come."""
+    said = messages(updates(31), 12, seed=31)
+    lost = next(message for message in said if isinstance(message, Updates))
+    place = put(tmp_path / "things", [message for message in said if message != lost], per_file=20)
+    reader, lines = told(spark, plan(tmp_path, [place]))
+    assert (Exit.MISSING, True) == (outcome(reader), "; missing: things: " in lines.splitlines()[-1])
+
+    put(tmp_path / "things", [lost])
+    assert Exit.DONE == outcome(run(spark, plan(tmp_path, [place])))
+    assert truth({"things": said}) == replayed(spark, plan(tmp_path, [place]))
