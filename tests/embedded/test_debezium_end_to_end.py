@@ -131,7 +131,11 @@ def test_everything_arrives_although_connect_is_killed(broker: KafkaBroker, post
     rows, counted, repeats = arrived(broker, "road")
     finished = ends(broker, "road")
     assert bank.cut() == {table: in_order(rows[table].elements()) for table in TABLES}
-    assert {tx: counts for tx, (_, counts) in finished.items() if counts} == counted
+    ended = {tx: counts for tx, (_, counts) in finished.items() if counts}
+    # Killed inside a transaction, the connector may count in its last END only what it has sent since: seen once.
+    torn = [tx for tx in ended if ended[tx] != counted.get(tx)]
+    assert (counted.keys(), True) == (ended.keys(), len(torn) <= 1)
+    assert [] == [tx for tx in torn for table, number in ended[tx].items() if number > counted[tx][table]]
     assert [1] == [1 for lsn, _ in finished.values() if lsn > marker], "the marker, and nothing else, is past itself"
     assert repeats > 0 or not unwritten, "what was sent after the last written position is sent again"
     # One partition where order counts, and word of every table's snapshot.
