@@ -17,7 +17,7 @@ from pathlib import Path
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo import damage, tables
 from cdcv2.demo.bank import TABLES, Bank, Clients, row_types
-from cdcv2.demo.story import Failed, Story
+from cdcv2.demo.story import Failed, Story, tell
 from cdcv2.demo.watch import LogWatch, mangle_topic, topics_of
 from cdcv2.embedded import jars
 from cdcv2.embedded.connect import Connect, debezium_config
@@ -26,7 +26,7 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child, poll_until
 from cdcv2.embedded.submit import spark_submit
-from cdcv2.errors import Cdcv2Error, UnavailableError
+from cdcv2.errors import UnavailableError
 
 PREFIX = "bank"
 _ROWS = Path(__file__).with_name("rows")
@@ -216,19 +216,6 @@ def _text(frontier: Antichain) -> str:
 
 
 def main(folder: Path = Path(".work/demo"), *, seed: int = 0) -> int:
-    """Run the demonstration: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``.
-
-    Raises UnavailableError without Java.
-    """
+    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises UnavailableError without Java."""
     find_java()  # before anything is told or started
-    demo = Demo(folder, seed=seed)
-    try:
-        demo.run()
-    except KeyboardInterrupt:
-        demo.story.end("interrupted; every process that was started has been stopped")
-        return 130
-    except (Failed, Cdcv2Error) as failure:
-        demo.story.end(f"{failure}\n(the logs of all processes are in {folder})")
-        return 1
-    demo.story.end(None)
-    return 0
+    return tell(Demo(folder, seed=seed), folder)

@@ -23,8 +23,7 @@ from typing import Any, TypeAlias
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo import damage
 from cdcv2.demo.mangled import describe
-from cdcv2.demo.story import Failed, Story
-from cdcv2.errors import Cdcv2Error
+from cdcv2.demo.story import Story, tell
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.protocol.timeline import Cut, Timeline
@@ -241,15 +240,5 @@ def _values(dump: Path) -> Iterator[dict[str, Any]]:
 
 
 def main(folder: Path = Path(".work/demo-small"), *, seed: int = 0) -> int:
-    """Run it: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``."""
-    demo = Demo(folder, seed=seed)
-    try:
-        demo.run()
-    except KeyboardInterrupt:
-        demo.story.end("interrupted")
-        return 130
-    except (Failed, Cdcv2Error) as failure:
-        demo.story.end(f"{failure}\n(everything is in {folder})")
-        return 1
-    demo.story.end(None)
-    return 0
+    """Run it, as :func:`~cdcv2.demo.story.tell` does."""
+    return tell(Demo(folder, seed=seed), folder)

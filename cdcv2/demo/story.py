@@ -6,10 +6,37 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from cdcv2.errors import Cdcv2Error
 
 
 class Failed(Exception):
     """A check of the demonstration did not hold; the text says which."""
+
+
+class Told(Protocol):
+    """A demonstration: what it says, and what it does."""
+
+    story: Story
+
+    def run(self) -> None:
+        """All of it. Raises Failed, Cdcv2Error."""
+
+
+def tell(demo: Told, folder: Path) -> int:
+    """Run a demonstration: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``."""
+    try:
+        demo.run()
+    except KeyboardInterrupt:
+        demo.story.end("interrupted; every process that was started has been stopped")
+        return 130
+    except (Failed, Cdcv2Error) as failure:
+        demo.story.end(f"{failure}\n(all files, and the logs of all processes, are in {folder})")
+        return 1
+    demo.story.end(None)
+    return 0
 
 
 class Story:

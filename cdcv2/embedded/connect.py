@@ -47,7 +47,8 @@ def debezium_config(
 
     Topics are ``prefix.schema.table``, ``prefix.transaction`` and ``prefix.notifications``. ``snapshot`` is
     Debezium's ``snapshot.mode``, ``heartbeat_ms`` 0 switches heartbeats off, and ``more`` adds or replaces settings.
-    The password is no part of it: Connect takes it from its own environment variable PGPASSWORD.
+    The password is no part of it: Connect takes it from its own environment variable PGPASSWORD. It is one long table
+    of settings, each with its reason beside it.
 
     >>> debezium_config("bank", ["public.accounts"], host="db", port=5432, database="bank", user="me")["slot.name"]
     'bank'

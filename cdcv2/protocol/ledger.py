@@ -11,6 +11,9 @@ every time that is beyond ``reported`` and not beyond ``known``, and no more may
 How many distinct identities a time has may be told exactly (a stash that folds each arrival at once), or as a
 number of rows among which there may be repeats (a stash that folds later, in bulk). Of the latter the ledger
 asks for an exact number, by :meth:`Ledger.to_fold`, only when the time may be complete.
+
+The file is long as it is one rule: each of its parts keeps the same few maps by time right, and none could be used or
+judged without the others.
 """
 
 from __future__ import annotations

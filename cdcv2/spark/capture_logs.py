@@ -21,6 +21,7 @@ from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, R
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
@@ -70,6 +71,14 @@ class LogSpec:
             partitions=self.partitions,
         )
 
+    def topic_id(self) -> str | None:
+        """What Kafka calls the topic; None for a directory."""
+        if self.topic is None:
+            return None
+        from cdcv2.wire.kafka_client import Client
+
+        return Client(self.bootstrap, self.config_file).topic_id(self.topic)
+
     @property
     def name(self) -> str:
         """The log's name for the memory, and for people."""
@@ -101,6 +110,8 @@ class TableLogs:
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
         self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
         self._tails: dict[str, Positions] = {}
+        # By which the next process knows the logs again; those of topics do not change.
+        self._marks: dict[str, dict[str, str]] = {}
         for number, table in enumerate(self.tables):
             self._open(number, table, (tails or {}).get(table))
 
@@ -114,6 +125,7 @@ class TableLogs:
                     f"log {log.name} ends at {ends.get(part, 0)}, but the capture's memory has seen it up to "
                     f"{position}: was it made anew? Remove the memory, and the capture writes it from the topics' start"
                 )
+        self._recognize(number, table, tail)
         reader = Resolver([tail.known] if tail else None)
         for entry in log.read(positions or None):
             if entry is not None:
@@ -193,7 +205,33 @@ class TableLogs:
 
     def tails(self) -> dict[str, LogTail]:
         """From where the next process reads them."""
-        return {table: LogTail(self.known[table], dict(self._tails[table])) for table in self.tables}
+        return {
+            table: LogTail(self.known[table], dict(self._tails[table]), self._marked(number, table))
+            for number, table in enumerate(self.tables)
+        }
+
+    def _recognize(self, number: int, table: str, tail: LogTail | None) -> None:
+        """Whether it is the log that the memory tells of, and not only one of its name and length."""
+        spec, known = self._specs[number], dict(tail.marks) if tail else {}
+        if spec.folder is not None:
+            self._marks[table] = known
+            if tail is not None:
+                files = {int(file): mark for file, mark in known.items()}
+                marks.check(spec.folder, tail.positions.get(0, 0), files, None, _REMEDY)
+            return
+        self._marks[table] = {"topic": str(spec.topic_id())}
+        if known and known != self._marks[table]:
+            raise ForeignStateError(
+                f"the topic {spec.topic} was made anew: the capture's memory is of another one of that name. {_REMEDY}"
+            )
+
+    def _marked(self, number: int, table: str) -> dict[str, str]:
+        folder = self._specs[number].folder
+        if folder is not None:
+            files = {int(file): mark for file, mark in self._marks[table].items()}
+            taken = marks.marks(folder, self._tails[table].get(0, 0), files)
+            self._marks[table] = {str(file): mark for file, mark in taken.items()}
+        return dict(self._marks[table])
 
     def names(self) -> dict[str, str]:
         """The logs by table, for people and for the memory's binding."""
@@ -203,6 +241,9 @@ class TableLogs:
         """Release them. States nothing."""
         for log in self._logs.values():
             log.close()
+
+
+_REMEDY = "Bring the log back; or remove the memory, and the capture writes the log from the topics' start"
 
 
 def _opened(spec: LogSpec, *, known: bool) -> Log:

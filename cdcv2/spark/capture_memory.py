@@ -13,7 +13,7 @@ never facts: the topics are read from their start, and what the logs have alread
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,25 @@ KEPT = 3
 
 @dataclass(frozen=True)
 class LogTail:
-    """A log is stated up to ``known``; what is behind ``positions`` has not been read."""
+    """A log is stated up to ``known``; what is behind ``positions`` has not been read.
+
+    ``marks`` tell the log from another of its name: what Kafka calls the topic, or digests of a directory's files.
+    """
 
     known: int
     positions: Positions
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The tail as JSON can hold it."""
+        positions = {str(part): at for part, at in self.positions.items()}
+        return {"known": self.known, "positions": positions, "marks": dict(self.marks)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> LogTail:
+        """The tail that :meth:`to_plain` made this of; one that was kept without marks has none."""
+        positions = {int(part): offset for part, offset in plain["positions"].items()}
+        return cls(plain["known"], positions, plain.get("marks", {}))
 
 
 @dataclass(frozen=True)
@@ -76,10 +91,7 @@ class CaptureMemory:
         positions = {
             (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
         }
-        tails = {
-            table: LogTail(tail["known"], {int(part): offset for part, offset in tail["positions"].items()})
-            for table, tail in plain["logs"].items()
-        }
+        tails = {table: LogTail.from_plain(tail) for table, tail in plain["logs"].items()}
         return Remembered(plain["commits"], positions, tails, plain["topics"])
 
     def save(self, remembered: Remembered) -> None:
@@ -93,10 +105,7 @@ class CaptureMemory:
             "commits": dict(remembered.commits),
             "positions": positions,
             "topics": dict(remembered.identities),
-            "logs": {
-                table: {"known": tail.known, "positions": {str(part): at for part, at in tail.positions.items()}}
-                for table, tail in sorted(remembered.tails.items())
-            },
+            "logs": {table: tail.to_plain() for table, tail in sorted(remembered.tails.items())},
         })
         self._number += 1
         self._files.prune(self._number - KEPT)

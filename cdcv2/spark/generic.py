@@ -104,7 +104,7 @@ class StreamCapture:
         numbers = self._manifest.numbers()
         self._number = numbers[-1] if numbers else 0
         plain = self._manifest.read(self._number) if numbers else None
-        tails = None if plain is None else {log.table: _tail(plain["log"])}
+        tails = None if plain is None else {log.table: LogTail.from_plain(plain["log"])}
         self._logs = TableLogs({log.table: log}, tails)
         self._kept = _Kept(plain, self._logs.known[log.table], state)
         self._clean()
@@ -143,7 +143,7 @@ class StreamCapture:
         self._number += 1
         self._manifest.put(self._number, {
             "version": VERSION, "query": query, "batch": number, **self._kept.plain(),
-            "log": {"known": self.known, "positions": _plain(self._logs.tails()[self._spec.table])},
+            "log": self._logs.tails()[self._spec.table].to_plain(),
         })
         steps.reach(REMEMBERED)
         self._kept.batch, self._kept.query = number, query
@@ -270,14 +270,6 @@ class _Kept:
                 del self.times[folder]
         self.released = frontier
         self._stated = [(stated, rows) for stated, rows in self._stated if stated > frontier]
-
-
-def _tail(plain: Mapping[str, Any]) -> LogTail:
-    return LogTail(plain["known"], {int(part): offset for part, offset in plain["positions"].items()})
-
-
-def _plain(tail: LogTail) -> dict[str, int]:
-    return {str(part): offset for part, offset in tail.positions.items()}
 
 
 # -- columns

@@ -42,22 +42,23 @@ def marks(directory: str, end: int, known: Mapping[int, str]) -> dict[int, str]:
     return {number: mark for number, mark in taken.items() if mark is not None}
 
 
-def check(directory: str, end: int, known: Mapping[int, str], state: Path) -> None:
-    """Whether the directory is still the log of which ``state`` has absorbed the files below ``end``.
+def check(directory: str, end: int, known: Mapping[int, str], state: Path | None, remedy: str = _REMEDY) -> None:
+    """Whether the directory is still the log of which ``state`` (None: a memory) has absorbed the files below ``end``.
 
     Raises UnsafeTopicError for a log that is shorter, ForeignStateError for one with other files.
     """
     there = DirectoryLog(directory).ends()[0]
+    who = "the memory" if state is None else f"the state in {state}"
     if there < end:
         raise UnsafeTopicError(
-            f"the log {directory} ends at {there} and was read up to {end}, as the state in {state} says: it was made "
-            f"anew, or files were removed. {_REMEDY}"
+            f"the log {directory} ends at {there} and was read up to {end}, as {who} says: it was made "
+            f"anew, or files were removed. {remedy}"
         )
     for number, mark in sorted(known.items()):
         if _mark(directory, number) not in (mark, None):
             raise ForeignStateError(
-                f"the state in {state} is of another log that was also at {directory}: file {number} there is not the "
-                f"one that was read. {_REMEDY}"
+                f"{who} is of another log that was also at {directory}: file {number} there is not the "
+                f"one that was read. {remedy}"
             )
 
 

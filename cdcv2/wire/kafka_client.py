@@ -118,6 +118,15 @@ class Client:
                 self.fail(what, error)
             time.sleep(0.1)
 
+    def topic_id(self, topic: str) -> str:
+        """What Kafka calls the topic: one that is made anew under its name has another. Raises as :meth:`asked`."""
+        names = self.kafka.TopicCollection([topic])
+        found = self.asked(
+            f"topic {topic!r}",
+            lambda: self.admin.describe_topics(names, request_timeout=self.patience)[topic].result(self.patience),
+        )
+        return str(found.topic_id)
+
     def fail(self, what: str, error: Any) -> NoReturn:
         """Raise our error for one of librdkafka's (None: no answer came in time); ``what`` is named in it."""
         raise self.error(what, error)

@@ -21,7 +21,7 @@ LINUX = sys.platform.startswith("linux")
 
 # A server of a kind: it starts a child of its own, says both pids, and waits. "deaf" ignores the polite signals.
 PROGRAM = """
-import os, signal, sys, time
+import os, signal, sys
 if "deaf" in sys.argv:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -29,12 +29,12 @@ child = os.fork()
 if child:
     print("pids", os.getpid(), child, flush=True)
 while True:
-    time.sleep(3600)
+    signal.pause()  # until somebody ends it
 """
 
 # An owner of such a server, in a Python of its own.
 OWNER = """
-import os, select, sys, threading, time
+import os, select, signal, sys, threading
 from pathlib import Path
 from cdcv2.embedded.processes import Child
 log = Path(sys.argv[1])
@@ -48,8 +48,8 @@ thread.join()
 started[0].wait_until(lambda: "pids" in log.read_text(), "its pids", 20)
 fork = os.fork()
 if fork == 0:
-    time.sleep(60)  # it goes on for a while, with what it inherited
-    os._exit(0)
+    signal.alarm(60)  # it goes on for a while, with what it inherited, and ends by itself
+    signal.pause()
 print("ready", started[0]._supervisor.pid, fork, flush=True)
 # Asked again and again, as all of our waits do: a signal that comes just before a blocking read does not end it.
 while not select.select([sys.stdin], [], [], 0.1)[0]:

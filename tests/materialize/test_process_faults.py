@@ -161,7 +161,7 @@ def test_close_from_another_thread_ends_the_waiting(tmp_path: Path, at: str) -> 
 
 def test_one_that_ignores_the_end_of_its_input_is_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """After its grace; with a line in the log."""
-    driver = ProcessDriver([sys.executable, "-c", "import time; time.sleep(600)"], grace=0.1)
+    driver = ProcessDriver([sys.executable, "-c", "import signal; signal.pause()"], grace=0.1)
     driver._connector.start()
     driver.close()
     driver.close()
@@ -173,7 +173,7 @@ def test_one_that_nobody_closes_ends_with_us(tmp_path: Path) -> None:
     """An interpreter that forgets it leaves nothing behind, however little it listens."""
     text = (
         "import sys; from cdcv2.materialize.drivers.connector import Connector\n"
-        "one = Connector([sys.executable, '-c', 'import time; time.sleep(600)']); one.start()\n"
+        "one = Connector([sys.executable, '-c', 'import signal; signal.pause()']); one.start()\n"
         "print(one._process.pid)"
     )
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -415,10 +415,3 @@ def test_any_writers_of_one_history_leave_one_log(choose: Chooser, dims: int) ->
             continue
 
     assert ({key: diff for key, diff in history.items() if diff}, Antichain()) == replay(log.durable, start)
-
-
-@pytest.mark.parametrize("log", [None, [], "log"])
-def test_what_is_no_log_is_refused(log: Any) -> None:
-    """Before anything is read or fed."""
-    with pytest.raises(UsageError, match="no log to write to"):
-        Writer(log)

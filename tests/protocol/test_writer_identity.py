@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cdcv2.errors import ForeignStateError, MalformedError
+from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from cdcv2.protocol import Iter, Progress, Updates, Writer
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
@@ -88,3 +89,10 @@ def test_the_state_of_a_log_made_anew_is_refused_and_that_of_a_log_that_was_move
         Writer(made_anew, state=state)
     # It was read up to there, and said nothing of what came since.
     assert [20] == list(Writer(written("moved", 19), state=state).known)
+
+
+@pytest.mark.parametrize("log", [None, [], "log"])
+def test_what_is_no_log_is_refused(log: Any) -> None:
+    """Before anything is read or fed."""
+    with pytest.raises(UsageError, match="no log to write to"):
+        Writer(log)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from cdcv2 import steps
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.protocol import Progress
 from cdcv2.sources.capture import Capture as PureCapture
 from cdcv2.sources.debezium import Recipe, Record
 from cdcv2.spark import capture as capturing
@@ -26,6 +27,7 @@ from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_topics import KafkaTopics
 from cdcv2.spark.job import Guard, follow
 from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.kafka_topics import KEEPING
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import facts_of
@@ -194,6 +196,30 @@ def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: 
     admin.delete_topics(["bad.public.orders"])["bad.public.orders"].result(20)
     with pytest.raises(UnavailableError, match="does not answer"):
         KafkaTopics("127.0.0.1:1", run.recipe, patience=1).check(spark, {})
+
+
+def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """The memory is of the other topic, however long this one is; without it, the log is written again."""
+    run = KafkaRun(broker, "relogged", tmp_path)
+    make_topics(broker, topics_of("relogged"))
+    produce(broker, first(3000), "relogged")
+    run.run(spark)
+    found, log = run.found(), "cdc.relogged.public.orders"
+    run.run(spark)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    admin.delete_topics([log])[log].result(20)
+    make_topics(broker, {log: 1}, KEEPING)
+    copy = KafkaLog(log, broker.bootstrap, TABLES["public.orders"])
+    for _ in range(300):
+        copy.send(Progress([0], [1]))
+    copy.flush()
+    copy.close()
+    refused(run, spark, ForeignStateError, f"the topic {log} was made anew")
+
+    admin.delete_topics([log])[log].result(20)
+    shutil.rmtree(run.state)
+    run.run(spark)
+    assert found == run.found()
 
 
 def test_a_topic_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
