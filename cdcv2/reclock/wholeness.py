@@ -15,12 +15,9 @@ from sortedcontainers import SortedDict
 
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
+from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end
 from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, Done, End, Halt, Held, Row, Said, Through, Tx
 
-_NEW_SOURCE = (
-    "The sources do not hold one history: was the database or a topic made anew under the old name? Capture it as a "
-    "new source, into other logs"
-)
 _ANEW = "Begin anew: another slot, other topics, other logs"
 
 
@@ -105,6 +102,8 @@ class Wholeness:
         # The Ends beyond H by commit, without that of the snapshot; those that are done, too.
         self._ends: SortedDict[int, Tx] = SortedDict()
         self._done: dict[Tx, Done] = {}
+        # What was released in this run only: a row that comes later still may be a repeat, or of an End that is lost.
+        self._succession = Succession[Tx](0)
         self._records = self._halted = 0
 
     @property
@@ -149,6 +148,8 @@ class Wholeness:
                 self._ends[held.commit] = held.tx
             else:
                 self._admit(held)
+        if self._through is not None:
+            self._succession.since = self._through.commit
         for opened in self._open.values():
             opened.age()
 
@@ -173,13 +174,14 @@ class Wholeness:
         if not self._told:
             self._told = True
             changed.temp.append((self._begun, 1))
-        before, highest = self._through, self._ends.peekitem(-1)[0] if self._ends else 0
+        before, highest = self._through, self._highest()
         touched: dict[Tx, Opened] = {}
         for said in records:
             if not self._is_repeat(said, before, highest):
                 touched[said.tx] = self._admit(said)
         for tx, opened in touched.items():
             _check_counts(tx, opened)
+        self._check_ends()
         self._release(touched, changed)
         for tx, opened in touched.items():
             if tx in self._open:
@@ -200,7 +202,30 @@ class Wholeness:
             return True
         if before is None:
             return False
-        return (before.base if said.after is None else said.after) < before.commit
+        after = before.base if said.after is None else said.after
+        if after < before.commit:
+            self._check_released(said.tx, after)
+        return after < before.commit
+
+    def _check_released(self, tx: Tx, after: int) -> None:
+        """Raise SourceStop if what was released after this commit was not the transaction of the row that names it."""
+        instead = self._succession.instead(tx, after)
+        if instead is not None:
+            raise SourceStop(f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them", SPOILT)
+
+    def _check_ends(self) -> None:
+        """Raise SourceStop if an End that must have come has not: they come in the order of commits."""
+        highest = self._highest()
+        lost = self._succession.lost(highest) if self._ends else None
+        if lost is not None:
+            later = next(self._ends.irange(lost[1], inclusive=(False, True)), highest)
+            raise SourceStop(lost_end(*lost, Commit(self._ends[later], later)), LOST)
+
+    def _highest(self) -> int:
+        """The latest commit of which there was an End."""
+        if self._ends:
+            return int(self._ends.peekitem(-1)[0])
+        return 0 if self._through is None else self._through.commit
 
     def _is_snapshot_repeat(self, said: Said, before: Through | None) -> bool:
         if not self._begun.snapshot:
@@ -219,13 +244,13 @@ class Wholeness:
             return True
         tx = self._ends.get(said.commit, said.tx)
         if tx != said.tx:
-            raise SourceStop(f"the commit {said.commit} is said to be of transactions {tx} and {said.tx}", _NEW_SOURCE)
+            raise SourceStop(f"the commit {said.commit} is said to be of transactions {tx} and {said.tx}", NEW_SOURCE)
         if said.commit in self._ends:
             # Of one that is open, it is compared when it is admitted.
             return said.tx in self._done
         if said.tx in self._done or said.commit < highest:
             reason = f"the End {said.commit} of transaction {said.tx} came for the first time after that of {highest}"
-            raise SourceStop(reason, _NEW_SOURCE)
+            raise SourceStop(reason, NEW_SOURCE)
         return False
 
     def _admit(self, said: Said) -> Opened:
@@ -247,13 +272,15 @@ class Wholeness:
 
     def _admit_row(self, row: Row, opened: Opened) -> None:
         held = opened.rows.get(row.order)
+        if opened.end is None and row.tx != SNAPSHOT:
+            self._succession.row(row.tx, row.after)
         if held is None:
             opened.rows[row.order] = row
             opened.seen[row.table] = opened.seen.get(row.table, 0) + 1
             opened.fresh_rows += 1
             self._records += 1
         elif held != row:
-            raise SourceStop(f"transaction {row.tx} has two rows in the place {row.order!r}", _NEW_SOURCE)
+            raise SourceStop(f"transaction {row.tx} has two rows in the place {row.order!r}", NEW_SOURCE)
 
     def _admit_end(self, end: End, opened: Opened) -> None:
         mine = replace(end, counts=tuple(pair for pair in end.counts if pair[0] in self._captured))
@@ -263,8 +290,9 @@ class Wholeness:
             self._records += 1
             if end.tx != SNAPSHOT:
                 self._ends[end.commit] = end.tx
+                self._succession.ended(end.tx)
         elif opened.end != mine:
-            raise SourceStop(f"the Ends {opened.end} and {mine} contradict each other", _NEW_SOURCE)
+            raise SourceStop(f"the Ends {opened.end} and {mine} contradict each other", NEW_SOURCE)
 
     # -- what is released
 
@@ -295,6 +323,7 @@ class Wholeness:
             raise _early(tx, commit, base)
         self._give(SNAPSHOT, changed)
         self._through = Through(base, base)
+        self._succession.since = base
         return True
 
     def _release_complete(self, asked: Iterable[Tx], changed: Changed) -> None:
@@ -322,7 +351,7 @@ class Wholeness:
 
     def _pass(self, commit: int) -> None:
         """All through this commit is released."""
-        del self._ends[commit]
+        self._succession.released([(self._ends.pop(commit), commit)], [{}])
         self._through = Through(commit, 0 if self._through is None else self._through.base)
 
 
@@ -340,7 +369,7 @@ def _check_counts(tx: Tx, opened: Opened) -> None:
     for table, seen in opened.seen.items():
         if seen > counted.get(table, 0):
             reason = f"transaction {tx} has {seen} rows of {table}, and its End counts {counted.get(table, 0)}"
-            raise SourceStop(reason, _NEW_SOURCE)
+            raise SourceStop(reason, NEW_SOURCE)
 
 
 def _early(tx: Tx, commit: int, base: int) -> SourceStop:

@@ -208,7 +208,7 @@ class Capture:
         self._commits.passed(place)
         if fact.seq is not None:
             self._reached[place] = fact.seq
-        if self._commits.is_repeat(fact.seq, fact.tx):
+        if self._commits.is_repeat(fact.seq, fact.tx, fact.table, fact.table_order):
             self.counters.repeats += 1
             return
         self._commits.comes_after(fact.tx, fact.seq)

@@ -25,10 +25,10 @@ from sortedcontainers import SortedDict
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, SourceStop, UsageError
-from cdcv2.sources.release import Commit, Release, Waiting, without_end
+from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end, uncounted_row
+from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
 from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot
-from cdcv2.sources.succession import LOST, NEW_SOURCE, SPOILT, Succession, lost_end
 
 
 class Commits:
@@ -75,14 +75,14 @@ class Commits:
         self._cap: int | None = None
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
-        self._succession = Succession(self._through)
+        self._succession = Succession[int](self._through)
         # What was found only after the logs were stated beyond it, so that no log can be right any more.
         self._spoilt: tuple[str, str] | None = None
         if known > 0:
             self._resume_at(known - 1)
 
     def _resume_at(self, through: int) -> None:
-        self._through, self._succession = through, Succession(through)
+        self._through, self._succession = through, Succession[int](through)
         if not self._snapshot.released:
             self._snapshot.released = True
             # Only an empty snapshot is released through 0.
@@ -117,13 +117,14 @@ class Commits:
 
     @property
     def lost(self) -> bool:
-        """Whether an END is lost: then remember this, as another run might see too late what showed it."""
+        """Whether an END is lost, or was wrong: remember it then, as another run might see too late what showed it."""
         return self._spoilt is not None or self._succession.lost(self._highest) is not None
 
-    def is_repeat(self, seq: int | None, tx: int) -> bool:
+    def is_repeat(self, seq: int | None, tx: int, table: str = "", number: int = 0) -> bool:
         """Whether a row of ``tx`` with this ``sequence[0]`` belongs to a transaction that is released.
 
-        If others were released instead, its END is lost, and that stops the capture.
+        If others were released instead, its END is lost, and that stops the capture. So does a row of ``table`` whose
+        ``number`` (the greatest ``data_collection_order`` of several) is above what the END of its transaction counted.
         While ``base`` is not known again (memory lost), a row with a null ``sequence[0]`` can be judged only when the
         END of its transaction is seen: ask again for such rows, before ``ready``, and count them anew.
         """
@@ -135,11 +136,18 @@ class Commits:
                 return tx in self._finished
         if seq >= self._through:
             return False
-        instead = self._succession.instead(tx, seq)
-        if instead is not None and self._spoilt is None:
-            self._spoilt = f"{lost_end(tx, seq, instead)}; the logs are stated beyond it, and lack them", SPOILT
-            self._halt_all(*self._spoilt, None)
+        instead, uncounted = self._succession.instead(tx, seq), self._succession.uncounted(tx, seq, table, number)
+        if instead is not None:
+            self._spoil(f"{lost_end(tx, seq, instead)}; the logs are stated beyond it, and lack them", SPOILT)
+        elif uncounted is not None:
+            what = uncounted_row(tx, table, number, *uncounted)
+            self._spoil(f"{what}; the logs are stated beyond it, and lack it", NEW_SOURCE)
         return True
+
+    def _spoil(self, reason: str, remedy: str) -> None:
+        if self._spoilt is None:
+            self._spoilt = reason, remedy
+            self._halt_all(reason, remedy, None)
 
     # -- facts
 
@@ -286,7 +294,7 @@ class Commits:
             if (self._cap is not None and self._cap < snapshot) or not self._snapshot.whole():
                 self._check_snapshot()
                 return None
-        transactions, lost = list[Commit](), self._succession.lost(self._highest)
+        transactions, lost = list[Commit[int]](), self._succession.lost(self._highest)
         for lsn, (tx, counts) in self._ends.items():
             if lost is not None and lsn > lost[1]:
                 self._halt_all(lost_end(*lost, Commit(tx, lsn)), LOST, None)
@@ -325,13 +333,15 @@ class Commits:
         """What :meth:`ready` gave is durable in every log, and stated: forget it."""
         if release.snapshot is not None:
             self._snapshot.release()
+        if self._succession.since is None:
+            self._succession.since = release.snapshot
+        self._succession.released(release.transactions, [self._ends[lsn][1] for _, lsn in release.transactions])
         for tx, lsn in release.transactions:
             del self._ends[lsn], self._end_of[tx]
             self._rows.pop(tx, None)
             if self._snapshot.lsn is None:
                 self._finished.add(tx)
         self._through = release.through
-        self._succession.released(release)
 
     def stopped(self) -> SourceStop | None:
         """The stop that has been reached: raise it, once :meth:`ready` gives nothing more. None: go on."""
@@ -390,7 +400,7 @@ class Commits:
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
         commits._snapshot.remember(plain["snapshot"])
-        commits._through, commits._succession = through, Succession(through)
+        commits._through, commits._succession = through, Succession[int](through)
         if plain.get("spoilt"):
             commits._spoilt = commits._stop = (plain["spoilt"][0], plain["spoilt"][1])
         if known > 0 and known - 1 != through:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
-
-
-class Commit(NamedTuple):
-    """A transaction and its commit time: the LSN of its END."""
-
-    tx: int
-    lsn: int
+from cdcv2.reclock.succession import Commit
 
 
 @dataclass(frozen=True)
@@ -27,7 +20,7 @@ class Release:
     """
 
     snapshot: int | None
-    transactions: tuple[Commit, ...]
+    transactions: tuple[Commit[int], ...]
     through: int
     assumed: bool = False
 

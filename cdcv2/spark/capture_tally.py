@@ -173,7 +173,7 @@ class Tally:
         self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, highest: int, orders: list[int]
     ) -> None:
         self._commits.passed(place)
-        if self._commits.is_repeat(seq, tx):
+        if self._commits.is_repeat(seq, tx, table, highest):
             self.repeats += len(orders)
             return
         self._commits.comes_after(tx, seq)

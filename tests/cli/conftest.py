@@ -125,7 +125,7 @@ def temp(path: Path) -> Path:
     said: list[list[Heard]] = [
         [End.of(SNAPSHOT, 0x10, {"public.orders": 1}), *rows(SNAPSHOT, "public.orders", 0x10, 1)],
         [*rows(7, "public.orders", 0x10, 2), End.of(7, 0x20, {"public.orders": 1})],
-        [*rows(8, "public.orders", 0x20, 3, 4), *rows(9, "public.items", 0x20, 5)],
+        [*rows(8, "public.orders", 0x20, 3, 4), *rows(9, "public.items", 0x30, 5)],
         [End.of(8, 0x30, {"public.orders": 2, "public.items": 1})],
         [*rows(11, "public.items", 0x40, 6), End.of(9, 0x40, {"public.items": 1})],
     ]

@@ -18,9 +18,8 @@ from cdcv2.cli import COMMANDS, main
 from cdcv2.commands import verify
 from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
+from tests.children import CDCV2, started
 from tests.cli.conftest import Run, price, write
-
-CDCV2 = [sys.executable, "-m", "cdcv2"]
 
 
 def test_help_lists_every_command(run: Run) -> None:
@@ -137,9 +136,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_reader_that_goes_away_ends_it_quietly(long_log: Path) -> None:
     """As `cdcv2 inspect LOG | head` does."""
-    with subprocess.Popen(
-        [*CDCV2, "inspect", str(long_log)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started(*CDCV2, "inspect", str(long_log)) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
@@ -150,9 +147,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(long_log: Path) -> None:
 
 def test_an_interrupt_while_it_writes_is_one_line(long_log: Path) -> None:
     """The pipe is full, so it waits; then Ctrl-C comes."""
-    with subprocess.Popen(
-        [*CDCV2, "replay", str(long_log)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started(*CDCV2, "replay", str(long_log)) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)

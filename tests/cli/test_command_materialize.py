@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.messages import Progress, Updates
+from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
 from tests.materialize.test_webhook import Receiver
 from tests.wire.polling import until
@@ -180,12 +182,9 @@ def test_secrets_come_from_the_environment_and_go_nowhere_else(
     assert [1, 1, 1] == [values[-1] for values in subscriber.view["prices"].values()]
 
 
-def process(path: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+def process(path: Path, *words: str, **environment: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """The command as a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "cdcv2", "materialize", str(path), *words], env={**os.environ, **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    return started(*CDCV2, "materialize", str(path), *words, env={**os.environ, **environment})
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -196,14 +195,12 @@ def test_following_ends_between_transactions_when_it_is_told_to(
     write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}))
     path, lake = written(tmp_path, LAKE), tmp_path / "lake"
     with process(path, "--follow", "--every", "0") as following:
-        try:
-            until(lambda: "complete through 4" in (following.stderr or sys.stdin).readline(), "the first is there")
-            write(tmp_path / "new", Updates([(price(5, 5, "fig"), 6, 1)]), Progress([5], [8], {6: 1}))
-            for name in ("0", "1"):
-                os.link(tmp_path / "new" / f"{int(name):020d}.avro", tmp_path / "prices" / f"{int(name) + 2:020d}.avro")
-            until(lambda: (5,) in dict(open_lake(lake).rows("now")), "the second is there")
-        finally:
-            following.send_signal(sent)
+        until(lambda: "complete through 4" in (following.stderr or sys.stdin).readline(), "the first is there")
+        write(tmp_path / "new", Updates([(price(5, 5, "fig"), 6, 1)]), Progress([5], [8], {6: 1}))
+        for name in ("0", "1"):
+            os.link(tmp_path / "new" / f"{int(name):020d}.avro", tmp_path / "prices" / f"{int(name) + 2:020d}.avro")
+        until(lambda: (5,) in dict(open_lake(lake).rows("now")), "the second is there")
+        following.send_signal(sent)
         out, err = following.communicate(timeout=300)
 
     assert (code, "prices: complete through 7; 2 transactions, 2 updates read\n") == (following.returncode, out), err

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.protocol.messages import Message, Progress, Updates
+from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
 from tests.materialize.test_process_conforms import EXAMPLE, STAGING
 from tests.materialize.test_process_frames import FIELDS
@@ -173,18 +174,14 @@ def test_nothing_is_left_when_it_is_let_go(tmp_path: Path, signals: list[int], c
     hangs = ", fault: {at: flush, how: hang}" if code == 130 else ""
     path = written(tmp_path, "path: prices.db, durable: false", f"folder: ., record: heard{hangs}", connector=STAGING)
     heard = tmp_path / "heard"
-    command = [sys.executable, "-m", "cdcv2", "materialize", str(path), "--follow", "--every", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
-        try:
-            wanted = '{"flush"' if code == 130 else '{"startCommit"'
-            until(lambda: heard.exists() and wanted in heard.read_text("utf-8"), "it is at work")
-            [connector] = children(following.pid)
-            for number in signals:
-                following.send_signal(number)
-                until(lambda: following.poll() is not None or caught_up(following.pid), "it has heard the signal")
-            following.wait(60)
-        finally:
-            following.kill()
+    with started(*CDCV2, "materialize", str(path), "--follow", "--every", "0") as following:
+        wanted = '{"flush"' if code == 130 else '{"startCommit"'
+        until(lambda: heard.exists() and wanted in heard.read_text("utf-8"), "it is at work")
+        [connector] = children(following.pid)
+        for number in signals:
+            following.send_signal(number)
+            until(lambda: following.poll() is not None or caught_up(following.pid), "it has heard the signal")
+        following.wait(60)
 
     assert code == following.returncode
     until(lambda: not Path(f"/proc/{connector}").exists(), "it is gone", seconds=20)

@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.remap_kafka import KafkaRemap
 from cdcv2.wire.rows import RowType
+from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, bind, bound, encoded
 
 pytestmark = pytest.mark.integration
@@ -183,13 +182,11 @@ def test_following_ends_when_it_is_told_to(
     from tests.wire.polling import until
 
     into = tmp_path / "logs"
-    call = [sys.executable, "-m", "cdcv2", "capture", "kafka", "--bootstrap", broker.bootstrap, "--prefix",
-            "clean_full", "--rows", str(captured / "rows"), "--into", str(into), "--follow"]  # fmt: skip
-    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            until(lambda: run("verify", into).out.endswith("complete through 102462312\n"), "all is captured")
-        finally:
-            process.send_signal(sent)
+    call = (*CDCV2, "capture", "kafka", "--bootstrap", broker.bootstrap, "--prefix", "clean_full", "--rows",
+            str(captured / "rows"), "--into", str(into), "--follow")  # fmt: skip
+    with started(*call) as process:
+        until(lambda: run("verify", into).out.endswith("complete through 102462312\n"), "all is captured")
+        process.send_signal(sent)
         _, said = process.communicate(timeout=300)
 
     assert (code, False) == (process.returncode, "Traceback" in said), said

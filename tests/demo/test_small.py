@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 from cdcv2.demo import small
 from cdcv2.demo.mangled import Mangled, describe
 from cdcv2.protocol.messages import Progress, Updates
+from tests.children import CDCV2, started
 
 RECORDED = Path(small.__file__).with_name("recorded")
 
@@ -82,11 +81,8 @@ def test_it_fails_when_a_transaction_is_torn() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_end_it_ends_in_one_line(tmp_path: Path, number: signal.Signals) -> None:
     """By Ctrl-C or by SIGTERM, wherever it is: at a step here, which it has just told."""
-    command = [sys.executable, "-m", "cdcv2", "demo", "--small"]
     around = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(small.__file__).parents[2])}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around, cwd=tmp_path
-    ) as process:
+    with started(*CDCV2, "demo", "--small", env=around, cwd=tmp_path) as process:
         assert process.stdout is not None
         while "1. Recorded" not in process.stdout.readline():
             assert process.poll() is None

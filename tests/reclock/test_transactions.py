@@ -8,23 +8,25 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError
+from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.protocol.messages import Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.reclock import Reclock
 from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Done, Through
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, Through
 from cdcv2.reclock.transactions import Summary, Transactions, resume, write
 from cdcv2.steps import PlacedCrash
 from cdcv2.wire.memory import MemoryLog
 from tests.strategies import Chooser, choosers
-from tests.transactions_oracle import CAPTURED, History, Place, bindings, frontier, histories, place_of, remaps, truth
+from tests.transactions_oracle import (
+    CAPTURED, ENDS, History, Place, bindings, frontier, histories, place_of, remaps, truth,
+)  # fmt: skip
 
 # As many examples as the profile says: 100, or fewer while changes are tried out.
 ORDINARY = settings.default.max_examples
@@ -206,3 +208,23 @@ def test_why_it_must() -> None:
     assert [("old", 11, 1), ("new", 20, 1)] == again.updates
     with pytest.raises(RefusedError):
         resume(remap, [Antichain([11])])
+
+
+@ORDERINGS
+@SNAPSHOTS
+@settings(max_examples=2 * ORDINARY)
+@given(choosers())
+def test_whichever_end_is_lost_it_is_missed(ordering: str, snapshot: bool, choose: Chooser) -> None:
+    """Its rows are not taken for repeats, whether they come before or after others are given out."""
+    history = histories(choose, snapshot=snapshot)
+    streamed = [one for one in history.transactions if one.end.tx != SNAPSHOT]
+    endless = [one.end.tx for one in streamed[:-1] if any(row.table in CAPTURED for row in one.rows)]
+    assume(endless)
+    lost = choose.pick(endless)
+    history.partitions[ENDS] = [end for end in history.partitions[ENDS] if end.tx != lost]
+    remap = bound(remaps(choose, history))
+    operator = Transactions(CAPTURED, ordering=ordering, snapshot=snapshot)
+
+    with pytest.raises(SourceStop, match=f"the END of transaction {lost} is missing"):
+        carry(choose, history, {}, Reclock(remap), operator)
+    assert operator.stop is not None

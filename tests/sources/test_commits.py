@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
+from cdcv2.reclock.succession import Commit
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.facts import End, Fact, RowFact
-from cdcv2.sources.release import Commit
 from tests.connector import SNAPSHOT_LSN, History, histories, sent
 
 TABLE = "public.t"

@@ -10,12 +10,11 @@ from hypothesis import assume, given, settings, strategies as st
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Position
-from cdcv2.sources import succession
+from cdcv2.reclock import succession
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.facts import End, Fact, RowFact, Truncate
-from cdcv2.sources.release import Commit, Release
 from cdcv2.wire.rows import RowType
 from tests.connector import PREFIX, SNAPSHOT_LSN, histories, sent
 from tests.doubles import RecordingLog
@@ -226,13 +225,32 @@ def test_rows_that_come_when_others_are_released_look_like_repeats_and_are_none(
     assert again is not None and "transaction 6 is missing" in again.reason
 
 
+@pytest.mark.parametrize("early", [0, 1, 2])
+def test_rows_that_their_end_does_not_count_are_not_lost(early: int) -> None:
+    """A connector that was killed inside a transaction may count only what it sent since: it stops, early or late."""
+    memory = KeptMemory()
+    capture = streaming(memory)
+    rows = [(RowFact(A, 7, number, number, 70, "c", ((f"row {number}", 1),), place(A, number)), place(A, number))
+            for number in (1, 2)]
+    with pytest.raises(SourceStop) as caught:
+        for fact in (end(5, 70, {}), *rows[:early], end(7, 90, {A: 1}), *rows[early:]):
+            capture.absorb_fact(*fact)
+            capture.release()
+    late = memory.plain is not None and memory.plain["commits"]["spoilt"] is not None  # type: ignore[index]
+
+    assert "transaction 7 has" in caught.value.reason and "END 90 counts 1" in caught.value.reason
+    assert (early < 2, early < 2) == (late, "stated beyond it, and lack it" in caught.value.reason)
+
+
 def test_a_repeat_is_a_repeat() -> None:
     """Rows of what was released, in this run or before it, stop nothing."""
     commits = Commits([A], snapshot="none", known=71)
-    for tx, lsn in ((7, 90), (8, 95)):
-        commits.end(tx, lsn, {})
+    commits.rows_seen(8, A, 2)
+    for tx, lsn, number in ((7, 90, 0), (8, 95, 2)):
+        commits.end(tx, lsn, {A: number})
     commits.settle(commits.ready())  # type: ignore[arg-type]
 
+    assert all([commits.is_repeat(90, 8, A, 2), commits.is_repeat(60, 5, A, 99)])
     assert all([commits.is_repeat(seq, tx) for seq, tx in ((60, 5), (69, 6), (70, 7), (89, 7), (90, 8), (94, 8))])
     assert (None, False) == (commits.stopped(), commits.lost)
 
@@ -240,9 +258,10 @@ def test_a_repeat_is_a_repeat() -> None:
 def test_only_so_many_commits_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of rows that come later than those, nothing can be said."""
     monkeypatch.setattr(succession, "KEPT", 3)
-    kept = succession.Succession(0)
+    kept = succession.Succession[int](0)
     for tx in range(1, 8):
-        kept.released(Release(None, (Commit(tx, 10 * tx),), 10 * tx))
+        kept.released([(tx, 10 * tx)], [{A: tx}])
 
     assert 40 == kept.since
-    assert (None, Commit(5, 50), None) == (kept.instead(99, 39), kept.instead(99, 40), kept.instead(5, 45))
+    assert (None, succession.Commit(5, 50), None) == (kept.instead(99, 39), kept.instead(99, 40), kept.instead(5, 45))
+    assert (None, (50, 5)) == (kept.uncounted(4, 39, A, 9), kept.uncounted(5, 40, A, 9))

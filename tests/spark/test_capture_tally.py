@@ -14,7 +14,7 @@ from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Fact, RowFact, SnapshotRow, Truncate
+from cdcv2.sources.facts import End, Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_said import Said, merged
 from cdcv2.spark.capture_tally import Numbers, Tally
@@ -180,6 +180,24 @@ def test_the_end_that_is_lost_is_missed() -> None:
         assert beyond != (before == commits.through), f"seed {seed}"
         spoilt += beyond
     assert 0 < spoilt < 100
+
+
+def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
+    """They are no repeats, and gone if they were taken for some."""
+    commits = Commits(TABLES, snapshot="none")
+    tally = new_tally(commits, {})
+    place = (f"{PREFIX}.public.a", 0)
+    position, early, late = Position(*place, 0), Said(TABLES), Said(TABLES)
+    early.add(End(7, 90, {}), Position(f"{PREFIX}.transaction", 0, 0), tally.screen())
+    tally.absorb(merged([early.to_json()]))
+    release = commits.ready()
+    assert release is not None
+    tally.settle(release)
+    late.add(RowFact("public.a", 7, 1, 1, None, "c", (("row", 1),), position), position, tally.screen())
+    tally.absorb(merged([late.to_json()]))
+
+    stop = commits.stopped()
+    assert stop is not None and "numbered 1, but its END 90 counts 0; the logs are stated beyond it" in stop.reason
 
 
 def test_a_large_transaction_is_read_twice_and_no_more() -> None:
