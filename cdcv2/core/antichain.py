@@ -175,8 +175,10 @@ class MutableAntichain:
         self.update(changes)
 
     def update(self, changes: Iterable[tuple[Time, int]]) -> None:
-        """Add each change to its time's count."""
+        """Add each change to its time's count. Raises MalformedError for a change that is no int."""
         for time, change in changes:
+            if type(change) is not int:
+                raise MalformedError(f"the count of {time!r} cannot change by {change!r}: it takes an int")
             before = self._counts.get(time, 0)
             after = before + change
             if after:

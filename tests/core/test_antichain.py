@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
@@ -219,6 +220,15 @@ def test_what_is_left_after_many_comings_and_goings_is_still_found(often: int) -
     assert Antichain([8]) == bag.frontier
     bag.update([(8, -1)])
     assert Antichain([9]) == bag.frontier
+
+
+@pytest.mark.parametrize("change", ["x", 1.0, True, None])
+def test_a_count_changes_by_an_int(change: object) -> None:
+    """What is none is named, and is not held."""
+    bag = MutableAntichain([(0, 1)])
+    with pytest.raises(MalformedError, match=re.escape(f"the count of 3 cannot change by {change!r}: it takes an int")):
+        bag.update([(3, change)])  # type: ignore[list-item]
+    assert [(0, 1)] == bag.items()
 
 
 def test_the_mutable_check_finds_a_stale_frontier() -> None:
