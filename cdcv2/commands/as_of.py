@@ -15,7 +15,7 @@ import json
 
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, open_one, parse_time
+from cdcv2.commands.logs import Named, add_log_arguments, asked_times, open_one
 from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.exits import Exit
 from cdcv2.wire.plain import plain_int
@@ -45,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Add up the updates, and print what they come to."""
     logs = open_one(args, args.table)
-    at = parse_time(args.at) if args.at is not None else None
-    start = [parse_time(text) for text in args.start] if args.start else None
+    at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
+    start = asked_times("--start", args.start, logs) if args.start else None
     rows, frontier = collection(logs, at, start)
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
     with Output(args.output) as output:

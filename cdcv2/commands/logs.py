@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from cdcv2.protocol.log import Entry, Log
 from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.times import Times
+from cdcv2.wire.times import Times, check_kind
 
 #: What makes a directory a log.
 LOG_FILE = "_log.json"
@@ -166,6 +166,18 @@ def parse_time(text: str) -> Time:
         return from_plain(numbers if len(numbers) > 1 else numbers[0])
     except ValueError as error:
         raise UsageError(f"{text!r} is no time: write an integer from 0 on, or 3,4 for a Product") from error
+
+
+def asked_times(option: str, texts: Iterable[str], logs: Iterable[Named]) -> list[Time]:
+    """The times given with an option, which must be of the kind that the logs have. Raises UsageError."""
+    times = [parse_time(text) for text in texts]
+    for named in logs:
+        for time in times:
+            try:
+                check_kind(named.times, time)
+            except MalformedError as error:
+                raise UsageError(f"{option} is for {named.table}: {error}") from None
+    return times
 
 
 def snapshot_assumed(args: argparse.Namespace) -> bool:

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs, parse_time
+from cdcv2.commands.logs import add_log_arguments, asked_times, demand_whole, entries, open_logs
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args)
     demand_whole(args, logs)
     row_types = {named.table: named.row_type for named in logs}
-    start = [parse_time(text) for text in args.start] if args.start else None
+    start = asked_times("--start", args.start, logs) if args.start else None
     timeline = Timeline(row_types, start=start)
     with Output(args.output) as output:
         write = _writer(args, row_types, output)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
-from cdcv2.commands.logs import add_log_arguments, entries, gone_logs, open_logs, parse_time, snapshot_assumed
+from cdcv2.commands.logs import add_log_arguments, asked_times, entries, gone_logs, open_logs, snapshot_assumed
 from cdcv2.commands.shown import plain_position, raw_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
@@ -117,7 +117,7 @@ class Judged:
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends and judge them."""
     logs = open_logs(args)
-    start = Antichain([parse_time(text) for text in args.start or ["0"]])
+    start = Antichain(asked_times("--start", args.start, logs) if args.start else [0])
     readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
     lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}

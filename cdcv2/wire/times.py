@@ -83,3 +83,12 @@ def _write_int(time: Any) -> bytes:
     if type(time) is not int or not 0 <= time <= MAX_TIME:
         raise MalformedError(f"the time {time!r} is no int from 0 to 2**63 - 1, as this log's times are")
     return long_bytes(time)
+
+
+def check_kind(times: Times, time: Time) -> None:
+    """Raise MalformedError for a time that is none of this kind.
+
+    >>> check_kind("int", 3), check_kind(2, Product(1, 2))
+    (None, None)
+    """
+    time_codec(times).write(time)

@@ -92,3 +92,14 @@ def test_a_time_that_is_none_is_wrong_usage(run: Run, prices: Path, words: list[
     said = run("as-of", prices, *[f"{words[0]}={words[1]}"])
 
     assert (2, True) == (said.code, "is no time" in said.err)
+
+
+@pytest.mark.parametrize("words", [
+    ["as-of", "--at"], ["as-of", "--start"], ["replay", "--start"], ["verify", "--start"],
+])  # fmt: skip
+def test_a_time_of_another_kind_is_wrong_usage(run: Run, prices: Path, words: list[str]) -> None:
+    """A log's times are integers, or Products of so many coordinates: the log is right, and the option is not."""
+    said = run(words[0], prices, f"{words[1]}=3,4")
+
+    assert 2 == said.code
+    assert f"{words[1]} is for prices: the time Product(3, 4) is no int from 0 to 2**63 - 1" in said.err
