@@ -92,17 +92,21 @@ def _check_start(names: str, place: Place, first: int, wanted: int) -> None:
 
 
 def _check_gaps(names: str, place: Place, offsets: Iterable[int], wanted: int) -> None:
-    topic, partition = place
     following = wanted
     for offset in offsets:
         if offset > following:
-            gone = f"{following}" if offset == following + 1 else f"{following} to {offset - 1}"
-            raise UnsafeTopicError(
-                f"in the dump {names} the topic {topic!r} lacks {gone} in partition {partition}: those records were "
-                "removed (compaction), or not dumped. Dump them too, or, if they are gone, begin anew with a new "
-                "snapshot. A connector that writes in Kafka's transactions leaves such gaps: capture from Kafka then"
-            )
+            raise gap(names, place, f"{following}" if offset == following + 1 else f"{following} to {offset - 1}")
         following = max(following, offset + 1)
+
+
+def gap(names: str, place: Place, gone: str) -> UnsafeTopicError:
+    """That a dump lacks these offsets of a partition, and what to do."""
+    topic, partition = place
+    return UnsafeTopicError(
+        f"in the dump {names} the topic {topic!r} lacks {gone} in partition {partition}: those records were "
+        "removed (compaction), or not dumped. Dump them too, or, if they are gone, begin anew with a new "
+        "snapshot. A connector that writes in Kafka's transactions leaves such gaps: capture from Kafka then"
+    )
 
 
 def _from(records: Iterable[tuple[int, Record]], start: int) -> Iterator[tuple[int, Record]]:

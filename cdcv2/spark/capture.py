@@ -36,7 +36,7 @@ from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture_logs import LogSpec, TableLogs, Written, consolidated
 from cdcv2.spark.capture_memory import CaptureMemory, Remembered
 from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_said import Screen, merged
+from cdcv2.spark.capture_said import Screen, merged, ranges
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.job import Guard
@@ -113,7 +113,9 @@ class Capture:
 
     def _count(self, told: DataFrame, spark: SparkSession) -> None:
         parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
-        self._tally.absorb(merged(parts))
+        said = merged(parts)
+        self.topics.came(self._tally.counted, ranges(said))
+        self._tally.absorb(said)
         if self.commits.wants_ends:
             self.commits.ends_read(self.topics.ends(spark))
             self.commits.consumed(self._tally.counted)

@@ -17,6 +17,14 @@ from cdcv2.sources.facts import End, Fact, Notification, RowFact, SnapshotRow, T
 from cdcv2.sources.snapshot import Place
 
 
+class Seen(NamedTuple):
+    """Of a partition: the first offset that was read, the last one, and the number of records."""
+
+    low: int
+    high: int
+    records: int
+
+
 class Screen(NamedTuple):
     """What need not be looked at again, as the driver knows it when a batch begins.
 
@@ -152,3 +160,12 @@ def merged(parts: list[str]) -> dict[str, Any]:
         for name, items in whole.items():
             items.extend(plain[name])
     return whole | {"repeats": repeats}
+
+
+def ranges(said: Mapping[str, Any]) -> dict[Place, Seen]:
+    """What several shares have read of each partition together."""
+    found: dict[Place, Seen] = {}
+    for topic, part, low, high, records in said["seen"]:
+        before = found.get((topic, part), Seen(low, high, 0))
+        found[topic, part] = Seen(min(low, before.low), max(high, before.high), before.records + records)
+    return found

@@ -17,10 +17,12 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2.errors import MissingLogError
+from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.dumped import gap
 from cdcv2.sources.snapshot import Place
+from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.topics import describe, settings
 from cdcv2.wire.kafka_client import PATIENCE, Client
@@ -48,6 +50,12 @@ class Topics(Protocol):
 
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
         """Everything from ``positions`` on, as a stream; it may begin earlier."""
+
+    def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
+        """Whether a micro-batch has all from ``counted`` on (where none is given: from the start), each record once.
+
+        Raises UnsafeTopicError for what lacks, MalformedError for what comes twice.
+        """
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """The records in these ranges of offsets, both ends included."""
@@ -94,6 +102,23 @@ class FileTopics:
         if self.files is not None:
             reader = reader.option("maxFilesPerTrigger", str(self.files))
         return _records(reader.json(streamable(self.folder)))
+
+    def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
+        """By the first offset, the last one and the number of records; topics that nobody needs are not looked at."""
+        needed = set(self.recipe.topics())
+        for place, (low, high, records) in sorted(seen.items()):
+            wanted = counted.get(place, 0)
+            if place[0] not in needed:
+                continue
+            if low > wanted:
+                raise gap(str(self.folder), place, f"{wanted}" if low == wanted + 1 else f"{wanted} to {low - 1}")
+            if records < high + 1 - low:
+                raise gap(str(self.folder), place, f"{high + 1 - low - records} offsets between {low} and {high}")
+            if records > high + 1 - low:
+                raise MalformedError(
+                    f"in the dump {self.folder} the topic {place[0]!r} has offsets between {low} and {high} more than "
+                    f"once in partition {place[1]}: the dump is at fault; keep each record in one file only"
+                )
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """Reads all files: this source is for small things."""
@@ -165,6 +190,9 @@ class KafkaTopics:
         if self._records is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self._records))
         return reader.option("startingOffsets", json.dumps(start)).load()
+
+    def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
+        """Spark fails where an offset is gone; those of the markers of transactions never had a record."""
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """By offset, partition by partition."""

@@ -1,0 +1,56 @@
+"""A dump that lacks a record, or has one twice, is refused: what lacks may be a fact that nothing else tells of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2.errors import MalformedError, UnsafeTopicError
+from cdcv2.sources.debezium import Record
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.capture_said import Said, Screen, Seen, merged, ranges
+from cdcv2.spark.capture_topics import FileTopics
+from tests.recorded import recipe
+from tests.spark.capturing import CaptureRun, dump_into
+
+PLACE: Place = ("clean_full.transaction", 0)
+
+
+@pytest.mark.parametrize(("counted", "seen", "said"), [
+    (0, Seen(2, 9, 8), "lacks 0 to 1 in partition 0"),
+    (4, Seen(5, 9, 5), "lacks 4 in partition 0"),
+    (4, Seen(4, 9, 5), "lacks 1 offsets between 4 and 9 in partition 0"),
+    (4, Seen(4, 9, 7), "has offsets between 4 and 9 more than once in partition 0"),
+    (4, Seen(4, 9, 6), None),
+])  # fmt: skip
+def test_each_record_comes_once(tmp_path: Path, counted: int, seen: Seen, said: str | None) -> None:
+    """Of the topics that the capture needs; of others it does not matter."""
+    topics = FileTopics(tmp_path, recipe("clean_full"))
+    topics.came({PLACE: counted}, {("another", 0): seen})
+    if said is None:
+        topics.came({PLACE: counted}, {PLACE: seen})
+        return
+    with pytest.raises((UnsafeTopicError, MalformedError), match=said):
+        topics.came({PLACE: counted}, {PLACE: seen})
+
+
+def test_what_executors_read_adds_up() -> None:
+    """Each reads a share of a partition, and passes over what was counted before."""
+    shares = [Said(("public.orders",)) for _ in range(2)]
+    for offset in range(2, 9):
+        shares[offset % 2].read(PLACE, offset)
+    screen = Screen({PLACE: 2})
+
+    assert {PLACE: Seen(2, 8, 7)} == ranges(merged([share.to_json() for share in shares]))
+    assert [False, True] == [screen.wants(PLACE, offset) for offset in (1, 2)]
+
+
+@pytest.mark.spark
+def test_a_record_that_was_taken_out_of_the_files_is_missed(spark: SparkSession, tmp_path: Path) -> None:
+    """The job ends with the topic, the offset and the remedy; what is complete before it may be stated."""
+    records = [Record("clean_full.transaction", 0, offset, None, None) for offset in (0, 1, 3)]
+    dump_into(tmp_path / "topics", records, size=99)
+    with pytest.raises(UnsafeTopicError, match=r"'clean_full.transaction' lacks 1 offsets between 0 and 3"):
+        CaptureRun(tmp_path, recipe("clean_full")).run(spark)
