@@ -43,7 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_row_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")
     parser.add_argument("--copies", type=int, default=2, metavar="N", help="how often each fact comes (default: 2)")
-    parser.add_argument("--window", type=int, metavar="N", help="how many messages are reordered (default: all)")
+    parser.add_argument("--window", type=int, metavar="N",
+                        help="how many messages apart two may stand that change places (default: any number)")
     parser.add_argument("--no-rebatch", action="store_true", help="leave the messages as they are")
     parser.add_argument("--json", action="store_true", help="what was written as JSON lines, one a log")
     parser.add_argument("--partitions", type=int, default=1, metavar="N", help="of a new topic (default: 1)")

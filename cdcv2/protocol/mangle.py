@@ -28,9 +28,10 @@ def mangle(
 ) -> Iterator[Message]:
     """The facts of ``messages``, each ``copies`` times, reordered within ``window`` messages, and re-batched.
 
-    ``window=None`` reorders without bounds, and reads all ``messages`` first; else a message moves by at most
-    ``window`` places and memory is bounded by it. ``rebatch`` splits and merges updates across messages, and
-    statements into sub-intervals and unions, anew for each copy. The same seed gives the same result.
+    ``window=None`` reorders without bounds, and reads all ``messages`` first; else a fact comes before one of another
+    message only if the two messages stood at most ``window`` places apart, and memory is bounded by it. ``rebatch``
+    splits and merges updates across messages, and statements into sub-intervals and unions, anew for each copy. The
+    same seed gives the same result.
 
     >>> log = [Updates([("a", 1, 1), ("b", 2, 1)]), Progress([0], [3], {1: 1, 2: 1})]
     >>> from cdcv2.protocol.iter import Iter
@@ -69,14 +70,17 @@ def _within(
     messages: Iterable[Message], random: Random, copies: int, window: int, rebatch: bool
 ) -> Iterator[Message]:
     waiting: list[tuple[float, int, Message]] = []
-    number = 0
-    for group in _grouped(messages, window):
+    # What is merged stands less than `size` apart, and two groups change places that begin less than `reach` apart.
+    size = (window + 1) // 2 if rebatch else 1
+    reach = window + 2 - size
+    place = number = 0
+    for group in _grouped(messages, size):
         for piece in _copied(group, copies, rebatch, random):
-            # Two pieces change places only if they stand less than window + 1 apart.
-            heapq.heappush(waiting, (number + random.random() * (window + 1), number, piece))
+            heapq.heappush(waiting, (place + random.random() * reach, number, piece))
             number += 1
-            while waiting and waiting[0][0] < number:
-                yield heapq.heappop(waiting)[2]
+        place += len(group)
+        while waiting and waiting[0][0] < place:
+            yield heapq.heappop(waiting)[2]
     while waiting:
         yield heapq.heappop(waiting)[2]
 
