@@ -105,7 +105,7 @@ class _Watched:
 
     def __init__(self, topics: Topics, move: Callable[[int], object]) -> None:
         self._topics, self._move = topics, move
-        self.ends, self.let_wait = topics.ends, topics.let_wait
+        self.ends, self.identities, self.let_wait = topics.ends, topics.identities, topics.let_wait
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """The same items."""

@@ -24,7 +24,7 @@ from cdcv2.core.order import Time, check_time
 from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.marked import Marked
-from cdcv2.protocol.messages import Progress, Update, Updates
+from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
 
@@ -72,7 +72,9 @@ class Writer:
         if state is not None:
             _check_state(log, state)
         marked = Marked(log, {} if state is None else state["marks"])
-        reader, self._positions = _read(marked, origin, state)
+        reader, self._positions, span = _read(marked, origin, state)
+        #: The first and the last time at which the log has updates; None: none. Not known, and None, from a state.
+        self.span = span
         self._marks = marked.marks()
         if not reader.known:
             raise LogFinishedError(f"the history of log {log.name} is complete: nothing can be added to it")
@@ -210,15 +212,19 @@ class Writer:
         self.close()
 
 
-def _read(log: Marked, start: Antichain, state: Mapping[str, Any] | None) -> tuple[Resolver, Positions]:
-    """A reader of all that the log holds now, and the positions behind that."""
+def _read(
+    log: Marked, start: Antichain, state: Mapping[str, Any] | None
+) -> tuple[Resolver, Positions, tuple[Time, Time] | None]:
+    """A reader of all that the log holds now, the positions behind that, and between which times it has updates."""
     reader = Resolver(start) if state is None else Resolver.restore(state["reader"])
     positions = Positions() if state is None else dict(state["positions"])
+    span: tuple[Time, Time] | None = None
     for entry in log.read(dict(positions) or None):
         reader.absorb(entry)
+        span = counted(entry.message, span)
         part, offset = entry.position.part, entry.position.offset
         positions[part] = max(positions.get(part, 0), offset + 1)
-    return reader, positions
+    return reader, positions, None if state is not None else span
 
 
 def _check_state(log: Log, state: Mapping[str, Any]) -> None:

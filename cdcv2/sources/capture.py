@@ -28,12 +28,13 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
+from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit
 from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.memory import Memory
 from cdcv2.sources.release import Release, Waiting
-from cdcv2.sources.remembered import FORGET
+from cdcv2.sources.remembered import FORGET, same_topics
 from cdcv2.sources.snapshot import Place
 
 LOGGER = logging.getLogger(__name__)
@@ -104,9 +105,12 @@ class Capture:
         }
         known = min(_int_time(writer.known, table) for table, writer in self._writers.items())
         self._commits = self._decisions(remembered["commits"], known)
+        sure = remembered["commits"] is not None or known == 0
+        self._evidence = None if sure else Evidence({table: one.span for table, one in self._writers.items()})
         self._next: dict[Place, int] = {
             (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
         }
+        self._topics: dict[str, str] = dict(remembered.get("topics", {}))
         self._held = Held()
         self._contents = Contents.of(recipe.tables, logs, known) if recipe.before == FROM_STATE else None
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
@@ -136,6 +140,13 @@ class Capture:
     def _identity(self) -> dict[str, Any]:
         rows = {table: row_type.fingerprint for table, row_type in sorted(self._recipe.tables.items())}
         return {"prefix": self._recipe.prefix, "tables": rows}
+
+    def reads(self, topics: Mapping[str, str]) -> None:
+        """What tells the topics from others of their names, where there is such a thing; to be remembered.
+
+        Raises ForeignStateError when one was made anew since it was captured.
+        """
+        self._topics = same_topics(topics, self._topics)
 
     # -- what it knows
 
@@ -185,6 +196,8 @@ class Capture:
         if isinstance(fact, (RowFact, ToldRow)):
             self._row(fact, place)
         elif isinstance(fact, End):
+            if self._evidence is not None:
+                self._evidence.end(fact.lsn)
             if self._commits.end(fact.tx, fact.lsn, fact.counts):
                 self._held.note(fact.tx, position)
         elif isinstance(fact, SnapshotRow):
@@ -203,6 +216,11 @@ class Capture:
         self._next[place] = max(following, self._next.get(place, 0))
         if not self._commits.snapshot_released:
             self._commits.consumed({place: self._next[place]})
+
+    def ended(self) -> None:
+        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        if self._evidence is not None:
+            self._evidence.finished()
 
     def _row(self, fact: RowFact | ToldRow, place: Place) -> None:
         self._commits.passed(place)
@@ -224,6 +242,8 @@ class Capture:
 
     def _snapshot_row(self, fact: SnapshotRow) -> None:
         if self._commits.snapshot_released:
+            if self._evidence is not None:
+                self._evidence.snapshot(fact.table, fact.lsn)
             self._commits.snapshot_rows(fact.table, fact.lsn, 1)
             self.counters.repeats += 1
             return
@@ -337,6 +357,7 @@ class Capture:
         self._memory.save({
             "version": VERSION,
             "capture": self._identity(),
+            "topics": self._topics,
             "commits": self._commits.export(),
             "positions": positions,
             "logs": {table: _plain_state(writer) for table, writer in self._writers.items()},

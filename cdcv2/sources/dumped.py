@@ -53,6 +53,10 @@ class DumpedTopics:
         """The topics that have records."""
         return sorted({topic for topic, _ in self._places})
 
+    def identities(self) -> dict[str, str]:
+        """None: a dump does not tell."""
+        return {}
+
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind its last record."""
         return {place: records[-1][1].offset + 1 for place, records in self._places.items()}
@@ -66,12 +70,13 @@ class DumpedTopics:
 
         That is about the order in which they arrived, so no more is held open than then. ``follow`` changes
         nothing: a dump does not grow. Raises UnsafeTopicError where a partition begins behind its position, or has a
-        gap behind it: what stood there was removed, and with it facts.
+        gap behind it: what stood there was removed, and with it facts; and where it ends before its position.
         """
         start = positions or {}
         for place, records in sorted(self._places.items()):
             if self._needed is None or place[0] in self._needed:
                 _check_start(self._names, place, records[0][1].offset, start.get(place, 0))
+                _check_end(self._names, place, records[-1][1].offset, start.get(place, 0))
                 _check_gaps(self._names, place, (record.offset for _, record in records), start.get(place, 0))
         merged = heapq.merge(*(_from(records, start.get(place, 0)) for place, records in sorted(self._places.items())),
                              key=lambda entry: entry[0])
@@ -79,6 +84,16 @@ class DumpedTopics:
 
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Nothing: it is in memory already."""
+
+
+def _check_end(names: str, place: Place, last: int, wanted: int) -> None:
+    if last + 1 < wanted:
+        topic, partition = place
+        raise UnsafeTopicError(
+            f"in the dump {names} the topic {topic!r} ends at {last + 1} in partition {partition}, and was read up to "
+            f"{wanted} before: it is an older dump, or the topic was made anew. Give a dump that goes further; or "
+            "capture it as a new source, with a memory and logs of its own"
+        )
 
 
 def _check_start(names: str, place: Place, first: int, wanted: int) -> None:

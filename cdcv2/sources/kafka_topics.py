@@ -47,6 +47,10 @@ class KafkaTopics:
         there = self._topics()
         return [topic for topic in self._recipe.topics() if topic not in there]
 
+    def identities(self) -> dict[str, str]:
+        """The ids that the cluster gives topics when they are made."""
+        return {topic: str(self._client.topic_id(topic)) for topic in self._topics()}
+
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind the last record that is there now."""
         return {place: high for place, (_, high) in self._spans(self._topics()).items()}

@@ -13,6 +13,21 @@ MEMORY_VERSION = 1
 FORGET = "remove the memory, and the capture begins at the start of its topics and repeats the facts that are there"
 
 
+def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict[str, str]:
+    """The identities of topics by their names. Raises ForeignStateError when one was made anew since it was captured.
+
+    >>> same_topics({"a": "1", "b": "2"}, {"a": "1", "c": "3"})
+    {'a': '1', 'b': '2', 'c': '3'}
+    """
+    for topic, identity in remembered.items():
+        if found.get(topic, identity) != identity:
+            raise ForeignStateError(
+                f"the topic {topic} is another one than the one that was captured before: it was made anew. Begin anew "
+                "with it: no memory, and other logs"
+            )
+    return {**remembered, **found}
+
+
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:
     """Raises ForeignStateError where it is of another capture, or ahead of logs that are stated up to ``known``."""
     if plain.get("version") != MEMORY_VERSION:

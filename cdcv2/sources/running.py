@@ -33,6 +33,9 @@ class Topics(Protocol):
         UnsafeTopicError (records are gone that were asked for, or may go), UnavailableError.
         """
 
+    def identities(self) -> dict[str, str]:
+        """For each topic that is there what tells it from another of its name, where there is such a thing."""
+
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind the last record that is there now."""
 
@@ -57,6 +60,7 @@ def run(
     written.
     """
     fresh = 0
+    capture.reads(topics.identities())
     for item in topics.read(capture.positions(), follow=follow):
         if stopping():
             break
@@ -71,6 +75,8 @@ def run(
             capture.release()
             fresh = 0
             topics.let_wait(capture.is_ahead if capture.held_rows > hold else None)
+    else:
+        capture.ended()
     capture.release()
     return capture.waits()
 

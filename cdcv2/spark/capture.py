@@ -28,10 +28,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import steps
-from cdcv2.errors import ForeignStateError, UnsafeTopicError, UsageError
+from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
+from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.release import Release
+from cdcv2.sources.remembered import same_topics
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture_logs import LogSpec, TableLogs, Written, consolidated
 from cdcv2.spark.capture_memory import CaptureMemory, Remembered
@@ -79,9 +81,10 @@ class Capture:
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
         self.commits = _commits(recipe, remembered, self.logs.meet())
         self.start = dict(remembered.positions) if remembered else {}
-        self._identities = _same_topics(topics.check(spark, self.start), remembered)
+        self._identities = same_topics(topics.check(spark, self.start), remembered.identities if remembered else {})
         self._tally = Tally(
-            self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start
+            self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
+            None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
         )
         self._missing: list[str] | None = None
         self.transactions = self.updates = 0
@@ -110,6 +113,10 @@ class Capture:
             if self.commits.lost:
                 self._remember()
             raise error
+
+    def ended(self) -> None:
+        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        self._tally.ended()
 
     def _count(self, told: DataFrame, spark: SparkSession) -> None:
         parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
@@ -269,17 +276,6 @@ def _commits(recipe: Recipe, remembered: Remembered | None, known: int) -> Commi
     return Commits.restore(
         remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
     )
-
-
-def _same_topics(found: Mapping[str, str], remembered: Remembered | None) -> dict[str, str]:
-    """The identities of the topics. Raises ForeignStateError when one was made anew since they were remembered."""
-    for topic, identity in (remembered.identities if remembered else {}).items():
-        if found.get(topic, identity) != identity:
-            raise ForeignStateError(
-                f"the topic {topic} is another one than the one that was captured before: it was made anew. Begin anew "
-                "with it: an empty state directory, and other logs"
-            )
-    return dict(found)
 
 
 def _times(times: Mapping[int, int]) -> pa.Table:

@@ -86,6 +86,8 @@ def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = 
             listen(spark, guard)
         interval = None if plan.interval is None else f"{plan.interval} seconds"
         follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
+        if plan.available_now and not guard.stopping.is_set():
+            made.ended()
     finally:
         made.close()
     frontier = made.commits.frontier

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
-from cdcv2.protocol.messages import Progress, Update, Updates
+from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
@@ -107,6 +108,8 @@ class TableLogs:
         self._logs = {table: _opened(specs[table], known=table in (tails or {})) for table in self.tables}
         #: All times below it are stated.
         self.known: dict[str, int] = {}
+        #: Of each log the first and the last time at which it has updates, as far as it was read.
+        self.spans: dict[str, tuple[Time, Time] | None] = {}
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
         self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
         self._tails: dict[str, Positions] = {}
@@ -127,9 +130,11 @@ class TableLogs:
                 )
         self._recognize(number, table, tail)
         reader = Resolver([tail.known] if tail else None)
+        self.spans[table] = None
         for entry in log.read(positions or None):
             if entry is not None:
                 reader.absorb(entry)
+                self.spans[table] = counted(entry.message, self.spans[table])
                 part, offset = entry.position.part, entry.position.offset
                 positions[part] = max(positions.get(part, 0), offset + 1)
         self.known[table] = _known(reader, log.name)

@@ -18,6 +18,7 @@ from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FAULT
+from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.release import Release
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture_said import Screen
@@ -104,13 +105,14 @@ class Tally:
     """Counts for ``commits``. One thread.
 
     ``tables`` must be in the order that executors number them by; ``positions`` is from where the topics are read.
+    ``evidence`` is that of the logs, where no memory tells that the topics are theirs; it raises ForeignStateError.
     """
 
     def __init__(
         self, tables: tuple[str, ...], transaction_topic: str, notification_topic: str | None, commits: Commits,
-        positions: Mapping[Place, int],
+        positions: Mapping[Place, int], evidence: Evidence | None = None,
     ) -> None:
-        self._tables, self._commits = tables, commits
+        self._tables, self._commits, self._evidence = tables, commits, evidence
         self._transactions: Place = (transaction_topic, 0)
         self._notifications: Place = (notification_topic or "", 0)
         #: how far each partition has been counted
@@ -140,6 +142,8 @@ class Tally:
         self._errors += [(Position(*error[:3]), error[3]) for error in said["errors"]]
         self._absorb_snapshot(said)
         for offset, tx, lsn, counts in sorted(said["ends"]):
+            if self._evidence is not None:
+                self._evidence.end(lsn)
             if self._commits.end(tx, lsn, {self._tables[table]: count for table, count in counts}):
                 self._transaction(tx).began(self._transactions, offset)
         for table, tx, seq, topic, part, low, high, highest, orders in said["rows"]:
@@ -150,6 +154,11 @@ class Tally:
             self._commits.consumed(self.counted)
         self._drop_repeats()
 
+    def ended(self) -> None:
+        """There is nothing more in the topics."""
+        if self._evidence is not None:
+            self._evidence.finished()
+
     def _absorb_snapshot(self, said: Mapping[str, Any]) -> None:
         for offset, kind, table, rows in sorted(said["notifications"], key=lambda item: item[0]):
             self._commits.notification(kind, table, rows, offset)
@@ -158,6 +167,8 @@ class Tally:
         for number, lsn, topic, part, low, high, count in said["snapshot"]:
             table, place = self._tables[number], (topic, part)
             if self._commits.snapshot_released:
+                if self._evidence is not None:
+                    self._evidence.snapshot(table, lsn)
                 self.repeats += count
                 self._commits.snapshot_rows(table, lsn, count)
                 continue

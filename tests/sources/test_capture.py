@@ -388,7 +388,8 @@ def test_a_log_is_read_only_from_where_the_memory_was_made() -> None:
 
 def test_old_snapshot_rows_are_counted_as_repeats() -> None:
     """Read again from the start of the topics, after the memory was lost."""
-    logs = {A: RecordingLog([Progress([0], [1001])]), B: RecordingLog([Progress([0], [1001])])}
+    told = [Updates([("x", 1000, 1)]), Progress([0], [1001], {1000: 1})]
+    logs = {A: RecordingLog(told), B: RecordingLog([Progress([0], [1001])])}
     capture = Capture(recipe(), logs)
     capture.absorb_fact(SnapshotRow(A, 1000, "last", "x", place(A, 0)), place(A, 0))
     assert (1, 0, 0) == (capture.counters.repeats, capture.counters.rows, capture.held_rows)

@@ -22,6 +22,7 @@ from cdcv2.sources.running import Reached, run
 from cdcv2.wire.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time
+from tests.wire.polling import until
 
 pytestmark = pytest.mark.integration
 _names = itertools.count()
@@ -229,6 +230,13 @@ def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None
     assert 2 == sum(isinstance(item, Record) for item in left)
     with pytest.raises(UnsafeTopicError, match="ends at 4 in partition 0, and was read up to 9"):
         list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({(topic, 0): 9}))
+    before = left.identities()
+    for future in cluster.admin.delete_topics([topic]).values():
+        future.result(timeout=300)
+    until(lambda: not left.identities(), "the topic is gone")
+    cluster.make(topic)
+    after = left.identities()
+    assert [topic] == list(before) == list(after) and before != after
 
 
 def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, cluster: Cluster) -> None:

@@ -34,6 +34,10 @@ class Given:
         while follow:
             yield None
 
+    def identities(self) -> dict[str, str]:
+        """None."""
+        return {}
+
     def ends(self) -> dict[Place, int]:
         """One row in the table's topic."""
         self.asked_ends += 1

@@ -1,0 +1,69 @@
+"""Are these the topics that the logs were made of? Asked by a capture without a memory, which would tell otherwise.
+
+All that such a capture reads at first looks like repeats, also of another source. But what the logs hold was told by
+the topics: rows of the snapshot at its LSN, everything else at the LSN of an END. So one time of each log, its last,
+must be found among the ENDs, in whose order it would have come; and the first one where the snapshot was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdcv2.core.order import Time
+from cdcv2.errors import ForeignStateError
+
+#: The first and the last time at which a log has updates; None: it has none.
+Span = tuple[Time, Time]
+
+
+class Evidence:
+    """Compares what the topics say with the first and the last times of the logs.
+
+    >>> evidence = Evidence({"public.t": (100, 130)})
+    >>> evidence.end(110); evidence.end(130); evidence.snapshot("public.t", 100); evidence.finished()
+
+    Each method raises ForeignStateError where the topics are of another source.
+    """
+
+    def __init__(self, spans: Mapping[str, Span | None]) -> None:
+        self._firsts = {table: None if span is None else _number(span[0]) for table, span in spans.items()}
+        first = min((time for time in self._firsts.values() if time is not None), default=0)
+        # Of each log the last time, which is an END's: only the first of all may be the snapshot's.
+        self._wanted = {_number(span[1]): table for table, span in sorted(spans.items()) if span is not None}
+        self._wanted.pop(first, None)
+        self._highest = 0
+
+    def snapshot(self, table: str, lsn: int) -> None:
+        """There is a row of the table's snapshot."""
+        first = self._firsts.get(table, lsn)
+        if first != lsn:
+            said = "has no updates" if first is None else f"begins at {first}"
+            raise _foreign(f"the topics have rows of a snapshot of {table} at {lsn}, and its log {said}")
+
+    def end(self, lsn: int) -> None:
+        """There is an END; the ENDs come in order, and some again."""
+        self._highest = max(self._highest, lsn)
+        self._wanted.pop(lsn, None)
+        missed = min(self._wanted, default=lsn)
+        if missed < lsn:
+            raise _foreign(f"the log of {self._wanted[missed]} has updates at {missed}, and no transaction ends there")
+
+    def finished(self) -> None:
+        """There is nothing more in the topics."""
+        if self._wanted:
+            last = max(self._wanted)
+            raise _foreign(
+                f"the log of {self._wanted[last]} has updates at {last}, and the last END of the topics is at "
+                f"{self._highest}"
+            )
+
+
+def _number(time: Time) -> int:
+    return time if type(time) is int else 0
+
+
+def _foreign(found: str) -> ForeignStateError:
+    return ForeignStateError(
+        f"the logs were made of other topics: {found}. Capture this source into logs of its own; or, if the topics "
+        "were cut off or made anew under the old names, begin anew with a new snapshot"
+    )
