@@ -21,8 +21,8 @@ True
 ([('apple', 1, 2), ('apple', 4, -1), ('pear', 1, 1)], True)
 
 This module is the front door; the boxes behind it are, from the bottom up: ``core`` (times), ``protocol``,
-``reclock``, ``wire`` (bytes and transports), ``sources``, ``materialize``, ``control``, ``viz``, ``spark``,
-``embedded``, ``testing`` and ``demo``.
+``reclock``, ``wire`` (bytes and transports), ``sources``, ``materialize``, ``spark``, ``embedded``, ``testing`` and
+``demo``.
 """
 
 from cdcv2 import errors

@@ -7,6 +7,7 @@ installed and nothing can hide. There is no list of exceptions.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,32 @@ def test_every_folder_is_a_box() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
     assert set() == folders - {*BOXES, *DOORS}
+
+
+def test_the_map_of_the_readme_is_the_tree() -> None:
+    """Every folder of the checkout and of the package is on it, the boxes in their order, and nothing that is not."""
+    drawn = (ROOT / "README.md").read_text("utf-8").split("## The map")[1].split("```")[1]
+    names, inside = [], ""
+    for line in drawn.splitlines()[1:]:
+        for indent, first, beside in re.findall(r"^( *)([\w./]+)|[;,] +([\w.]+/?):", line):
+            name = first or beside
+            inside = "" if first and not indent else inside
+            names.append(inside + name)
+            inside = name if first and not indent and name.endswith("/") else inside
+    folders = {f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and is_kept(path)}
+    boxes = [f"cdcv2/{box}/" for box in BOXES if (PACKAGE / box).is_dir()]
+
+    assert [] == [name for name in names if not (ROOT / name).exists()]
+    assert boxes == [name for name in names if name in boxes]
+    kept = {f"cdcv2/{path.name}/" for path in PACKAGE.iterdir() if path.is_dir() and is_kept(path)}
+    assert folders | kept - {"cdcv2/schemas/"} <= set(names)
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether it is of the project, and not what a tool left."""
+    made = {"build", "dist", "mutants", "__pycache__"}
+    hidden = folder.name.startswith(".") and folder.name != ".ci"
+    return not (folder.name in made or hidden or folder.name.endswith(".egg-info"))
 
 
 def test_only_the_spark_box_imports_pyspark() -> None:
