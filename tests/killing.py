@@ -296,15 +296,16 @@ class Poller:
 def kill_many(target: Target, kills: int, draw: random.Random, *, rows: int = 60) -> Counter[str]:
     """Start it and kill it, so many times, strictly inside its run; then let it live, and judge what is there.
 
-    Four of five are killed up to a second after this very process has committed; the fifth at any moment of its first
-    second, whatever it has come to by then.
+    Four of five are killed when this very process has brought the target a random way further; the fifth at any moment
+    of its first second, whatever it has come to by then.
     """
     counts, bank = Counter[str](), target.bank
+    furthest = bank.times // (kills + 1) * 3 // 4
     plan = target.folder / "bank.yaml"
     plan.write_text(PLAN.replace("ROWS", str(rows)) + target.settings(), "utf-8")
     with Poller(target) as poller:
         while counts["kills"] < kills:
-            kill_once(target, plan, draw, counts)
+            kill_once(target, plan, draw, counts, furthest)
             poller.check()
         child = start(target, plan)
         code = child.wait(PATIENCE)
@@ -319,15 +320,16 @@ def kill_many(target: Target, kills: int, draw: random.Random, *, rows: int = 60
     return counts
 
 
-def kill_once(target: Target, plan: Path, draw: random.Random, counts: Counter[str]) -> None:
+def kill_once(target: Target, plan: Path, draw: random.Random, counts: Counter[str], furthest: int) -> None:
     """One life, which ends by SIGKILL before the history does."""
     before = target.upper()
     child = start(target, plan)
     at_start = counts["kills"] % 5 == 4
     if not at_start:
-        child.wait_until(lambda: target.upper() > before, "it has committed", PATIENCE)
-    # Any moment of the next second; nothing is expected to have happened by then.
-    threading.Event().wait(draw.uniform(0.0, 1.0))
+        goal = before + draw.randint(1, furthest)
+        child.wait_until(lambda: target.upper() >= goal, f"it has come to {goal}", PATIENCE)
+    # Any moment within the transactions that follow; nothing is expected to have happened by then.
+    threading.Event().wait(draw.uniform(0.0, 1.0 if at_start else 0.08))
     child.kill9()
     after = target.upper()
     assert -9 == child.returncode, f"it had ended before it was killed: {child.log_tail()}"
