@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -196,17 +198,24 @@ def test_a_table_of_every_type_is_what_its_log_says(
     with connector(servers, "every", ("public.every",)) as connect:
         connect.wait_streaming()
         insert(10)
-        ((done,),) = session.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchall()
-        session.execute("SELECT pg_logical_emit_message(true, 'marker', '')")
         topics = KafkaTopics(Client(servers.kafka.bootstrap), how)
         assert poll_until(lambda: "every.transaction" not in topics.missing(), 300)
+        stop = threading.Event()
         with Capture(how, {"public.every": log}) as capture:
-            run(capture, topics, follow=True, stopping=lambda: not is_before(capture.frontier, int(done) + 1))
-    code = main(["compare", str(tmp_path / "public.every"), "--source", "env"])
+            capturing = threading.Thread(
+                target=lambda: run(capture, topics, follow=True, stopping=stop.is_set), daemon=True
+            )
+            capturing.start()
+            words = ["compare", str(tmp_path / "public.every"), "--source", "env", "--json"]
+            code = main([*words, "--wait", "120", "--marker"])
+            said = json.loads(capsys.readouterr().out)
 
-    assert 0 == code, capsys.readouterr().out
+            assert (0, True) == (code, said["source"]["complete"]), said
 
+            stop.set()
+            capturing.join(60)
     session.execute("UPDATE every SET c9 = 'other' WHERE id = 10")
+    code, said = main(words), json.loads(capsys.readouterr().out)
 
-    assert 1 == main(["compare", str(tmp_path / "public.every"), "--source", "env"])
-    assert "1 keys differ" in capsys.readouterr().out
+    assert (1, False) == (code, said["source"]["complete"])
+    assert 1 == said["source"]["tables"]["public.every"]["differing"]
