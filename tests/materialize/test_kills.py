@@ -15,7 +15,7 @@ from cdcv2.embedded.postgres import Postgres
 from tests.killing import Poller, Sight, kill_many, lake_target, postgres_target
 
 pytest.importorskip("yaml")
-SEED, TIMES = 20261122, 900
+SEED, TIMES = 20261122, 600
 
 
 @pytest.mark.integration
