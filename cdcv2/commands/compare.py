@@ -1,103 +1,169 @@
-"""Prove that a target has everything that its logs say, and nothing else.
+"""Prove that source, log and target have the same: what the source has, all of it, and nothing else.
 
 Takes the YAML file of cdcv2 materialize. The target is read in one snapshot, together with its checkpoint; the logs are
 read up to just there, and what each view comes to is worked out anew, from nothing, and compared: by a fingerprint of
-all rows, in any order, and then by the rows that differ.
+all rows, in any order, and then by the rows that differ. Targets: postgres and lake. What was deleted softly counts as
+gone.
 
-Exit code 0: they are equal. 1: the logs are not complete up to where the target is, or the target has not come to --at.
-3: they differ, and where. Targets: postgres and lake. What was deleted softly counts as gone. Memory: the view.
+With --source, the tables that the logs were captured from are compared with the logs, too, at a snapshot of the source:
+the database works out fingerprints, and moves only rows where they differ. The logs must be complete through the
+snapshot; --wait gives them time, and --marker commits an empty transaction, without which the log of an idle source
+never comes past its last change. Instead of the YAML file, logs may be given: source and logs are compared; or
+--without-log: source and target are, where the views are rows by key or multisets.
+
+Where the source is, and with which password: --source env (CDCV2_POSTGRES, a connection string; or libpq's own PGHOST,
+PGDATABASE, PGPASSWORD, ...), --source service:NAME of libpq's service file, or --source FILE with a connection string.
+
+Exit code 0: they are equal. 1: the logs are not complete up to where the target or the source is, and differ from it;
+or the target has not come to --at. 3: they differ, and where. Memory: the rows of the logs.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import struct
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass
+from typing import Any, LiteralString
 
+from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
+from cdcv2.commands.compare_source import Source, connection_string
 from cdcv2.commands.console import Output
-from cdcv2.commands.logs import entries, parse_time
+from cdcv2.commands.logs import add_kafka_arguments, add_row_arguments, entries, open_logs, parse_time
 from cdcv2.commands.materialization_file import Plan, Shown, read_plan
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.materialize.combine import COUNT, DELETED, Binding, Combined
-from cdcv2.materialize.deltas import plain_value
+from cdcv2.materialize.combine import DELETED, Binding, Combined
+from cdcv2.materialize.drivers.postgres import told
+from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.messages import Field, Key, Table, Values
-from cdcv2.materialize.reductions import EXACT
+from cdcv2.materialize.texts import plain, texts
 from cdcv2.protocol.timeline import Timeline
+from cdcv2.wire.fingerprint import Here, Side, Texts, Verdict, compare
 from cdcv2.wire.jsonlines import plain_frontier
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
     ("cdcv2 compare shop-kafka.yaml --at 101936016", "demand that it has come just there"),
     ("cdcv2 compare shop-lake.yaml --json", "the same for a program"),
+    ("cdcv2 compare shop-lake.yaml --source shop.dsn --wait 60 --marker",
+     "source, log and target; the source's connection string is in a file"),
+    ("cdcv2 compare logs --source env --wait 60", "source and log; PGHOST, PGDATABASE, ... say where the source is"),
+    ("cdcv2 compare shop-lake.yaml --source service:shop --without-log", "source and target"),
 )
-
-#: How many differing rows of one table are named.
-MOST_SHOWN = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE.yaml", help="the file of cdcv2 materialize")
+    parser.add_argument("log", nargs="+", metavar="FILE.yaml",
+                        help="the file of cdcv2 materialize; or logs, with --source")
+    parser.add_argument("--source", metavar="WHERE", help="compare with the source: env, service:NAME or a file")
+    parser.add_argument("--table", action="append", default=[], metavar="LOG=SCHEMA.TABLE",
+                        help="what a log's table is called in the source (default: as the log is)")
+    parser.add_argument("--without", action="append", default=[], metavar="LOG.COLUMN",
+                        help="a column that is not to be compared with the source")
+    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
+                        help="how long logs, or the target, may take to come to where the source is (default: 0)")
+    parser.add_argument("--marker", action="store_true",
+                        help="commit an empty transaction (pg_logical_emit_message), so that they can come past it")
+    parser.add_argument("--without-log", action="store_true", help="compare source and target only")
     parser.add_argument("--at", metavar="TIME", help="demand that the target has all up to there, and no more")
     parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    add_kafka_arguments(parser)
+    add_row_arguments(parser)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Found:
-    """One table: how many rows each side has, their fingerprints, and the first rows that differ."""
+    """One table, and what logs (one) and target (other) are to each other there."""
 
     table: Table
-    rows: list[int] = field(default_factory=lambda: [0, 0])
-    prints: list[int] = field(default_factory=lambda: [0, 0])
-    #: (key, by the logs, in the target); None: not there
-    differing: list[tuple[str, str | None, str | None]] = field(default_factory=list)
-    number: int = 0
-
-    def count(self, side: int, key: str, values: str) -> None:
-        """A row of a side: 0 is the logs', 1 the target's."""
-        self.rows[side] += 1
-        raw = hashlib.sha256(f"{key}\n{values}".encode("utf-8", "surrogatepass")).digest()
-        # A sum: the order of rows means nothing, and how often one is there does.
-        self.prints[side] = (self.prints[side] + int.from_bytes(raw, "big")) % 2**256
-
-    def differ(self, key: str, by_logs: str | None, in_target: str | None) -> None:
-        """A row that is not the same."""
-        self.number += 1
-        if len(self.differing) < MOST_SHOWN:
-            self.differing.append((key, by_logs, in_target))
+    verdict: Verdict
 
     @property
-    def fingerprint(self) -> list[str]:
+    def rows(self) -> tuple[int, int]:
+        """How many each side has."""
+        return self.verdict.one.rows, self.verdict.other.rows
+
+    @property
+    def fingerprint(self) -> tuple[str, str]:
         """Both, as people compare them."""
-        return [f"{one:064x}"[:16] for one in self.prints]
+        return str(self.verdict.one), str(self.verdict.other)
+
+    @property
+    def number(self) -> int:
+        """How many keys differ."""
+        return len(self.verdict.differing)
+
+    @property
+    def differing(self) -> Iterator[tuple[str, str | None, str | None]]:
+        """The first of them: the key, and what each side has there."""
+        width = len(self.table.key)
+        for one in self.verdict.differing[:MOST_SHOWN]:
+            both = (one.one, one.other)
+            sides = [next((_json(self.table.values, row[width:]) for row in rows), None) for rows in both]
+            yield _json(self.table.key, one.key), sides[0], sides[1]
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Compare all tables of the file."""
+    """Compare all tables of the file, or all logs."""
     at = parse_time(args.at) if args.at is not None else None
-    plan = read_plan(args.file)
-    view = plan.view()
-    try:
-        frontier = view.frontier
-        _demand(frontier, at)
-        expected = _expected(plan, frontier)
-        found = [_compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)]
-    finally:
-        view.close()
-    wrong = any(one.number for one in found)
+    file = args.log[0] if args.log[0].endswith((".yaml", ".yml")) else None
+    _check(args, file)
+    plan = read_plan(file) if file is not None else None
+    with ExitStack() as opened:
+        source = None
+        if args.source:
+            # Before anything is read that is to be compared with it.
+            source = opened.enter_context(closing(Source(connection_string(args.source))))
+        parts: list[Part] = []
+        if source is not None and args.without_log and plan is not None:
+            parts.append(with_target(source, plan, asked(args, at)))
+        elif source is not None:
+            logs = plan.logs if plan is not None else open_logs(args)
+            parts.append(with_logs(source, logs, plan.start if plan is not None else 0, asked(args, at)))
+        if plan is not None and not args.without_log:
+            parts.append(_with_target(plan, opened, at))
+    verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
     with Output(None) as output:
-        for line in (_plain if args.json else _text)(plan, found, frontier, wrong):
+        if args.json:
+            found: dict[str, Any] = {"equal": verdict is Exit.DONE}
+            for part in parts:
+                found.update(part.plain)
+            output.line(json.dumps(found))
+        for line in [] if args.json else [line for part in parts for line in part.lines]:
             output.line(line)
-    return Exit.WRONG if wrong else Exit.DONE
+    return verdict
+
+
+def _check(args: argparse.Namespace, file: str | None) -> None:
+    if file is None and not args.source:
+        raise UsageError(f"{args.log[0]} is no YAML file: name that of cdcv2 materialize, or say --source for a log")
+    if file is not None and len(args.log) > 1:
+        raise UsageError(f"{args.log[1]}: the logs of a materialization stand in its file; name nothing beside it")
+    if file is None and args.without_log:
+        raise UsageError("--without-log compares source and target: name the YAML file of cdcv2 materialize")
+    given = [name for name in ("table", "without", "wait", "marker", "without_log") if getattr(args, name)]
+    if given and not args.source:
+        raise UsageError(f"--{given[0].replace('_', '-')} goes with --source")
+    if not args.wait >= 0:
+        raise UsageError(f"--wait {args.wait}: it takes a number of seconds from 0 on")
+
+
+def _with_target(plan: Plan, opened: ExitStack, at: Time | None) -> Part:
+    view = opened.enter_context(closing(plan.view()))
+    frontier = view.frontier
+    _demand(frontier, at)
+    expected = _expected(plan, frontier)
+    found = [_compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)]
+    wrong = any(one.number for one in found)
+    return Part(
+        Exit.WRONG if wrong else Exit.DONE, list(_text(plan, found, frontier, wrong)), _plain(plan, found, frontier)
+    )
 
 
 def _demand(frontier: Antichain, at: Time | None) -> None:
@@ -137,53 +203,27 @@ def _expected(plan: Plan, frontier: Antichain) -> list[dict[Key, Values]]:
 
 def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
     table = binding.view().table
-    found, by_logs = Found(table), dict(_texts(table, rows.items()))
-    for key, values in by_logs.items():
-        found.count(0, key, values)
-    for key, values in _texts(table, _current(binding, table, view.rows(table.name))):
-        found.count(1, key, values)
-        said = by_logs.pop(key, None)
-        if said != values:
-            found.differ(key, said, values)
-    for key, values in by_logs.items():
-        found.differ(key, values, None)
-    return found
+    width = len(table.key)
+    expected = Here(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
+    target: Side | None = None
+    if isinstance(view, PostgresView):
+        target = view.side(table, _there(binding, table))
+    if target is None:
+        there = current(binding, table, view.rows(table.name))
+        target = Here(((texts(table.fields, (*key, *values)), 1) for key, values in there), width)
+    with told("read", table.name) if isinstance(view, PostgresView) else nullcontext():
+        return Found(table, compare(expected, target, width))
 
 
-def _current(binding: Binding, table: Table, rows: Iterable[tuple[Key, Values]]) -> Iterator[tuple[Key, Values]]:
-    """Without what was deleted softly."""
-    names = [one.name for one in table.values]
-    mark = names.index(DELETED) if DELETED in names else None
-    count = names.index(COUNT) if not binding.key else None
-    for key, values in rows:
-        if not (mark is not None and values[mark]) and not (count is not None and not values[count]):
-            yield key, values
+def _there(binding: Binding, table: Table) -> LiteralString:
+    """Which rows of a table in PostgreSQL were not deleted softly."""
+    if any(one.name == DELETED for one in table.values):
+        return "NOT s.cdcv2_deleted"
+    return "true" if binding.key else "s.cdcv2_count <> 0"
 
 
-def _texts(table: Table, rows: Iterable[tuple[Key, Values]]) -> Iterator[tuple[str, str]]:
-    for key, values in rows:
-        yield _text_of(table.key, key), _text_of(table.values, values)
-
-
-def _text_of(fields: tuple[Field, ...], values: tuple[Any, ...]) -> str:
-    plain = {one.name: _settled(one, value) for one, value in zip(fields, values)}
-    return json.dumps(plain, ensure_ascii=False)
-
-
-def _settled(column: Field, value: Any) -> Any:
-    """A value in the one form that it has whichever system it was in."""
-    if column.kind == "json" and value is not None:
-        return json.loads(value, parse_int=_number, parse_float=_number)
-    if column.kind == "decimal" and value is not None:
-        return _number(str(value))
-    if column.kind == "float" and value is not None:
-        # What single precision holds has more than one spelling as a double.
-        value = struct.unpack("f", struct.pack("f", value))[0]
-    return plain_value(column, value)
-
-
-def _number(digits: str) -> str:
-    return format(Decimal(digits).normalize(EXACT), "f")
+def _json(fields: tuple[Field, ...], row: Texts) -> str:
+    return json.dumps(plain(fields, row), ensure_ascii=False)
 
 
 def _text(plan: Plan, found: list[Found], frontier: Antichain, wrong: bool) -> Iterator[str]:
@@ -196,14 +236,14 @@ def _text(plan: Plan, found: list[Found], frontier: Antichain, wrong: bool) -> I
         yield f"{one.table.name}: {one.number} rows differ; {sides}"
         for key, by_logs, in_target in one.differing:
             yield f"  {key}: the logs say {by_logs or 'nothing'}, the target has {in_target or 'nothing'}"
-        if one.number > len(one.differing):
-            yield f"  and {one.number - len(one.differing)} more"
+        if one.number > MOST_SHOWN:
+            yield f"  and {one.number - MOST_SHOWN} more"
     yield f"{'different' if wrong else 'equal'}: {plan.name}, {through_text(frontier)}"
 
 
-def _plain(plan: Plan, found: list[Found], frontier: Antichain, wrong: bool) -> Iterator[str]:
-    yield json.dumps({
-        "materialization": plan.name, "frontier": plain_frontier(frontier), "equal": not wrong,
+def _plain(plan: Plan, found: list[Found], frontier: Antichain) -> dict[str, Any]:
+    return {
+        "materialization": plan.name, "frontier": plain_frontier(frontier),
         "tables": {
             one.table.name: {
                 "rows": dict(zip(("logs", "target"), one.rows)),
@@ -213,4 +253,4 @@ def _plain(plan: Plan, found: list[Found], frontier: Antichain, wrong: bool) -> 
             }
             for one in found
         },
-    })  # fmt: skip
+    }  # fmt: skip

@@ -113,6 +113,11 @@ def check_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     return wanted
 
 
+def table_oid(connection: Any, table: str) -> int:
+    """The number of a table, written ``schema.table``, in the catalogue. Raises UsageError."""
+    return _found(connection, table)[0]
+
+
 def _found(connection: Any, table: str) -> tuple[int, str]:
     schema, _, name = table.partition(".")
     with connection.cursor() as cursor:

@@ -10,6 +10,7 @@ import pytest
 
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.sources.postgres_texts import InPostgres
 from tests.cli.conftest import HISTORY, Run, price, write
 from tests.cli.test_command_materialize import LAKE, PUSHED, written
 
@@ -102,6 +103,10 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
             monkeypatch.setenv(name, value)
         never = run("compare", path)
         kept, equal = run("materialize", path), run("compare", path)
+        with monkeypatch.context() as patched:
+            # Equal tables are not moved, those with JSON apart.
+            patched.setattr(InPostgres, "rows", None)
+            assert 0 == run("compare", path).code
         with postgres.connect(autocommit=True) as connection:
             connection.execute("UPDATE now SET price = 99 WHERE id = 1")
             connection.execute("INSERT INTO now VALUES (7, 7, 'seven')")

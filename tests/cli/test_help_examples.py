@@ -24,7 +24,7 @@ target: {driver: lake, folder: lake}
 recovery_log: recovery
 """
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
-SERVERS = ("kafka", "--from-postgres", "cdcv2 demo")
+SERVERS = ("kafka", "--from-postgres", "--source", "cdcv2 demo")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.fence import claim as claim_in_python
 from cdcv2.protocol.timeline import Cut
-from cdcv2.testing import Scenario, Stage, Subject, Workload, conform, scenarios
+from cdcv2.testing import Scenario, Subject, conform, scenarios
 from cdcv2.wire.rows import RowType
 from tests.faults import few
 from tests.fence_vectors import ASKED, FOREIGN, VECTORS, Row, Vector
@@ -71,22 +71,6 @@ def test_it_comes_through_every_fault(server: Postgres, scenario: Scenario) -> N
     """With sums and a log that is appended to, in which a repetition would show."""
     PostgresSubject.server = server
     conform(PostgresSubject, scenario)
-
-
-def test_of_two_that_race_the_fenced_one_never_commits_again(server: Postgres) -> None:
-    """In random turns; what one of them has committed after the other's first commit would be in the view twice."""
-    PostgresSubject.server = server
-    for seed in range(12):
-        lottery, stage = random.Random(seed), Stage(PostgresSubject(), Workload(seed=seed, cuts=3))
-        running = [stage.instance(), stage.instance()]
-        while running:
-            one = lottery.choice(running)
-            if not all(one.step() for _ in range(lottery.choice([1, 5, 20]))):
-                running.remove(one)
-
-        assert "done" == stage.instance().finish(), f"seed {seed}"
-        stage.demand_whole()
-        stage.close()
 
 
 # --- the fence

@@ -129,6 +129,9 @@ def test_every_cell_is_reached() -> None:
     for table, after, at in ((RUNTIME_TURNS, REQUEST_AFTER, 0), (DRIVER_TURNS, RESPONSE_AFTER, 1)):
         assert set(table) == {pair[at] for pair in REACHED}
         assert set().union(*after.values()) == {kind for moves in table.values() for kind in moves}
+    for side, at in (("runtime", 0), ("driver", 1)):
+        cells = {(phase, kind) for phase, moves in TABLES[side].items() for kind in moves}
+        assert cells == {(pair[at], kind) for pair in REACHED for kind in TABLES[side][pair[at]] if legal(pair, kind)}
 
 
 @pytest.mark.parametrize("side", ["runtime", "driver"])

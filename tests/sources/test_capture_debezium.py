@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import SourceStop
@@ -19,8 +23,10 @@ from cdcv2.sources.capture import Capture, Captured
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.running import run
+from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
+from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog
 
 pytestmark = pytest.mark.integration
@@ -166,3 +172,50 @@ def test_a_snapshot_that_was_killed_stops_the_capture(servers: Servers) -> None:
     assert "two snapshots, with the LSNs" in caught.value.reason
     assert "drop its replication slot and its topics" in caught.value.remedy
     assert caught.value.frontier is None
+
+
+def test_a_table_of_every_type_is_what_its_log_says(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Values of the snapshot and of the stream, told by the database and by the log, are the same texts."""
+    for name, value in servers.database.environment.items():
+        monkeypatch.setenv(name, value)
+    session = servers.connection
+    session.execute("CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(TYPES))
+    session.execute(f"CREATE TABLE every (id int PRIMARY KEY, {columns}); ALTER TABLE every REPLICA IDENTITY FULL")
+
+    def insert(first: int) -> None:
+        for place in range(6):
+            literals = [values[place][0] if place < len(values) else "NULL" for values, _ in TYPES.values()]
+            # In a snapshot the connector loses the BC of a date: a difference, rightly found.
+            literals = ["NULL" if "BC" in one and "03" not in one and first == 0 else one for one in literals]
+            session.execute(f"INSERT INTO every VALUES ({first + place}, {', '.join(literals)})")
+
+    insert(0)
+    how = recipe(servers, "every", ("public.every",))
+    log = DirectoryLog(tmp_path / "public.every", how.tables["public.every"], create=True)
+    with connector(servers, "every", ("public.every",)) as connect:
+        connect.wait_streaming()
+        insert(10)
+        topics = KafkaTopics(Client(servers.kafka.bootstrap), how)
+        assert poll_until(lambda: "every.transaction" not in topics.missing(), 300)
+        stop = threading.Event()
+        with Capture(how, {"public.every": log}) as capture:
+            capturing = threading.Thread(
+                target=lambda: run(capture, topics, follow=True, stopping=stop.is_set), daemon=True
+            )
+            capturing.start()
+            words = ["compare", str(tmp_path / "public.every"), "--source", "env", "--json"]
+            code = main([*words, "--wait", "120", "--marker"])
+            said = json.loads(capsys.readouterr().out)
+
+            assert (0, True) == (code, said["source"]["complete"]), said
+
+            stop.set()
+            capturing.join(60)
+    session.execute("UPDATE every SET c9 = 'other' WHERE id = 10")
+    code, said = main(words), json.loads(capsys.readouterr().out)
+
+    assert (1, False) == (code, said["source"]["complete"])
+    assert 1 == said["source"]["tables"]["public.every"]["differing"]

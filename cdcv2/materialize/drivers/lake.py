@@ -83,7 +83,7 @@ class LakeDriver(Driver):
             _check(table)
         state = message.state or {}
         self._message, self._pending = message, dict(state.get("staged", {}))
-        found = self._folder.change(lambda before: _begun(before, message, self._folder.path))
+        found = self._folder.change(lambda before: _begun(before, message, self._folder.path, bool(state)))
         if found < state.get("manifest", 0):
             raise RefusedError(
                 f"the lake in {self._folder.path} has lost commits: its manifest has the number {found}, and the "
@@ -226,8 +226,8 @@ def _check(table: Table) -> None:
             raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")
 
 
-def _begun(before: Manifest | None, message: Open, place: Path) -> Manifest:
-    """The manifest with all the tables of this materialization."""
+def _begun(before: Manifest | None, message: Open, place: Path, known: bool) -> Manifest:
+    """The manifest with all the tables of this materialization. ``known``: the recovery log has a state for it."""
     tables = {table.name: table for table in message.tables}
     if before is None:
         return Manifest(message.materialization, message.start, tables)
@@ -243,4 +243,10 @@ def _begun(before: Manifest | None, message: Open, place: Path) -> Manifest:
                 f"the lake in {place} is at {before.frontier}, and the table {name!r} {state}: what came before would "
                 "be missing there. Materialize into a new folder, with a new recovery log"
             )
+    if not known and any(one.overlaps(message.range) for one in before.applied):
+        raise RefusedError(
+            f"the lake in {place} is at {before.frontier}, and the recovery log knows nothing of it: with another one, "
+            "what is there already would be added again. Name the recovery log that it was made with, or begin anew "
+            "with an empty folder"
+        )
     return before

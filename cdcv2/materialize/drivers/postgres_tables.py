@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from cdcv2.errors import RefusedError
+from cdcv2.errors import RefusedError, UsageError
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
 
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composed
 
+#: Bytes of a name; PostgreSQL cuts off what is longer.
+_LONGEST = 63
 #: kind of a field -> the column's type, as PostgreSQL prints it; a decimal of known precision is numeric(p,s)
 TYPES: dict[str, LiteralString] = {
     "boolean": "boolean",
@@ -55,6 +57,16 @@ def line(cause: Exception) -> str:
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
+def _check_names(table: Table) -> None:
+    """Raise UsageError for a name that PostgreSQL would cut off."""
+    for name in (*table.name.split("."), *(field.name for field in table.fields)):
+        if len(name.encode("utf-8")) > _LONGEST:
+            raise UsageError(
+                f"{table.name}: {name!r} is longer than the {_LONGEST} bytes that PostgreSQL keeps of a name: call the "
+                "target or the reduction otherwise; a column of the log, in the source"
+            )
+
+
 class PostgresTable:
     """The statements for one table, made once. ``number`` tells its temporary tables from those of the others."""
 
@@ -62,6 +74,7 @@ class PostgresTable:
         from psycopg import sql
 
         self.name, self._table = table.name, table
+        _check_names(table)
         self._name = sql.Identifier(*table.name.split("."))
         self._rows = sql.Identifier(f"cdcv2_rows_{number}")
         self._keys = sql.Identifier(f"cdcv2_keys_{number}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, RefusedError
@@ -12,6 +12,8 @@ from cdcv2.materialize.drivers.postgres import connect, told
 from cdcv2.materialize.drivers.postgres_tables import PostgresTable
 from cdcv2.materialize.fence import Holding, Range, pieces
 from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
+from cdcv2.materialize.texts import side
+from cdcv2.wire.fingerprint import Side
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -61,6 +63,10 @@ class PostgresView:
         with told("read", table), self._session.cursor(name="cdcv2_view") as cursor:
             for row in cursor.execute(found.select_all):
                 yield found.inward(row)
+
+    def side(self, table: Table, where: LiteralString) -> Side | None:
+        """The table, whose fingerprints the database works out itself; None where it cannot."""
+        return side(self._session, table, where)
 
     def close(self) -> None:
         """Leave."""

@@ -1,0 +1,229 @@
+"""What ``cdcv2 compare`` is asked of a source, and what it says: source and logs, or source and target."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time as clock
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from cdcv2.commands.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
+from cdcv2.commands.logs import Named
+from cdcv2.commands.materialization_file import Plan, Shown
+from cdcv2.commands.shown import through_text
+from cdcv2.core.order import Time
+from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.materialize.columns import columns_of
+from cdcv2.materialize.combine import COUNT, DELETED, Binding
+from cdcv2.materialize.messages import Key, Table, Values
+from cdcv2.sources.postgres_texts import TextTable
+from cdcv2.wire.fingerprint import Texts
+
+#: How many differing rows of one table are named.
+MOST_SHOWN = 10
+
+
+def current(binding: Binding, table: Table, rows: Iterable[tuple[Key, Values]]) -> Iterator[tuple[Key, Values]]:
+    """The rows of a target without what was deleted softly."""
+    names = [one.name for one in table.values]
+    mark = names.index(DELETED) if DELETED in names else None
+    count = names.index(COUNT) if not binding.key else None
+    for key, values in rows:
+        if not (mark is not None and values[mark]) and not (count is not None and not values[count]):
+            yield key, values
+
+
+def shown(table: TextTable, rows: Counter[Texts]) -> list[dict[str, Any]]:
+    """Rows of a difference for people: column -> text."""
+    plain = []
+    for row, count in sorted(rows.items(), key=repr):
+        texts = {column.name: column.shown(one) for column, one in zip(table.columns, row)}
+        if table.width < len(table.columns):
+            texts = dict(list(texts.items())[table.width:])
+        plain += [texts] * count
+    return plain
+
+
+@dataclass(frozen=True)
+class Part:
+    """What came of one comparison: its exit code, what people are told, and what programs are."""
+
+    exit: Exit
+    lines: list[str]
+    plain: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the arguments say of the source."""
+
+    called: dict[str, str]
+    without: tuple[str, ...]
+    patience: float
+    marker: bool
+    at: int | None
+
+
+def asked(args: argparse.Namespace, at: Time | None) -> Asked:
+    """What they say. Raises UsageError."""
+    if at is not None and type(at) is not int:
+        raise UsageError(f"--at {args.at}: times of a source are whole numbers")
+    called = {}
+    for text in args.table:
+        name, sign, table = text.partition("=")
+        if not sign or "." not in table:
+            raise UsageError(f"--table {text}: write LOG=SCHEMA.TABLE")
+        called[name] = table
+    return Asked(called, tuple(args.without), args.wait, args.marker, at)
+
+
+def with_logs(source: Source, logs: Sequence[Named], start: int, wanted: Asked) -> Part:
+    """Each table with its log, or its copies."""
+    if any(named.times != "int" for named in logs):
+        raise UsageError("the times of these logs are no positions of a source: they were reclocked, or made otherwise")
+    tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
+    through = _through(source, wanted.marker)
+    read = LogsRead(logs, source.low, source.high, start=start, at=wanted.at)
+    complete = read.read_through(through, wanted.patience)
+    _demand_still(source, read, wanted.at)
+    found = {name: compare_log(source, table, read, name) for name, table in tables.items()}
+    far = through_text(read.frontier)
+    behind = f"of the logs {far} only" + (f" ({read.lacking()})" if read.lacking() else "")
+    return _part(source, found, ("log", "the log says"), None if complete else behind, f"log {far}")
+
+
+def _demand_still(source: Source, read: LogsRead, at: int | None) -> None:
+    """Return if the source, as it is, is what it was at that time."""
+    if at is None:
+        return
+    if at > source.high:
+        raise IncompleteError(f"--at {at}: the source is at {source.high} only; let it go on, or leave --at out")
+    if read.moved:
+        raise IncompleteError(
+            f"--at {at}: the source has moved on since, by {read.moved} updates, and shows no past: what it had then "
+            "cannot be compared. Leave --at out"
+        )
+
+
+def with_target(source: Source, plan: Plan, wanted: Asked) -> Part:
+    """Each table with the target's, where that is not a reduction: no log says what is on its way."""
+    reduced = [binding.target for binding in plan.bindings if binding.reduce]
+    if reduced:
+        raise UsageError(f"{reduced[0]} is a reduction: only the log says what it should be; leave --without-log out")
+    if wanted.at is not None:
+        raise UsageError("--at needs the log, as neither source nor target show a past: leave one of both out")
+    tables = tables_of(source, {one.log: one.row_type for one in plan.bindings}, wanted.called, wanted.without)
+    through = _through(source, wanted.marker)
+    view, deadline = plan.view(), clock.monotonic() + wanted.patience
+    while view.frontier.less_equal(through) and clock.monotonic() < deadline:
+        view.close()
+        clock.sleep(min(PAUSE, wanted.patience))
+        view = plan.view()
+    with closing(view):
+        frontier = view.frontier
+        rows = {one.target: list(_texts_of(one, tables[one.log], view)) for one in plan.bindings}
+    found: dict[str, Told] = {}
+    for one in plan.bindings:
+        verdict = source.compare(tables[one.log], rows[one.target])
+        found[one.target] = Told(tables[one.log], verdict.one, verdict.other, list(verdict.differing))
+    complete = not frontier.less_equal(through)
+    if complete and any(told.differing for told in found.values()):
+        _leave_what_moves(source, found, rows)
+    behind = None if complete else f"of the target {through_text(frontier)} only"
+    return _part(source, found, ("target", "the target has"), behind, f"target {through_text(frontier)}")
+
+
+def _leave_what_moves(source: Source, found: dict[str, Told], rows: dict[str, list[tuple[Texts, int]]]) -> None:
+    """The target may be ahead of the snapshot: what counts are keys that are the same in a later snapshot, too."""
+    with closing(source.later()) as later:
+        for target, told_of in found.items():
+            again = {one.key: one.one for one in later.compare(told_of.table, rows[target]).differing}
+            same = [one for one in told_of.differing if again.get(one.key) == one.one]
+            told_of.between = len(told_of.differing) - len(same)
+            told_of.differing = same
+
+
+def _texts_of(binding: Binding, table: TextTable, view: Shown) -> Iterator[tuple[Texts, int]]:
+    """The rows of a target as the log would have them, as texts."""
+    columns, target = columns_of(binding.row_type), binding.view().table
+    names = [one.name for one in target.fields]
+    for key, values in current(binding, target, view.rows(target.name)):
+        named = dict(zip(names, (*key, *values)))
+        row = binding.row_type.row([column.back(named[column.field.name]) for column in columns])
+        yield table.texts(row), 1 if binding.key else named[COUNT]
+
+
+def _through(source: Source, marker: bool) -> int:
+    """The time through which others must be complete to be as far as the source."""
+    return source.mark() if marker else source.high
+
+
+def _part(source: Source, found: dict[str, Told], other: tuple[str, str], behind: str | None, far: str) -> Part:
+    differ = any(one.differing for one in found.values())
+    verdict = Exit.DONE if not differ else Exit.WRONG if behind is None else Exit.MISSING
+    lines = [line for name, one in found.items() for line in _lines(name, one, other[1])]
+    if differ and behind is not None:
+        lines.append(
+            f"cannot be compared yet: the source was read at {source.high}, and {behind}: what differs may be on its "
+            "way. Give it time with --wait, and with --marker where the source is idle"
+        )
+    if differ and source.open:
+        lines.append(
+            f"{source.open} transactions were open in the source: one that waits for a standby is in the log before "
+            "anybody sees it in the source"
+        )
+    what = {Exit.DONE: "equal", Exit.WRONG: "different", Exit.MISSING: "not comparable"}[verdict]
+    lines.append(f"{what}: source at {source.high}, {far}")
+    plain = {
+        "source": {
+            "position": source.high, "complete": behind is None, "open_transactions": source.open,
+            "tables": {name: _plain(one, other[0]) for name, one in found.items()},
+        },
+    }  # fmt: skip
+    return Part(verdict, lines, plain)
+
+
+def _lines(name: str, found: Told, says: str) -> Iterator[str]:
+    table = found.table
+    if table.left_out:
+        yield f"{name}: not compared: {', '.join(table.left_out)} of {table.name}"
+    if found.between:
+        yield f"{name}: {found.between} keys changed while they were read, and are as they were in between"
+    if not found.differing:
+        yield f"{name}: {found.one.rows} rows in the source, fingerprint {found.one}"
+        return
+    yield (
+        f"{name}: {len(found.differing)} keys differ; the source has {found.one.rows} rows ({found.one}), "
+        f"{says} {found.other.rows} ({found.other})"
+    )
+    for one in found.differing[:MOST_SHOWN]:
+        key = {column.name: column.shown(text) for column, text in zip(table.columns, one.key)}
+        sides = [", ".join(json.dumps(row, ensure_ascii=False) for row in shown(table, rows)) or "nothing"
+                 for rows in (one.one, one.other)]  # fmt: skip
+        yield f"  {json.dumps(key, ensure_ascii=False)}: the source has {sides[0]}, {says} {sides[1]}"
+    if len(found.differing) > MOST_SHOWN:
+        yield f"  and {len(found.differing) - MOST_SHOWN} more"
+
+
+def _plain(found: Told, other: str) -> dict[str, Any]:
+    table = found.table
+    return {
+        "table": table.name,
+        "rows": {"source": found.one.rows, other: found.other.rows},
+        "fingerprint": {"source": str(found.one), other: str(found.other)},
+        "not_compared": list(table.left_out),
+        "changed_meanwhile": found.between,
+        "differing": len(found.differing),
+        "first": [
+            {
+                "key": {column.name: column.shown(text) for column, text in zip(table.columns, one.key)},
+                "source": shown(table, one.one), other: shown(table, one.other),
+            }
+            for one in found.differing[:MOST_SHOWN]
+        ],
+    }  # fmt: skip

@@ -1,0 +1,238 @@
+"""The source's side of ``cdcv2 compare``: tables of PostgreSQL against their logs, at one moment of the source.
+
+The tables are read in one repeatable-read snapshot, between two positions of the WAL: *low*, read before the snapshot
+was taken, and *high*, read in it. Times in a log are positions of commits. So what the log has at times up to low is in
+the snapshot, what it has after high is not, and a key that changes between them may be as it was before or after each
+of these changes. Nothing else is let pass.
+"""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands.logs import Named
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.errors import MalformedError, UsageError
+from cdcv2.materialize.drivers.postgres import told
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.sources.postgres import connect
+from cdcv2.sources.postgres_texts import InPostgres, TextTable, text_table
+from cdcv2.wire.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
+from cdcv2.wire.rows import RowType
+
+#: How long to wait, in seconds, between two looks at logs that are to go on.
+PAUSE = 0.2
+_SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'"
+_NOW = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, pg_current_snapshot()::text"
+
+
+def connection_string(where: str) -> str:
+    """``env``, ``service:NAME`` or a file, as a connection string. Raises UsageError."""
+    if where == "env":
+        # Empty: libpq looks into its own variables.
+        return os.environ.get("CDCV2_POSTGRES", "")
+    if where.startswith("service:"):
+        return f"service={where.removeprefix('service:')}"
+    if "=" in where or "://" in where:
+        raise UsageError(
+            "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "
+            "and name that, or into the environment (CDCV2_POSTGRES) and say --source env"
+        )
+    try:
+        return Path(where).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the file {where} with the source's connection string cannot be read: {error}") from error
+
+
+class Source:
+    """A snapshot of the source, until ``close``. Raises UsageError and UnavailableError as ``connect`` does."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._session = connect(conninfo)
+        with told("read", "its position"):
+            self._session.execute(_SETTINGS)
+            (before, _), = self._session.execute(_NOW).fetchall()
+            self._session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            (within, running), = self._session.execute(_NOW).fetchall()
+        #: what committed up to ``low`` is in the snapshot, what committed after ``high`` is not
+        self.low, self.high = int(before), int(within)
+        #: how many transactions were open, which the snapshot does not have
+        self.open = len([one for one in running.split(":")[2].split(",") if one])
+
+    def mark(self) -> int:
+        """Commit a transaction that changes no table, so that the logs can come past the snapshot; its position."""
+        with connect(self._conninfo) as session, told("write", "a marker"):
+            ((position,),) = session.execute(
+                "SELECT (pg_logical_emit_message(true, 'cdcv2', 'compare') - '0/0')::bigint"
+            ).fetchall()
+        return int(position)
+
+    def table(self, name: str, row_type: RowType, without: Collection[str]) -> TextTable:
+        """How to tell a table. Raises UsageError."""
+        with told("read", name):
+            return text_table(self._session, name, row_type, without)
+
+    def side(self, table: TextTable) -> Side:
+        """Its rows."""
+        return InPostgres(self._session, table.columns, table.width, table.name)
+
+    def compare(self, table: TextTable, rows: Iterable[tuple[Texts, int]]) -> Verdict:
+        """Its rows with others."""
+        with told("read", table.name):
+            return compare(self.side(table), Here(rows, table.width), table.width)
+
+    def later(self) -> Source:
+        """Another snapshot, of now."""
+        return Source(self._conninfo)
+
+    def close(self) -> None:
+        """Leave."""
+        self._session.close()
+
+
+class LogsRead:
+    """Logs of one timeline, read on and on: what they come to at ``low``, and what happens from there up to ``high``.
+
+    ``at``: a time, beyond which changes up to ``high`` are counted.
+    """
+
+    def __init__(self, logs: Sequence[Named], low: int, high: int, *, start: int = 0, at: int | None = None) -> None:
+        self._logs, self.low, self.high, self._at = logs, low, high, at
+        self._readers = {named.table: Resolver([start]) for named in logs}
+        self._after: list[dict[int, int]] = [{} for _ in logs]
+        self.rows = {named.table: ChangeBatch[Any]() for named in logs}
+        self.window: dict[str, list[tuple[Any, int, int]]] = {named.table: [] for named in logs}
+        self.moved = 0
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is complete in each of them."""
+        least = Antichain()
+        for reader in self._readers.values():
+            least = least.meet(reader.frontier)
+        return least
+
+    def complete(self, through: int) -> bool:
+        """Whether they are, through this time."""
+        return not self.frontier.less_equal(through)
+
+    def read(self) -> None:
+        """On to their present ends. Raises what reading a log raises."""
+        for named, after in zip(self._logs, self._after):
+            for entry in named.log.read(dict(after)):
+                if entry is None:
+                    continue
+                batch = self._readers[named.table].absorb(entry)
+                after[entry.position.part] = entry.position.offset + 1
+                if batch is not None:
+                    self._take(named.table, batch.updates)
+
+    def _take(self, table: str, updates: Iterable[Update]) -> None:
+        for row, time, diff in updates:
+            at = int(time)  # type: ignore[arg-type]  # times are positions here
+            if at <= self.low:
+                self.rows[table].update(row, diff)
+            elif at <= self.high:
+                self.window[table].append((row, at, diff))
+            self.moved += self._at is not None and self._at < at <= self.high
+
+    def read_through(self, through: int, patience: float) -> bool:
+        """On until they are complete through the time; False when ``patience`` seconds pass before they are."""
+        deadline = clock.monotonic() + patience
+        while True:
+            self.read()
+            if self.complete(through):
+                return True
+            if clock.monotonic() >= deadline:
+                return False
+            clock.sleep(min(PAUSE, patience))
+
+    def lacking(self) -> str:
+        """What was stated and is not there."""
+        lacks = {name: reader.missing() for name, reader in self._readers.items()}
+        return "; ".join(f"{name}: {missing}" for name, missing in lacks.items() if missing)
+
+
+@dataclass
+class Told:
+    """One table: what the source and the other side are to each other."""
+
+    table: TextTable
+    one: Print
+    other: Print
+    differing: list[Difference] = field(default_factory=list)
+    #: keys that changed while the snapshot was taken, and are as they were at some moment of that
+    between: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs that may not."""
+        return not self.differing
+
+
+def compare_log(source: Source, table: TextTable, read: LogsRead, name: str) -> Told:
+    """A table with its log."""
+    rows = list(read.rows[name])
+    for row, count in rows:
+        if count < 0:
+            raise MalformedError(
+                f"at {read.low}, the row {row!r} is in the log {name} {count} times: it does not hold the whole history"
+            )
+    texts = [(table.texts(row), count) for row, count in rows]
+    verdict = source.compare(table, texts)
+    states = _states(table, texts, read.window[name])
+    differing = [one for one in verdict.differing if one.one not in states.get(one.key, ())]
+    between = len(verdict.differing) - len(differing)
+    return Told(table, verdict.one, verdict.other, differing, between)
+
+
+def _states(
+    table: TextTable, rows: Iterable[tuple[Texts, int]], window: Sequence[tuple[Any, int, int]]
+) -> Mapping[Texts, list[Counter[Texts]]]:
+    """Key -> the rows that it has after each change in the window, for the keys that change there."""
+    changes = [(at, table.texts(row), diff) for row, at, diff in sorted(window, key=lambda one: one[1])]
+    keys = {texts[: table.width] for _, texts, _ in changes}
+    held: dict[Texts, Counter[Texts]] = {key: Counter() for key in keys}
+    for texts, count in rows if keys else ():
+        if texts[: table.width] in keys:
+            held[texts[: table.width]][texts] += count
+    states: dict[Texts, list[Counter[Texts]]] = {key: [] for key in keys}
+    for number, (at, texts, diff) in enumerate(changes):
+        key = texts[: table.width]
+        held[key][texts] += diff
+        if all(later != at or other[: table.width] != key for later, other, _ in changes[number + 1:]):
+            states[key].append(+held[key])
+    return states
+
+
+def tables_of(
+    source: Source, types: Mapping[str, RowType], called: Mapping[str, str], without: Collection[str]
+) -> dict[str, TextTable]:
+    """Log -> how to tell its table. ``called``: log -> ``schema.table``, where it is not the log's own name.
+
+    ``without``: ``LOG.COLUMN``. Raises UsageError.
+    """
+    for name in called:
+        if name not in types:
+            raise UsageError(f"--table {name}=...: there is no such log; there are {', '.join(types)}")
+    for text in without:
+        columns = [f"{name}.{column}" for name, row_type in types.items() for column in row_type.columns]
+        if text not in columns:
+            raise UsageError(f"--without {text}: there is no such column; write LOG.COLUMN")
+    found = {}
+    for name, row_type in types.items():
+        table = called.get(name, name)
+        if "." not in table:
+            raise UsageError(f"which table of the source is the log {name}? Say --table {name}=SCHEMA.TABLE")
+        left = {text[len(name) + 1:] for text in without if text.startswith(f"{name}.")}
+        found[name] = source.table(table, row_type, left)
+    return found

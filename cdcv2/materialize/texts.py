@@ -1,0 +1,92 @@
+"""Values of a target's columns as texts, by which tables are compared (:mod:`cdcv2.wire.fingerprint`), and back.
+
+One text per value, whichever system it was in: decimals without trailing zeros, floats as their IEEE bytes with one NaN
+and one zero, bytes in hexadecimal, JSON without its order and spelling. What a system changes in spelling is no
+difference; what it rounds is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, LiteralString
+
+from cdcv2.materialize.messages import Field, Table
+from cdcv2.materialize.reductions import EXACT
+from cdcv2.sources.postgres_texts import InPostgres, TextColumn
+from cdcv2.wire.fingerprint import Texts
+from cdcv2.wire.plain import plain_bytes, plain_float, plain_int
+
+_FORMS = {"float": ">f", "double": ">d"}
+#: kind -> the same text, made by PostgreSQL; it cannot do that for JSON, whose numbers it keeps as they were spelled
+SQL: dict[str, LiteralString] = {
+    "boolean": "({x})::text",
+    "int": "({x})::text",
+    "long": "({x})::text",
+    "integer": "trim_scale({x})::text",
+    "decimal": "trim_scale({x})::text",
+    "float": "CASE WHEN ({x}) = 'NaN' THEN 'NaN' WHEN ({x}) = 0 THEN '0' ELSE encode(float4send({x}), 'hex') END",
+    "double": "CASE WHEN ({x}) = 'NaN' THEN 'NaN' WHEN ({x}) = 0 THEN '0' ELSE encode(float8send({x}), 'hex') END",
+    "string": "({x})::text",
+    "bytes": "encode(({x}), 'hex')",
+}
+
+
+def texts(fields: Iterable[Field], values: Iterable[Any]) -> Texts:
+    """A row, or a part of one.
+
+    >>> texts([Field("n", "decimal"), Field("j", "json")], [Decimal("1.50"), '{"b": 1.0, "a": null}'])
+    ('1.5', '{"a": null, "b": "1"}')
+    """
+    return tuple([None if value is None else _text(one.kind, value) for one, value in zip(fields, values)])
+
+
+def plain(fields: Iterable[Field], row: Texts) -> dict[str, Any]:
+    """Texts for people: column -> plain JSON."""
+    return {one.name: None if text is None else _plain(one.kind, text) for one, text in zip(fields, row)}
+
+
+def side(session: Any, table: Table, where: LiteralString) -> InPostgres | None:
+    """A table in PostgreSQL, of which the rows count that ``where`` says; None if it has JSON."""
+    if any(one.kind not in SQL for one in table.fields):
+        return None
+    columns = tuple(TextColumn(one.name, SQL[one.kind], str) for one in table.fields)
+    return InPostgres(session, columns, len(table.key), table.name, where)
+
+
+def _text(kind: str, value: Any) -> str:
+    if kind == "boolean":
+        return "true" if value else "false"
+    if kind in _FORMS:
+        return "NaN" if math.isnan(value) else "0" if value == 0 else struct.pack(_FORMS[kind], value).hex()
+    if kind == "decimal":
+        return _number(str(value))
+    if kind == "bytes":
+        return bytes(value).hex()
+    if kind == "json":
+        return json.dumps(
+            json.loads(value, parse_int=_number, parse_float=_number), ensure_ascii=False, sort_keys=True
+        )
+    return str(value)
+
+
+def _number(digits: str) -> str:
+    number = Decimal(digits)
+    return format(number.normalize(EXACT), "f") if number else "0"
+
+
+def _plain(kind: str, text: str) -> Any:
+    if kind == "boolean":
+        return text == "true"
+    if kind in ("int", "long", "integer"):
+        return plain_int(int(text))
+    if kind in _FORMS:
+        return plain_float(
+            float(text) if text in ("NaN", "0") else struct.unpack(_FORMS[kind], bytes.fromhex(text))[0]
+        )
+    if kind == "bytes":
+        return plain_bytes(bytes.fromhex(text))
+    return json.loads(text) if kind == "json" else text

@@ -1,0 +1,497 @@
+"""`cdcv2 compare --source`: a table of PostgreSQL, its log and its target, by fingerprints and by rows that differ."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.commands.compare_source import LogsRead, Source, compare_log
+from cdcv2.commands.logs import Named
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.sources.postgres import row_type_from_postgres
+from cdcv2.sources.postgres_texts import InPostgres, TextColumn
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.fingerprint import Here, compare
+from cdcv2.wire.rows import RowType
+from tests.cli.conftest import Run, Said
+
+pytestmark = pytest.mark.integration
+#: Beyond every position that a test's server comes to.
+LATE = 2**50
+ORDER = RowType({
+    "type": "record", "name": "orders",
+    "fields": [{"name": "id", "type": "int"}, {"name": "item", "type": ["null", "string"]}],
+})  # fmt: skip
+PLAN = """
+materialization: shop
+logs: logs
+bindings:
+  - {log: public.orders, target: orders, key: [id]}
+target: {driver: lake, folder: lake}
+recovery_log: recovery
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    """One for this file."""
+    with Postgres(database="shop") as started:
+        yield started
+
+
+@pytest.fixture
+def database(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A session; the command finds the server in the environment, and nothing is in its schema public."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CDCV2_POSTGRES", raising=False)
+    with server.connect(autocommit=True) as session:
+        session.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        yield session
+
+
+def log(folder: Path, name: str, row_type: RowType, *updates: tuple[Any, int, int], upper: int = LATE) -> Path:
+    """A log with these updates, complete up to there."""
+    counts = Counter(time for _, time, _ in updates)
+    made = DirectoryLog(folder / name, row_type, create=True)
+    made.send(Updates([(row_type.row(row), time, diff) for row, time, diff in updates]))
+    made.send(Progress([0], [upper], dict(counts)))
+    made.flush()
+    made.close()
+    return folder
+
+
+@pytest.fixture
+def orders(database: Any, tmp_path: Path) -> Path:
+    """Three orders, in the table and in the log; where the logs are."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text)")
+    database.execute("INSERT INTO orders VALUES (1, 'ape'), (2, NULL), (3, '')")
+    updates = [([1, "ape"], 5, 1), ([2, "nut"], 5, 1), ([3, ""], 6, 1), ([2, "nut"], 7, -1), ([2, None], 7, 1)]
+    return log(tmp_path / "logs", "public.orders", ORDER, *updates)
+
+
+# --- every type
+
+NAN, INF = float("nan"), float("inf")
+#: type -> (literal, what the capture makes of it); then another literal, which differs
+TYPES: dict[str, tuple[list[tuple[str, Any]], str]] = {
+    "boolean": ([("true", True), ("false", False)], "NULL"),
+    "smallint": ([("-32768", -32768)], "0"),
+    "integer": ([("2147483647", 2147483647)], "0"),
+    "bigint": ([("-9223372036854775808", -(2**63))], "0"),
+    "real": ([("'1.1'", 1.1), ("'NaN'", NAN), ("'-0'", 0.0), ("'Infinity'", INF), ("'1e-45'", 1e-45)], "'1.1000001'"),
+    "double precision": (
+        [("'0.1'", 0.1), ("'NaN'", NAN), ("'-0'", 0.0), ("'-Infinity'", -INF), ("'5e-324'", 5e-324)],
+        "'0.10000000000000002'",
+    ),
+    "numeric": (
+        [("1.50", "1.50"), ("100", "100"), ("'NaN'", "NaN"), ("0.000", "0.000"), ("-1e30", "-1" + "0" * 30)], "1.5001",
+    ),
+    "numeric(12,2)": ([("1234.5", "1234.50"), ("-0.01", "-0.01"), ("'NaN'", "NaN")], "1234.51"),
+    "text": (
+        [("''", ""), ("E'a,2:n\\t\\\\'", "a,2:n\t\\"), ("'é\U0001f600\U0010ffff'", "é\U0001f600\U0010ffff")], "'n'",
+    ),
+    "varchar(10)": ([("'ab '", "ab ")], "'ab'"),
+    "char(5)": ([("'ab'", "ab   ")], "'abc'"),
+    "uuid": ([("'A0EEBC999C0B4EF8BB6D6BB9BD380A11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")], "NULL"),
+    "json": ([("'{\"b\":1,  \"a\":[]}'", '{"b":1,  "a":[]}')], "'{\"b\":1, \"a\":[]}'"),
+    "jsonb": ([("'{\"b\":1,  \"a\":1.50}'", '{"a": 1.50, "b": 1}')], "'{\"a\": 1.5, \"b\": 1}'"),
+    "inet": ([("'127.0.0.1'", "127.0.0.1"), ("'10.0.0.0/8'", "10.0.0.0/8")], "'127.0.0.2'"),
+    "int4range": ([("'[1,4]'", "[1,5)")], "'[1,5]'"),
+    "bytea": ([("'\\x'", b""), ("'\\x00ff'", b"\x00\xff")], "'\\x00'"),
+    "bit(1)": ([("B'1'", True), ("B'0'", False)], "NULL"),
+    "bit(9)": ([("B'100000011'", b"\x03\x01"), ("B'000000000'", b"\x00\x00")], "B'100000010'"),
+    "bit varying(20)": ([("B'00101'", b"\x05")], "B'00100'"),
+    "date": ([("'2024-02-29'", 19782), ("'0001-01-01 BC'", -719528), ("'infinity'", 2146033979),
+              ("'infinity'", -622191234)], "'2024-03-01'"),
+    "time": ([("'12:34:56.123456'", 45296123456), ("'00:00'", 0)], "'12:34:56.123457'"),
+    "time(3)": ([("'12:34:56.123'", 45296123)], "'12:34:56.124'"),
+    "timetz": ([("'12:00:00.5+02'", "10:00:00.5Z"), ("'00:30+01'", "23:30:00Z")], "'12:00:00.5+01'"),
+    "timestamp": ([("'2024-02-29 12:34:56.123456'", 1709210096123456), ("'infinity'", 2**63 - 1),
+                   ("'-infinity'", -(2**63)), ("'0044-03-15 BC'", -63517824000000000)], "'2024-02-29 12:34:56.123457'"),
+    "timestamp(3)": ([("'2024-02-29 12:34:56.123'", 1709210096123)], "'2024-02-29 12:34:56.124'"),
+    "timestamptz": ([("'2024-02-29 12:34:56.123456+02'", "2024-02-29T10:34:56.123456Z"), ("'infinity'", "infinity"),
+                     ("'1969-12-31 23:59:59Z'", "1969-12-31T23:59:59Z")], "'2024-02-29 12:34:56.123456+01'"),
+    "interval": ([("'1 mon 2 days'", 2802600000000), ("'-1 year 00:00:00.000001'", -31557599999999)], "'1 mon'"),
+    "integer[]": ([("'{1,NULL,3}'", (1, None, 3)), ("'{}'", ())], "'{1,3}'"),
+    "text[]": (
+        [("'{\"a,b\",\"NULL\",n,NULL,\"\"}'", ("a,b", "NULL", "n", None, ""))], "'{\"a,b\",\"NULL\",n,NULL,NULL}'",
+    ),
+    "double precision[]": ([("'{NaN,-0,0.1}'", (NAN, 0.0, 0.1))], "'{NaN,0,0.2}'"),
+    "timestamptz[]": ([("'{2024-01-01 00:00Z,infinity}'", ("2024-01-01T00:00:00Z", "infinity"))], "'{infinity}'"),
+    "mood": ([("'sad'", "sad")], "'glad'"),
+    "positive": ([("7", 7)], "8"),
+}  # fmt: skip
+
+
+def test_values_of_every_type_are_told_as_the_log_tells_them(database: Any, tmp_path: Path, run: Run) -> None:
+    """NULL, NaN, -0.0, infinities, moments, JSON, arrays: equal; and one that is another is found by its column."""
+    database.execute("CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(TYPES))
+    database.execute(f"CREATE TABLE every (id int PRIMARY KEY, {columns})")
+    row_type = RowType(row_type_from_postgres(database, "public.every"))
+    rows: list[list[Any]] = []
+    for place in range(6):
+        literals, row = [str(place)], [place]
+        for values, _ in TYPES.values():
+            literal, value = values[place] if place < len(values) else ("NULL", None)
+            literals.append(literal)
+            row.append(value)
+        database.execute(f"INSERT INTO every VALUES ({', '.join(literals)})".encode())
+        rows.append(row)
+    log(tmp_path, "public.every", row_type, *((row, 3, 1) for row in rows))
+    said = run("compare", tmp_path / "public.every", "--source", "env")
+
+    assert 0 == said.code, said.out + said.err
+    assert said.out.startswith("public.every: 6 rows in the source, fingerprint ")
+
+    for number, (_, other) in enumerate(TYPES.values()):
+        with database.transaction(force_rollback=True):
+            database.execute(f"UPDATE every SET c{number} = {other} WHERE id = 0".encode())
+            found = seen(database, tmp_path, "public.every")
+
+            assert [("0",)] == [one.key for one in found.differing], list(TYPES)[number]
+            (ours,), (theirs,) = found.differing[0].one, found.differing[0].other
+            assert [number + 1] == [at for at, (one, two) in enumerate(zip(ours, theirs)) if one != two]
+
+
+def seen(session: Any, folder: Path, name: str) -> Any:
+    """The comparison of one table by a session that is in a transaction of its own."""
+    made = DirectoryLog(folder / name)
+    source = Source.__new__(Source)
+    source._session, source.low, source.high, source.open = session, LATE - 2, LATE - 2, 0
+    read = LogsRead([Named(name, made, made.row_type)], source.low, source.high)
+    read.read()
+    return compare_log(source, source.table(name, made.row_type, ()), read, name)
+
+
+def test_the_database_tells_rows_as_python_does(database: Any) -> None:
+    """The same buckets and the same sums, whatever the texts are; and then nothing is moved."""
+    texts = ["", "n", "1:a", "a,1:b", "\x01\t\n\\'\"", "é", "\U0001f600\U0010ffff", "x" * 3000, None]
+    rows = [(one, two) for one in texts if one is not None for two in texts]
+    database.execute("CREATE TABLE texts (one text, two text)")
+    with database.cursor().copy("COPY texts FROM STDIN") as copy:
+        for row in rows * 2:
+            copy.write_row(row)
+    columns = tuple(TextColumn(name, "({x})", str) for name in ("one", "two"))
+    for width in (1, 2):
+        there, here = InPostgres(database, columns, width, "public.texts"), Here([(row, 2) for row in rows], width)
+
+        assert there.prints() == here.prints()
+
+        with database.transaction():
+            assert () == compare(there, here, width).differing
+            assert 2 * len(rows) == sum(count for _, count in there.rows(list(there.prints())))
+
+
+def test_of_a_numeric_as_bytes_not_a_number_is_null(database: Any, tmp_path: Path, run: Run) -> None:
+    """As the connector has it with decimal.handling.mode=precise."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, price numeric(12, 2))")
+    database.execute("INSERT INTO orders VALUES (1, 12.50), (2, 'NaN')")
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
+    fields = [{"name": "id", "type": "int"}, {"name": "price", "type": ["null", decimal]}]
+    row_type = RowType({"type": "record", "name": "orders", "fields": fields})
+    folder = log(tmp_path, "public.orders", row_type, ([1, b"\x04\xe2"], 5, 1), ([2, None], 5, 1)) / "public.orders"
+
+    assert 0 == run("compare", folder, "--source", "env").code
+
+
+# --- source and log
+
+
+def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Path, run: Run) -> None:
+    """A row changed, one gone, one that the log does not know."""
+    said = run("compare", orders, "--source", "env")
+
+    assert 0 == said.code, said.err
+    assert said.out.splitlines()[-1].startswith("equal: source at ")
+
+    database.execute("UPDATE orders SET item = 'bee' WHERE id = 1; DELETE FROM orders WHERE id = 3")
+    database.execute("INSERT INTO orders VALUES (9, 'new')")
+    said, plain = run("compare", orders, "--source", "env"), run("compare", orders, "--source", "env", "--json")
+
+    assert (3, 3) == (said.code, plain.code)
+    assert said.out.splitlines()[0].startswith("public.orders: 3 keys differ; the source has 3 rows (")
+    assert [
+        '  {"id": "1"}: the source has {"item": "bee"}, the log says {"item": "ape"}',
+        '  {"id": "3"}: the source has nothing, the log says {"item": ""}',
+        '  {"id": "9"}: the source has {"item": "new"}, the log says nothing',
+    ] == said.out.splitlines()[1:4]
+    found = json.loads(plain.out)
+    assert (False, 3) == (found["equal"], found["source"]["tables"]["public.orders"]["differing"])
+
+
+def test_equal_tables_are_not_moved(database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database says their fingerprints, and no row."""
+
+    def moved(*_: Any) -> Any:
+        raise AssertionError("rows were asked for")
+
+    monkeypatch.setattr(InPostgres, "rows", moved)
+
+    assert 0 == run("compare", orders, "--source", "env").code
+
+
+def test_rows_without_a_key_are_compared_with_how_often_they_are_there(
+    database: Any, tmp_path: Path, run: Run
+) -> None:
+    """Three of one row are not two of it."""
+    database.execute("CREATE TABLE orders (id int, item text)")
+    database.execute("INSERT INTO orders VALUES (1, 'ape'), (1, 'ape'), (1, 'ape'), (1, 'bee')")
+    log(tmp_path, "public.orders", ORDER, ([1, "ape"], 5, 2), ([1, "bee"], 5, 1))
+    said = run("compare", tmp_path / "public.orders", "--source", "env")
+
+    assert 3 == said.code
+    ape = '{"id": "1", "item": "ape"}'
+    assert f"  {ape}: the source has {ape}, {ape}, {ape}, the log says {ape}, {ape}" == said.out.splitlines()[1]
+
+
+def test_a_log_that_is_not_there_yet_is_1_until_it_is(database: Any, tmp_path: Path, run: Run) -> None:
+    """What differs may be on its way: said so. With --wait it is given time."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    folder = log(tmp_path, "public.orders", ORDER, upper=10) / "public.orders"
+    early = run("compare", folder, "--source", "env")
+
+    assert 1 == early.code
+    assert "cannot be compared yet: the source was read at " in early.out
+    assert "of the logs complete through 9 only" in early.out
+    assert "not comparable: source at" in early.out
+
+    def later() -> None:
+        made = DirectoryLog(folder)
+        made.send(Updates([(ORDER.row([1, "ape"]), 12, 1)]))
+        made.send(Progress([10], [LATE], {12: 1}))
+        made.flush()
+        made.close()
+
+    reading = threading.Timer(0.5, later)
+    reading.start()
+    said = run("compare", folder, "--source", "env", "--wait", 60)
+    reading.join()
+
+    assert 0 == said.code, said.out
+
+
+def test_what_is_equal_is_so_although_the_log_is_not_there_yet(database: Any, tmp_path: Path, run: Run) -> None:
+    """The log of an idle source ends at its last change; a marker lets it come past, if somebody captures it."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    folder = log(tmp_path, "public.orders", ORDER, ([1, "ape"], 5, 1), upper=10) / "public.orders"
+
+    assert 0 == run("compare", folder, "--source", "env").code
+
+    before = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
+    with closing(Source("")) as source:
+        marked = source.mark()
+
+        assert before <= source.low <= source.high < marked
+        assert marked < database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
+    plain = json.loads(run("compare", folder, "--source", "env", "--marker", "--json").out)
+
+    assert (True, False) == (plain["equal"], plain["source"]["complete"])
+
+
+def test_keys_that_change_while_the_snapshot_is_taken_may_be_as_they_were_in_between(
+    database: Any, tmp_path: Path
+) -> None:
+    """Before, after, or after each of the changes; nothing else, and no other key."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text)")
+    database.execute("INSERT INTO orders VALUES (1, 'after'), (2, 'between'), (3, 'never'), (4, 'wrong'), (6, 'late')")
+    changes = [
+        ([1, "before"], 5, 1), ([1, "before"], 20, -1), ([1, "after"], 20, 1),
+        ([2, "before"], 5, 1), ([2, "before"], 20, -1), ([2, "between"], 20, 1), ([2, "between"], 22, -1),
+        ([3, "before"], 5, 1), ([3, "before"], 20, -1), ([3, "after"], 20, 1),
+        ([4, "right"], 5, 1), ([5, "late"], 40, 1), ([6, "late"], 40, 1),
+    ]  # fmt: skip
+    log(tmp_path, "public.orders", ORDER, *changes)
+    made = DirectoryLog(tmp_path / "public.orders")
+    with closing(Source("")) as source:
+        source.low, source.high = 10, 30
+        read = LogsRead([Named("public.orders", made, ORDER)], 10, 30)
+
+        assert read.read_through(30, 0)
+
+        found = compare_log(source, source.table("public.orders", ORDER, ()), read, "public.orders")
+
+    assert [("3",), ("4",), ("6",)] == [one.key for one in found.differing]
+    assert 2 == found.between
+
+
+def test_a_time_of_the_past_is_compared_only_while_nothing_has_changed(database: Any, orders: Path, run: Run) -> None:
+    """A source shows no past; where nothing has moved it need not."""
+    assert 0 == run("compare", orders, "--source", "env", "--at", 7).code
+    said = run("compare", orders, "--source", "env", "--at", 6)
+
+    assert 1 == said.code
+    assert "the source has moved on since, by 2 updates" in said.err
+    assert 1 == run("compare", orders, "--source", "env", "--at", LATE).code
+
+
+# --- with the target
+
+
+def test_source_log_and_target(database: Any, orders: Path, run: Run) -> None:
+    """All three; each pair alone; and which of them is the wrong one."""
+    pytest.importorskip("pyarrow")
+    plan = orders.parent / "shop.yaml"
+    plan.write_text(PLAN, "utf-8")
+    assert 0 == run("materialize", plan).code
+    three, pair = run("compare", plan, "--source", "env"), run("compare", plan, "--source", "env", "--without-log")
+
+    assert (0, 0) == (three.code, pair.code), three.out + pair.out + three.err + pair.err
+    assert ["public.orders", "equal", "orders", "equal"] == [line.split(":")[0] for line in three.out.splitlines()]
+    assert ["orders", "equal"] == [line.split(":")[0] for line in pair.out.splitlines()]
+
+    database.execute("UPDATE orders SET item = 'bee' WHERE id = 1")
+    three, pair = run("compare", plan, "--source", "env"), run("compare", plan, "--source", "env", "--without-log")
+
+    assert (3, 3) == (three.code, pair.code)
+    assert '  {"id": "1"}: the source has {"item": "bee"}, the log says {"item": "ape"}' in three.out.splitlines()
+    assert "equal: shop, complete through" in three.out.splitlines()[-1]
+    assert '  {"id": "1"}: the source has {"item": "bee"}, the target has {"item": "ape"}' in pair.out.splitlines()
+
+
+def test_a_target_that_is_ahead_of_the_snapshot_is_not_wrong(
+    database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has changed in a later snapshot had only come to the target first; what has not is a difference."""
+    pytest.importorskip("pyarrow")
+    plan = orders.parent / "shop.yaml"
+    plan.write_text(PLAN, "utf-8")
+    assert 0 == run("materialize", plan).code
+    database.execute("UPDATE orders SET item = 'old' WHERE id = 1")
+    later = Source.later
+
+    def moving(source: Source) -> Source:
+        database.execute("UPDATE orders SET item = 'ape' WHERE id = 1")
+        return later(source)
+
+    monkeypatch.setattr(Source, "later", moving)
+    said = run("compare", plan, "--source", "env", "--without-log")
+
+    assert (0, True) == (said.code, "orders: 1 keys changed while they were read" in said.out), said.out
+
+    database.execute("UPDATE orders SET item = 'old' WHERE id IN (1, 2)")
+    said = run("compare", plan, "--source", "env", "--without-log")
+
+    assert 3 == said.code
+    assert "orders: 1 keys differ" in said.out and '  {"id": "2"}: the source has {"item": "old"}' in said.out
+
+
+def test_a_target_that_is_behind_the_source_is_1(database: Any, tmp_path: Path, run: Run) -> None:
+    """Without the log, what differs may be on its way."""
+    pytest.importorskip("pyarrow")
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    log(tmp_path / "logs", "public.orders", ORDER, ([2, "nut"], 5, 1), upper=10)
+    (tmp_path / "shop.yaml").write_text(PLAN, "utf-8")
+    assert 0 == run("materialize", tmp_path / "shop.yaml").code
+    said = run("compare", tmp_path / "shop.yaml", "--source", "env", "--without-log", "--wait", 0.3)
+
+    assert 1 == said.code
+    assert "of the target complete through 9 only: what differs may be on its way" in said.out
+
+
+# --- what is said of what is wrong
+
+
+def refusals() -> dict[str, Callable[[Run, Path], Said]]:
+    """Text of the error -> what somebody does."""
+    return {
+        "--source takes no connection string": lambda run, logs: run(
+            "compare", logs, "--source", "postgresql://u:hidden@h/d"
+        ),
+        "the file no.dsn with the source's connection string cannot be read": lambda run, logs: run(
+            "compare", logs, "--source", "no.dsn"
+        ),
+        "no table 'public.gone' in this database": lambda run, logs: run(
+            "compare", logs, "--source", "env", "--table", "public.orders=public.gone"
+        ),
+        "there is no such log": lambda run, logs: run("compare", logs, "--source", "env", "--table", "x=public.orders"),
+        "write LOG=SCHEMA.TABLE": lambda run, logs: run("compare", logs, "--source", "env", "--table", "orders"),
+        "there is no such column": lambda run, logs: run("compare", logs, "--source", "env", "--without", "orders.x"),
+        "is no YAML file": lambda run, logs: run("compare", logs),
+        "--marker goes with --source": lambda run, logs: run("compare", "shop.yaml", "--marker"),
+        "--without-log compares source and target": lambda run, logs: run(
+            "compare", logs, "--source", "env", "--without-log"
+        ),
+        "stand in its file": lambda run, logs: run("compare", "shop.yaml", logs, "--source", "env"),
+        "it takes a number of seconds": lambda run, logs: run("compare", logs, "--source", "env", "--wait", -1),
+    }
+
+
+@pytest.mark.parametrize("text", refusals())
+def test_wrong_usage_is_2(database: Any, orders: Path, run: Run, text: str) -> None:
+    """With what to write instead; and no password is repeated."""
+    said = refusals()[text](run, orders)
+
+    assert 2 == said.code, said.err
+    assert text in said.err and "hidden" not in said.err
+
+
+def test_a_column_that_cannot_be_compared_is_left_out_by_name(database: Any, tmp_path: Path, run: Run) -> None:
+    """Never silently: the answer says which ones were not compared."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item money, extra int)")
+    database.execute("INSERT INTO orders VALUES (1, 5, 7)")
+    folder = log(tmp_path, "public.orders", ORDER, ([1, "5.00"], 5, 1)) / "public.orders"
+    said = run("compare", folder, "--source", "env")
+    without = run("compare", folder, "--source", "env", "--without", "public.orders.item")
+
+    assert (2, 0) == (said.code, without.code), without.err
+    assert "public.orders.item has the type 'money'" in said.err
+    assert "public.orders: not compared: item, extra of public.orders" in without.out.splitlines()
+
+    database.execute("ALTER TABLE orders DROP COLUMN item")
+    said = run("compare", folder, "--source", "env")
+
+    assert (2, True) == (said.code, "has no column 'item', which its log has" in said.err)
+
+
+def test_a_connection_string_may_be_in_a_file(
+    database: Any, orders: Path, run: Run, server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the password, which is not shown when the server is not there."""
+    for name in server.environment:
+        monkeypatch.delenv(name)
+    where = f"host={server.host} user={server.username} password={server.password} dbname=shop"
+    file = orders.parent / "shop.dsn"
+    file.write_text(f"{where} port={server.port}\n", "utf-8")
+
+    assert 0 == run("compare", orders, "--source", file).code
+
+    file.write_text(f"{where} port=1 connect_timeout=2\n", "utf-8")
+    said = run("compare", orders, "--source", file)
+
+    assert 4 == said.code
+    assert server.password not in said.err + said.out
+
+
+def test_open_transactions_are_told_beside_a_difference(
+    database: Any, orders: Path, run: Run, server: Postgres
+) -> None:
+    """One that waits for a standby is in the log before anybody sees it."""
+    with server.connect() as other:
+        other.execute("INSERT INTO orders VALUES (10, 'open')")
+        database.execute("DELETE FROM orders WHERE id = 3")
+        said = run("compare", orders, "--source", "env")
+
+    assert 3 == said.code
+    assert "1 transactions were open in the source" in said.out
+
+
+def test_the_position_and_the_snapshot_are_of_one_moment(database: Any) -> None:
+    """What commits behind it is not seen, and lies beyond."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    with closing(Source("")) as source:
+        database.execute("INSERT INTO orders VALUES (2, 'nut')")
+        now = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
+        table = source.table("public.orders", ORDER, ())
+
+        assert 1 == sum(one.rows for one in source.side(table).prints().values())
+        assert source.low <= source.high < now

@@ -1,0 +1,575 @@
+"""What may go wrong with a target, one row each: a clear error, or it works; and mended, the view is right.
+
+On PostgreSQL and on a lake. Each hardship is put up at an empty target or behind a first transaction, and taken away
+again; then whatever the target had, the view must be what the history says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.core import Antichain
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.embedded.processes import poll_until
+from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
+from cdcv2.materialize import Binding, Checkpoint, FileRecoveryLog, Runtime, Threaded
+from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
+from cdcv2.materialize.drivers.postgres import PostgresDriver
+from cdcv2.protocol.timeline import Cut
+from cdcv2.protocol.writer import Writer
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+from tests.materialize.conftest import new_schema
+
+pytest.importorskip("pyarrow")
+
+ENTRY = RowType({
+    "type": "record", "name": "entry",
+    "fields": [{"name": "id", "type": ["null", "string"]}, {"name": "amount", "type": ["null", "long"]}],
+})  # fmt: skip
+ENTRIES = Binding("entries", ENTRY, "entries", ("id",))
+Change = tuple[list[Any], int]
+#: A history of two transactions: the second changes what the first has brought.
+FIRST: list[Change] = [(["a", 1], 1), (["b", 2], 1)]
+SECOND: list[Change] = [(["a", 1], -1), (["a", 10], 1), (["c", 3], 1)]
+WHOLE = {("a",): (10,), ("b",): (2,), ("c",): (3,)}
+
+
+class Place(ABC):
+    """A target, to be materialized into, to be spoiled, and to be looked at."""
+
+    name: str
+
+    @abstractmethod
+    def run(self, binding: Binding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
+        """Materialize to the end of the source, each cut a transaction, with the driver on a thread of its own."""
+
+    @abstractmethod
+    def rows(self, table: str) -> dict[Any, Any]:
+        """What a reader sees: key -> values."""
+
+
+class Database(Place):
+    """A schema of its own in PostgreSQL."""
+
+    name = "postgres"
+
+    def __init__(self, server: Postgres) -> None:
+        self.server, self.connect = server, new_schema(server)
+
+    def run(self, binding: Binding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
+        """The store rules."""
+        return Runtime("m", [binding], Threaded(PostgresDriver(connect=self.connect)), source, rows=1).run()
+
+    def rows(self, table: str) -> dict[Any, Any]:
+        """The first column is the key."""
+        with self.connect() as session:
+            found = session.execute(f'SELECT * FROM "{table}"'.encode()).fetchall()
+        return {row[:1]: row[1:] for row in found}
+
+    def do(self, statement: str) -> None:
+        """What somebody does by hand."""
+        with self.connect() as session:
+            session.execute(statement.encode())
+
+
+class Lake(Place):
+    """A folder, and a recovery log beside it."""
+
+    name = "lake"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.recovery = folder / "lake", folder / "recovery"
+        #: whether the driver works on the runtime's thread
+        self.inline = False
+
+    def run(self, binding: Binding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
+        """The recovery log rules."""
+        log = FileRecoveryLog("m", self.recovery)
+        try:
+            driver = LakeDriver(self.folder)
+            return Runtime("m", [binding], driver if self.inline else Threaded(driver), source, log=log, rows=1).run()
+        finally:
+            log.close()
+
+    def rows(self, table: str) -> dict[Any, Any]:
+        """Of the last commit."""
+        return dict(open_lake(self.folder).rows(table))
+
+
+def history(*cuts: list[Change], row_type: RowType = ENTRY, between: Callable[[int], None] | None = None) -> Any:
+    """A source; ``between`` is called before each cut is given out."""
+
+    def source(checkpoint: Checkpoint) -> Iterator[Cut]:
+        for time, changes in enumerate(cuts):
+            if between is not None:
+                between(time)
+            updates = [(row_type.row(row), time, diff) for row, diff in changes]
+            yield Cut({"entries": updates}, Antichain([time]), Antichain([time + 1]))
+
+    return source
+
+
+@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.integration), "lake"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Either target, empty."""
+    if request.param == "lake":
+        return Lake(tmp_path)
+    return Database(request.getfixturevalue("server"))
+
+
+# --- what the rows are
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows that are hard to keep. ``errors``: name of the target -> the error, and what its text says."""
+
+    row: list[Any]
+    row_type: RowType = ENTRY
+    binding: Binding = ENTRIES
+    errors: dict[str, tuple[type[Cdcv2Error], str]] = field(default_factory=dict)
+    #: a row that can be kept, in place of the other
+    mended: list[Any] | None = None
+
+
+def wide(columns: int, kind: Any = ["null", "string"], name: str = "c{}") -> RowType:
+    """A row type with so many columns beside the key."""
+    return RowType({
+        "type": "record", "name": "w",
+        "fields": [{"name": "id", "type": "string"},
+                   *({"name": name.format(number), "type": kind} for number in range(columns))],
+    })  # fmt: skip
+
+
+def entries(row_type: RowType) -> Binding:
+    """Rows by key."""
+    return Binding("entries", row_type, "entries", ("id",))
+
+
+PLANES = "".join(chr(plane * 0x10000 + 0x61) for plane in range(17))
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 80, "scale": 2}
+LONG = "a column whose name is far longer than the sixty-three bytes that a name may have {}"
+BOTH = ("postgres", "lake")
+CASES: dict[str, Case] = {
+    "a null key": Case(
+        [None, 5], mended=["n", 5],
+        errors=dict.fromkeys(BOTH, (MalformedError, "entries: the key column 'id' is null in .*key columns")),
+    ),
+    "a key of every plane": Case([PLANES, 1]),
+    "a key with U+0000": Case(
+        ["a\0b", 1], errors={"postgres": (MalformedError, "cannot hold a value of entries: .*Mend the source's row")},
+        mended=["ab", 1],
+    ),
+    "a key that fits no index": Case(
+        ["".join(map(chr, range(0x4E00, 0x9000))), 1],
+        errors={"postgres": (OutputError, "refuses to write entries: index row .*Nothing of the")},
+        mended=["short", 1],
+    ),
+    "a row of 10 MB": Case(["big", "x" * 10_000_000], wide(1), entries(wide(1))),
+    "a thousand columns": Case(["wide", *["y"] * 1000], wide(1000), entries(wide(1000))),
+    "two thousand columns": Case(
+        ["wide", *["y"] * 2000], wide(2000), entries(wide(2000)),
+        errors={"postgres": (OutputError, "refuses to open m: tables can have at most 1600 columns")},
+    ),
+    "names that are cut off": Case(
+        ["long", 1, 2], wide(2, "int", LONG), entries(wide(2, "int", LONG)),
+        errors={"postgres": (UsageError, "'a column whose .*longer than the 63 bytes")},
+    ),
+    "more digits than a decimal has": Case(
+        ["d", b"\x01"], wide(1, DECIMAL), entries(wide(1, DECIMAL)),
+        errors={"lake": (UsageError, "column 'c0' has 80 digits, and Parquet's decimals at most 76")},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_are_hard_to_keep(place: Place, name: str) -> None:
+    """They are kept, or the error says which table, which column, and what to do; then other rows are right."""
+    case = CASES[name]
+    good: list[Change] = [([f"good {case.row_type.columns[0]}", *[None] * (len(case.row) - 1)], 1)]
+    if case.row_type is not ENTRY and case.row_type.shape.columns[-1].shape.kind != "optional":
+        good = []
+    rows: list[Change] = [(case.row, 1)]
+    if place.name not in case.errors:
+        place.run(case.binding, history(good, rows, row_type=case.row_type))
+        place.run(case.binding, history(good, rows, [(case.row, -1)], row_type=case.row_type))
+
+        assert len(good) == len(place.rows("entries"))
+        return
+    error, text = case.errors[place.name]
+    with pytest.raises(error, match=text) as caught:
+        place.run(case.binding, history(good, rows, row_type=case.row_type))
+
+    assert len(str(caught.value)) < 2000
+    if case.mended is not None:
+        place.run(case.binding, history(good, row_type=case.row_type))
+
+        assert [(row[0],) for row, _ in good] == list(place.rows("entries"))
+
+        place.run(case.binding, history(good, [(case.mended, 1)], row_type=case.row_type))
+
+        assert {(case.mended[0],): tuple(case.mended[1:])}.items() <= place.rows("entries").items()
+
+
+# --- what becomes of the target
+
+
+def demand_whole(place: Place) -> None:
+    """Run once more, undisturbed: the view is the history's."""
+    place.run(ENTRIES, history(FIRST, SECOND))
+
+    assert WHOLE == place.rows("entries")
+
+
+def dropped_column(place: Place) -> Iterator[None]:
+    """A column is not there any more; mended: it is, with what it had."""
+    assert isinstance(place, Database)
+    place.do("ALTER TABLE entries RENAME amount TO gone")
+    yield
+    place.do("ALTER TABLE entries RENAME gone TO amount")
+
+
+def other_type(place: Place) -> Iterator[None]:
+    """A column has another type."""
+    assert isinstance(place, Database)
+    place.do("ALTER TABLE entries ALTER amount TYPE text")
+    yield
+    place.do("ALTER TABLE entries ALTER amount TYPE bigint USING amount::bigint")
+
+
+def no_index(place: Place) -> Iterator[None]:
+    """Somebody has dropped the primary key."""
+    assert isinstance(place, Database)
+    place.do("ALTER TABLE entries DROP CONSTRAINT entries_pkey")
+    yield
+    place.do("ALTER TABLE entries ADD PRIMARY KEY (id)")
+
+
+def dropped_table(place: Place) -> Iterator[None]:
+    """Somebody has dropped the table: an empty one is made, in which a row that should go is not there."""
+    assert isinstance(place, Database)
+    place.do("ALTER TABLE entries RENAME TO kept")
+    yield
+    place.do("DROP TABLE entries; ALTER TABLE kept RENAME TO entries")
+
+
+def other_row(place: Place) -> Iterator[None]:
+    """Somebody has changed a row that the next transaction changes."""
+    assert isinstance(place, Database)
+    place.do("UPDATE entries SET amount = 99 WHERE id = 'a'")
+    yield
+    place.do("UPDATE entries SET amount = 1 WHERE id = 'a'")
+
+
+def no_row(place: Place) -> Iterator[None]:
+    """Somebody has deleted it."""
+    assert isinstance(place, Database)
+    place.do("DELETE FROM entries WHERE id = 'a'")
+    yield
+    place.do("INSERT INTO entries VALUES ('a', 1)")
+
+
+def added_row(place: Place) -> Iterator[None]:
+    """Somebody has put a row where one comes."""
+    assert isinstance(place, Database)
+    place.do("INSERT INTO entries VALUES ('c', 7)")
+    yield
+    place.do("DELETE FROM entries WHERE id = 'c'")
+
+
+def no_right(place: Place) -> Iterator[None]:
+    """A trigger refuses, as a right or a constraint would."""
+    assert isinstance(place, Database)
+    place.do(
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not on Saturdays'; END $$; "
+        "CREATE TRIGGER no BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION no()"
+    )
+    yield
+    place.do("DROP TRIGGER no ON entries")
+
+
+def lost_fence(place: Place) -> Iterator[None]:
+    """Somebody has written into the table of checkpoints."""
+    assert isinstance(place, Database)
+    place.do("CREATE TABLE was AS TABLE cdcv2_checkpoints; UPDATE cdcv2_checkpoints SET checkpoint = 'what is this?'")
+    yield
+    place.do("DELETE FROM cdcv2_checkpoints; INSERT INTO cdcv2_checkpoints TABLE was")
+
+
+@contextmanager
+def away(path: Path, put: Callable[[Path], object] = lambda path: None) -> Iterator[None]:
+    """A file or folder is not there, or something else is."""
+    kept = path.with_name(f".{path.name}.kept")
+    path.rename(kept)
+    put(path)
+    yield
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    kept.rename(path)
+
+
+def the_file(place: Place) -> Path:
+    """The one file of the table."""
+    assert isinstance(place, Lake)
+    (found,) = (place.folder / "entries").glob("*.parquet")
+    return found
+
+
+def lost_file(place: Place) -> Iterator[None]:
+    """A file of the table was deleted by hand."""
+    with away(the_file(place)):
+        yield
+
+
+def torn_file(place: Place) -> Iterator[None]:
+    """A file was cut off."""
+    with away(the_file(place), lambda path: path.write_bytes(b"PAR1 and no more")):
+        yield
+
+
+def emptied_lake(place: Place) -> Iterator[None]:
+    """The folder was emptied; the recovery log knows of commits in it."""
+    assert isinstance(place, Lake)
+    with away(place.folder, Path.mkdir):
+        yield
+
+
+def no_folder(place: Place) -> Iterator[None]:
+    """A file stands where the folder was."""
+    assert isinstance(place, Lake)
+    with away(place.folder, lambda path: path.write_text("", "utf-8")):
+        yield
+
+
+def torn_manifest(place: Place) -> Iterator[None]:
+    """The last manifest was edited by hand."""
+    assert isinstance(place, Lake)
+    last = max((place.folder / "_manifests").glob("*.json"))
+    with away(last, lambda path: path.write_text('{"format": "cdcv2', "utf-8")):
+        yield
+
+
+def lost_recovery(place: Place) -> Iterator[None]:
+    """The recovery log is gone, and the lake is not."""
+    assert isinstance(place, Lake)
+    with away(place.recovery):
+        yield
+
+
+#: Hardship -> the target, the error, what its text says. Put up behind the first transaction.
+SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], str]] = {
+    dropped_column: ("postgres", RefusedError, "the column 'amount' is missing and should have the type bigint"),
+    other_type: ("postgres", RefusedError, "the column 'amount' has the type text and should have the type bigint"),
+    no_index: ("postgres", RefusedError, "no primary key or unique index over id: add one"),
+    dropped_table: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
+    other_row: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
+    no_row: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
+    added_row: ("postgres", ViewError, r"entries, key \('c',\): it would have the current rows"),
+    no_right: ("postgres", OutputError, "refuses to write entries: not on Saturdays. Nothing of the"),
+    lost_fence: ("postgres", Cdcv2Error, "'what is this\\?' is no checkpoint of version 1"),
+    lost_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
+    torn_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
+    emptied_lake: ("lake", RefusedError, "has lost commits: .*Restore the folder"),
+    no_folder: ("lake", OutputError, "Not a directory"),
+    torn_manifest: ("lake", MalformedError, "is damaged .*restore it"),
+    lost_recovery: ("lake", RefusedError, "the recovery log knows nothing of it: .*Name the recovery log"),
+}  # fmt: skip
+
+
+def marked(spoil: Any) -> Any:
+    """PostgreSQL is a server."""
+    marks = [pytest.mark.integration] if SPOILED[spoil][0] == "postgres" else []
+    return pytest.param(spoil, marks=marks, id=spoil.__name__)
+
+
+@pytest.mark.parametrize("spoil", [marked(spoil) for spoil in SPOILED])
+def test_a_target_that_somebody_has_spoiled(request: pytest.FixtureRequest, tmp_path: Path, spoil: Any) -> None:
+    """The error names the place and the remedy, nothing of the transaction is there; and mended, it goes on."""
+    kind, error, text = SPOILED[spoil]
+    place: Place = Database(request.getfixturevalue("server")) if kind == "postgres" else Lake(tmp_path)
+    place.run(ENTRIES, history(FIRST))
+    hardship = spoil(place)
+    next(hardship)
+    with pytest.raises(error, match=text):
+        place.run(ENTRIES, history(FIRST, SECOND))
+    next(hardship, None)
+
+    assert {("a",): (1,), ("b",): (2,)} == place.rows("entries")
+    demand_whole(place)
+
+
+# --- a target that is not there, or full
+
+
+@pytest.mark.integration
+def test_a_database_that_is_down_at_the_start_and_in_mid_run(server: Postgres) -> None:
+    """Each time the error says that it does not answer; when it does again, the next run goes on."""
+    place = Database(server)
+    server.stop()
+    try:
+        with pytest.raises(UnavailableError, match="PostgreSQL does not answer.*when asked to open m: .*start again"):
+            place.run(ENTRIES, history(FIRST))
+    finally:
+        server.start()
+
+    def down(time: int) -> None:
+        if time == 1:
+            server.kill9()
+
+    try:
+        with pytest.raises(UnavailableError, match="does not answer, or ends the session"):
+            place.run(ENTRIES, history(FIRST, SECOND, between=down))
+    finally:
+        server.start()
+    demand_whole(place)
+
+
+def test_a_folder_that_goes_away_in_mid_run(tmp_path: Path) -> None:
+    """As a share that is not mounted any more does; what comes back is taken up."""
+    place = Lake(tmp_path)
+    kept = tmp_path / "kept"
+
+    def gone(time: int) -> None:
+        if time == 1:
+            assert_committed(place)
+            place.folder.rename(kept)
+            place.folder.write_text("", "utf-8")
+
+    with pytest.raises(OutputError, match=str(place.folder)):
+        place.run(ENTRIES, history(FIRST, SECOND, between=gone))
+    place.folder.unlink()
+    kept.rename(place.folder)
+    demand_whole(place)
+
+
+def assert_committed(place: Lake) -> None:
+    """The first transaction is staged and named."""
+    assert poll_until(lambda: any(place.folder.glob("entries/*.parquet")), 60)
+
+
+@contextmanager
+def small_disk(owner: int) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A file system of two megabytes, and what makes it larger. Skips where we may not mount one."""
+    folder = Path(tempfile.mkdtemp(prefix="cdcv2-small-", dir="/tmp"))
+    try:
+        made = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size=2m,uid={owner},mode=0700", "tmpfs", str(folder)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if made.returncode:
+            pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
+        try:
+            yield folder, lambda: run_to_its_end("mount", "-o", "remount,size=64m", str(folder))
+        finally:
+            run_to_its_end("umount", "-l", str(folder))
+    finally:
+        folder.rmdir()
+
+
+def run_to_its_end(*words: str) -> None:
+    """A command that must work."""
+    subprocess.run(words, check=True, capture_output=True)
+
+
+def large(first: int) -> list[Change]:
+    """A megabyte that does not compress."""
+    return [([f"{number}", os.urandom(5000).hex()], 1) for number in range(first, first + 200)]
+
+
+TEXTS = RowType({
+    "type": "record", "name": "t",
+    "fields": [{"name": "id", "type": "string"}, {"name": "text", "type": "string"}],
+})  # fmt: skip
+
+
+@pytest.mark.integration
+def test_a_database_whose_disk_is_full(server: Postgres) -> None:
+    """The error says so, the transaction is not there, and with more room the next run goes on."""
+    place = Database(server)
+    with small_disk((server.folder / "data").stat().st_uid) as (folder, enlarge):
+        (folder / "space").mkdir()
+        os.chown(folder / "space", (server.folder / "data").stat().st_uid, -1)
+        with server.connect(autocommit=True) as session:
+            session.execute(f"CREATE TABLESPACE small LOCATION '{folder / 'space'}'".encode())
+        plain = place.connect
+        place.connect = lambda: with_space(plain())
+        rows = [large(0), large(200), large(400)]
+        with pytest.raises(OutputError, match="PostgreSQL refuses to write .*No space left on device.*the room on the"):
+            place.run(entries(TEXTS), history(*rows, row_type=TEXTS))
+        whole = [row[0] for changes in rows for row, _ in changes]
+
+        assert [(one,) for one in whole[: len(place.rows("entries"))]] == list(place.rows("entries"))
+        assert len(place.rows("entries")) in (0, 200, 400)
+
+        enlarge()
+        place.run(entries(TEXTS), history(*rows, row_type=TEXTS))
+
+        assert {(row[0],): (row[1],) for changes in rows for row, _ in changes} == place.rows("entries")
+
+        place.do("DROP TABLE entries, cdcv2_checkpoints")
+        with server.connect(autocommit=True) as session:
+            session.execute("DROP TABLESPACE small")
+
+
+def with_space(session: Any) -> Any:
+    """A session whose tables, the temporary ones too, are on the small disk."""
+    session.execute("SET default_tablespace = small; SET temp_tablespaces = small")
+    session.commit()
+    return session
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_lake_whose_disk_is_full(tmp_path: Path, inline: bool) -> None:
+    """The same; recovery log and lake are both on it."""
+    with small_disk(os.getuid()) as (folder, enlarge):
+        place = Lake(folder)
+        place.inline = inline
+        rows = [large(0), large(200), large(400)]
+        with pytest.raises(OutputError, match="cannot be written: .*No space left on device.*make room"):
+            place.run(entries(TEXTS), history(*rows, row_type=TEXTS))
+        enlarge()
+        place.run(entries(TEXTS), history(*rows, row_type=TEXTS))
+
+        assert {(row[0],): (row[1],) for changes in rows for row, _ in changes} == place.rows("entries")
+
+
+def test_a_lake_whose_files_may_not_grow(tmp_path: Path) -> None:
+    """A limit on the size of files, as everybody may set one: the command ends with 4, and goes on without it."""
+    with Writer(DirectoryLog(tmp_path / "logs" / "public.texts", TEXTS, create=True)) as writer:
+        for time, changes in enumerate([large(0)[:10], large(200)]):
+            for row, diff in changes:
+                writer.update(TEXTS.row(row), time, diff)
+            writer.advance([time + 1])
+    (tmp_path / "plan.yaml").write_text(
+        "materialization: m\nlogs: logs\nbindings: [{log: public.texts, target: entries, key: [id]}]\n"
+        "target: {driver: lake, folder: lake}\nrecovery_log: recovery\nrows: 1\n", "utf-8",
+    )  # fmt: skip
+    limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (200_000, 200_000))"
+    run = "import sys; from cdcv2.cli import main; sys.exit(main(['materialize', sys.argv[1]]))"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", f"{before}; {run}", str(tmp_path / "plan.yaml")],
+            capture_output=True, text=True, check=False, timeout=120,
+        )
+        for before in (limit, "pass")
+    ]  # fmt: skip
+
+    assert [4, 0] == [one.returncode for one in said], said
+    assert "cannot be written: " in said[0].stderr and "File too large" in said[0].stderr
+    assert "Traceback" not in said[0].stderr
+    assert 210 == open_lake(tmp_path / "lake").read("entries").num_rows

@@ -1,0 +1,82 @@
+"""Values of a target as texts: PostgreSQL and Python make the same ones, so equal tables need not be moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from cdcv2.materialize.drivers.postgres_tables import type_of
+from cdcv2.materialize.messages import Field, Table
+from cdcv2.materialize.texts import plain, side, texts
+from cdcv2.wire.fingerprint import Here, compare
+
+VALUES: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "int": [-(2**31), 7],
+    "long": [2**63 - 1, 0],
+    "integer": [10**30, 0],
+    "decimal": [Decimal("1.50"), Decimal("-100")],
+    "float": [float("nan"), -0.0, 1.100000023841858],
+    "double": [float("nan"), -0.0, float("-inf"), 0.1],
+    "string": ["", "n", "1:é\U0010ffff"],
+    "bytes": [b"", b"\x00\xff"],
+}
+PLAIN = {
+    "boolean": True, "int": -(2**31), "long": str(2**63 - 1), "integer": str(10**30), "decimal": "1.5", "float": "NaN",
+    "double": "NaN", "string": "", "bytes": "",
+}  # fmt: skip
+
+
+@pytest.mark.integration
+def test_the_database_makes_the_same_texts(connect: Callable[[], Any]) -> None:
+    """Of every kind, null included; and of the rows that count only."""
+    fields = (Field("id", "int"), *(Field(f"a {kind}", kind) for kind in VALUES), Field("gone", "boolean"))
+    table = Table("every", fields[:1], fields[1:])
+    rows = [
+        (place, *(values[place] if place < len(values) else None for values in VALUES.values()), place == 4)
+        for place in range(5)
+    ]
+    with connect() as session:
+        columns = ", ".join(f'"{one.name}" {type_of(one)}' for one in fields)
+        session.execute(f"CREATE TABLE every ({columns})".encode())
+        for row in rows:
+            session.execute(f"INSERT INTO every VALUES ({', '.join(['%s'] * len(row))})".encode(), row)
+        here = Here([(texts(fields, row), 1) for row in rows[:4]], 1)
+        there = side(session, table, "NOT s.gone")
+
+        assert there is not None
+        assert here.prints() == there.prints()
+
+        session.execute("UPDATE every SET \"a string\" = 'other' WHERE id = 2")
+
+        assert [("2",)] == [one.key for one in compare(here, there, 1).differing]
+
+
+def test_json_is_not_left_to_the_database() -> None:
+    """It keeps the spelling of its numbers."""
+    assert side(None, Table("t", (Field("id", "int"),), (Field("j", "json"),)), "true") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("json", '{"b": 1.0, "a": [1e2]}', '{"a": [100], "b": 1}'),
+        ("decimal", Decimal("0.00"), Decimal("0")),
+        ("float", -0.0, 0.0),
+    ],
+)
+def test_spellings_of_a_value_are_one_text(kind: str, one: Any, other: Any) -> None:
+    """A system may spell as it likes."""
+    assert texts([Field("v", kind)], [one]) == texts([Field("v", kind)], [other])
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_texts_are_shown_as_plain_values(kind: str) -> None:
+    """People do not read hexadecimal floats."""
+    field = Field("v", kind)
+
+    assert {"v": PLAIN[kind]} == plain([field], texts([field], [VALUES[kind][0]]))
+    assert {"v": None} == plain([field], (None,))
