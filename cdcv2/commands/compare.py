@@ -5,7 +5,7 @@ read up to just there, and what each view comes to is worked out anew, from noth
 all rows, in any order, and then by the rows that differ.
 
 Exit code 0: they are equal. 1: the logs are not complete up to where the target is, or the target has not come to --at.
-3: they differ, and where. Targets: postgres and lake. What was deleted softly counts as gone. Memory: the view.
+3: they differ, and where. Targets: postgres, lake and delta. What was deleted softly counts as gone. Memory: the view.
 """
 
 from __future__ import annotations
