@@ -208,16 +208,17 @@ def test_every_kind_of_key_is_found_again(tmp_path: Path, type_: Any, values: li
 def test_any_reader_of_delta_reads_a_table(tmp_path: Path) -> None:
     """Each version is a whole transaction, and says up to where; what is new is appended, not merged."""
     deltalake = pytest.importorskip("deltalake")
-    keep(tmp_path / "delta", cuts([(("a", 1), 1)], [(("b", 2), 1)], [(("a", 1), -1), (("c", 3), 1)]))
+    changes = [[(("a", 1), 1)], [(("b", 2), 1)], [(("a", 1), -1), (("c", 3), 1)], [(("d", 4), 1)]]
+    keep(tmp_path / "delta", cuts(*changes))
     table = deltalake.DeltaTable(tmp_path / "delta" / "entries")
     seen = []
-    for version in range(4):
+    for version in range(5):
         table.load_as_version(version)
         seen.append(sorted(row["id"] for row in table.to_pyarrow_table().to_pylist()))
     said = [(one["operation"], one.get("cdcv2.upper")) for one in table.history()]
 
-    assert [[], ["a"], ["a", "b"], ["b", "c"]] == seen
-    assert [("MERGE", "[3]"), ("WRITE", "[2]"), ("WRITE", "[1]")] == said[:3]
+    assert [[], ["a"], ["a", "b"], ["b", "c"], ["b", "c", "d"]] == seen
+    assert [("WRITE", "[4]"), ("MERGE", "[3]"), ("WRITE", "[2]"), ("WRITE", "[1]")] == said[:4]
 
 
 def test_maintenance_and_foreign_hands(tmp_path: Path) -> None:
