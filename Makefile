@@ -58,7 +58,7 @@ mutate: venv ## small wrong changes, one by one: those that no test notices are 
 	@$(PY) -m tests.mutation
 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
-	@for set in spark kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done
+	@for set in spark delta kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done
 
 zip: venv ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
 	@$(PY) -c 'from pathlib import Path; from cdcv2.embedded.submit import package_zip; print(package_zip(Path(".work")))'

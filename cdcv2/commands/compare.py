@@ -2,8 +2,8 @@
 
 Takes the YAML file of cdcv2 materialize. The target is read in one snapshot, together with its checkpoint; the logs are
 read up to just there, and what each view comes to is worked out anew, from nothing, and compared: by a fingerprint of
-all rows, in any order, and then by the rows that differ. Targets: postgres and lake. What was deleted softly counts as
-gone.
+all rows, in any order, and then by the rows that differ. Targets: postgres, lake and delta. What was deleted softly
+counts as gone.
 
 With --source, the tables that the logs were captured from are compared with the logs, too, at a snapshot of the source:
 the database works out fingerprints, and moves only rows where they differ. The logs must be complete through the

@@ -50,12 +50,13 @@ from cdcv2.wire.rows import RowType
 DRIVERS = {
     "postgres": ("", "conninfo"),
     "lake": ("folder", "files"),
+    "delta": ("folder", ""),
     "kafka": ("", "bootstrap config prefix partitions create"),
     "webhook": ("url", "headers batch attempts timeout"),
     "process": ("command", "config resource patience"),
 }
 #: Those whose checkpoint is in a recovery log.
-LOGGED = ("lake", "kafka", "webhook", "process")
+LOGGED = ("lake", "delta", "kafka", "webhook", "process")
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
@@ -181,8 +182,8 @@ class _Reader:
         needed, optional = DRIVERS[kind]
         fields = part.fields(f"driver {needed}", optional)
         settings = {
-            "postgres": self._postgres, "lake": self._lake, "kafka": self._to_kafka, "webhook": self._webhook,
-            "process": self._process,
+            "postgres": self._postgres, "lake": self._lake, "delta": self._delta, "kafka": self._to_kafka,
+            "webhook": self._webhook, "process": self._process,
         }  # fmt: skip
         make = settings[kind](fields)
         return lambda: part.told(make)
@@ -198,6 +199,12 @@ class _Reader:
 
         folder, files = self.path(fields["folder"]), fields["files"].number(1) if "files" in fields else 8
         return lambda: LakeDriver(folder, files=files)
+
+    def _delta(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+        from cdcv2.materialize.drivers.delta import DeltaDriver
+
+        folder = self.path(fields["folder"])
+        return lambda: DeltaDriver(folder)
 
     def _to_kafka(self, fields: dict[str, Part]) -> Callable[[], Driver]:
         from cdcv2.materialize.drivers.kafka import KafkaDriver
@@ -248,6 +255,10 @@ class _Reader:
                 from cdcv2.materialize.drivers.lake import open_lake
 
                 return open_lake(self.path(fields["folder"]))
+            if kind == "delta":
+                from cdcv2.materialize.drivers.delta import open_delta
+
+                return open_delta(self.path(fields["folder"]))
             what = "what a connector keeps" if kind == "process" else f"what was pushed to {kind!r}"
             part.fail(f"{what} cannot be looked at: compare what its reader has made of it")
 

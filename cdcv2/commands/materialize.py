@@ -1,4 +1,4 @@
-"""Keep views of logs in a database, a lake, Kafka, a webhook or any connector's system, as a YAML file says; no Spark.
+"""Keep views of logs in a database, a lake, Delta, Kafka, a webhook or a connector, as a YAML file says; no Spark.
 
   materialization: shop
   logs: logs                          # what a capture wrote; or a log each: a directory, or Kafka:
@@ -9,7 +9,8 @@
     - {log: public.order_items, target: totals, key: [order_id], reduce: {n: count, sum: {sum: amount}}}
     - {log: public.audit, target: audit}                   # no key: rows and how often they are there
   target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
-          # or {driver: lake, folder: lake}; with delta: true in the bindings {driver: kafka, prefix: shop.}
+          # or {driver: lake, folder: lake}, or {driver: delta, folder: tables}: a Delta table per target
+          # or, with delta: true in the bindings, {driver: kafka, prefix: shop.}
           # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
           # or {driver: process, command: [./connector, --fast], config: {path: shop.db}}
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres

@@ -92,6 +92,22 @@ def test_what_was_pushed_cannot_be_looked_at(run: Run, tmp_path: Path, monkeypat
     assert (2, True) == (missing.code, "there is no lake" in missing.err)
 
 
+def test_a_delta_table_that_somebody_changed_is_found(run: Run, tmp_path: Path) -> None:
+    """Equal with what was deleted softly in it; then a row is changed, and one removed, by another program."""
+    deltalake = pytest.importorskip("deltalake")
+    write(tmp_path / "prices", *GOOD)
+    path = written(tmp_path, LAKE.replace("driver: lake, folder: lake", "driver: delta, folder: tables"))
+    never, kept, equal = run("compare", path), run("materialize", path), run("compare", path)
+    deltalake.DeltaTable(tmp_path / "tables" / "now").update({"price": "99"}, predicate="id = 1")
+    deltalake.DeltaTable(tmp_path / "tables" / "all").delete("name = 'apple'")
+    changed = json.loads(run("compare", path, "--json").out)
+
+    assert (2, True) == (never.code, "no Delta tables of a materialization" in never.err), never.err
+    assert (0, 0) == (kept.code, equal.code), kept.err + equal.err
+    assert "equal: prices, complete through 9" == equal.out.splitlines()[-1]
+    assert {"now": 1, "all": 1, "names": 0} == {name: one["differing"] for name, one in changed["tables"].items()}
+
+
 @pytest.mark.integration
 def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In PostgreSQL: a row changed, one removed, one added."""

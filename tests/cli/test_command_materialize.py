@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdcv2.materialize.drivers.delta import open_delta
 from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.messages import Progress, Updates
@@ -107,7 +109,7 @@ WRONG = [
     ("{sum: price}", "{sum: price, min: price}", 13, "one of count, sum, min, max, last is wanted"),
     ("{sum: price}", "{sum: name}", 10, "the sum of 'name' cannot be kept"),
     ("{last: price}", "{last: price, retractions: false}", 13, "only min and max"),
-    ("driver: lake, ", "", 15, "'driver' is missing: one of postgres, lake, kafka, webhook"),
+    ("driver: lake, ", "", 15, "'driver' is missing: one of postgres, lake, delta, kafka, webhook"),
     ("driver: lake", "driver: duck", 15, "'duck' is none of postgres"),
     (", folder: lake", "", 15, "'folder' is missing"),
     ("folder: lake", 'folder: "${NOT_EXPORTED}"', 15, "the environment has no NOT_EXPORTED: export it"),
@@ -115,6 +117,7 @@ WRONG = [
     ("{driver: lake, folder: lake}", "{driver: postgres}", 16, "leave recovery_log out"),
     ("{driver: lake, folder: lake}", "{driver: webhook, url: 'ftp://x'}", 15, "is no address of a webhook"),
     ("{driver: lake, folder: lake}", "{driver: kafka}", 15, "Kafka needs bootstrap"),
+    ("{driver: lake, folder: lake}", "{driver: delta, folder: lake, files: 3}", 15, "'files' is not known here"),
     ('target: "all"', "target: now", 6, "two bindings have the target 'now'"),
     ('target: "all"', "target: all, delta: yes", 9, "true or false is wanted here"),
 ]
@@ -208,19 +211,26 @@ def test_following_ends_between_transactions_when_it_is_told_to(
     assert 0 == run("materialize", path).code
 
 
-def test_kills_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("driver", "own", "look"), [
+    ("lake", ["lake.staged:2", "lake.applied:3"], open_lake),
+    ("delta", ["delta.staged:2", "delta.begun:2", "delta.table:5", "delta.applied:3"], open_delta),
+])  # fmt: skip
+def test_kills_lose_nothing_and_repeat_nothing(
+    run: Run, tmp_path: Path, driver: str, own: list[str], look: Callable[[Path], Any]
+) -> None:
     """SIGKILL at each step of a commit, one life after the other; then one is let live."""
+    pytest.importorskip("pyarrow" if driver == "lake" else "deltalake")
     messages: list[Any] = []
     for time in range(12):
         messages += [Updates([(price(time, time, "x"), time, 1)]), Progress([time], [time + 1], {time: 1})]
     write(tmp_path / "prices", *messages)
-    path = written(tmp_path, LAKE)
-    for step in ("lake.staged:2", "materialize.before-commit:2", "materialize.after-commit:2", "lake.applied:3"):
+    path = written(tmp_path, LAKE.replace("driver: lake", f"driver: {driver}"))
+    for step in (own[0], "materialize.before-commit:2", "materialize.after-commit:2", *own[1:]):
         with process(path, CDCV2_CRASH=step, CDCV2_CRASH_HOW="kill") as killed:
             _, err = killed.communicate(timeout=300)
         assert -signal.SIGKILL == killed.returncode, err
     said = run("materialize", path)
-    view = open_lake(tmp_path / "lake")
+    view = look(tmp_path / "lake")
 
     assert 0 == said.code, said.err
     assert {(time,): (time, "x") for time in range(12)} == dict(view.rows("now"))

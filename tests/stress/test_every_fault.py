@@ -9,6 +9,7 @@ import pytest
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.testing import Stage, Subject, Workload, conform, scenarios
+from tests.materialize.test_delta import DeltaSubject
 from tests.materialize.test_kafka_driver import KafkaSubject
 from tests.materialize.test_lake import LakeSubject
 from tests.materialize.test_postgres_driver import PostgresSubject
@@ -54,6 +55,12 @@ def test_lake() -> None:
     """The same, on files."""
     play("materialize-lake", LakeSubject)
     race("materialize-lake", LakeSubject)
+
+
+def test_delta() -> None:
+    """The same, on Delta tables."""
+    play("materialize-delta", DeltaSubject)
+    race("materialize-delta", DeltaSubject)
 
 
 def test_kafka() -> None:

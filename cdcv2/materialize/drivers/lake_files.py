@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UnavailableError, UsageError
@@ -52,10 +52,21 @@ def type_of(column: Field) -> Any:
     return made[column.kind]()
 
 
+class Place(Protocol):
+    """A folder in which files are staged."""
+
+    @property
+    def path(self) -> Path:
+        """The folder, as errors name it."""
+
+    def file(self, table: str, part: Part) -> Path:
+        """Where a file of a table lies."""
+
+
 class Staged:
     """A new file of a table, under a name that nobody else uses; it counts when a manifest names it."""
 
-    def __init__(self, folder: Folder, table: Table) -> None:
+    def __init__(self, folder: Place, table: Table) -> None:
         self._pa, self._folder, self._table = arrow(), folder, table
         self._fields = [self._pa.field(one.name, type_of(one)) for one in table.fields]
         marks = [self._pa.field(KEY, self._pa.binary()), self._pa.field(GONE, self._pa.bool_())]

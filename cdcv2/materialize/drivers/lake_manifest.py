@@ -74,7 +74,7 @@ class Manifest:
             "format": _FORMAT, "version": _VERSION,
             "materialization": self.materialization, "start": self.start.to_plain(),
             "applied": [[one.begin, one.end, at.to_plain()] for one, at in self.applied.items()],
-            "tables": {name: _plain_table(table) for name, table in self.tables.items()},
+            "tables": {name: plain_table(table) for name, table in self.tables.items()},
             "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
         }  # fmt: skip
 
@@ -85,7 +85,7 @@ class Manifest:
             raise ForeignStateError(f"{place} is no lake of version {_VERSION}: name another folder, or a newer cdcv2")
         return cls(
             plain["materialization"], Antichain.from_plain(plain["start"]),
-            {name: _table(name, one) for name, one in plain["tables"].items()},
+            {name: table_of(name, one) for name, one in plain["tables"].items()},
             {name: tuple(Part(*one) for one in parts) for name, parts in plain["files"].items()},
             {Range(begin, end): Antichain.from_plain(at) for begin, end, at in plain["applied"]},
         )  # fmt: skip
@@ -161,10 +161,12 @@ class Folder:
         return self.path / table / f"{part.name}.parquet"
 
 
-def _plain_table(table: Table) -> dict[str, Any]:
+def plain_table(table: Table) -> dict[str, Any]:
+    """A table's columns, as JSON holds them."""
     columns = [[one.name, one.kind, one.nullable, one.precision, one.scale] for one in table.fields]
     return {"key": columns[: len(table.key)], "values": columns[len(table.key):]}
 
 
-def _table(name: str, plain: Mapping[str, Any]) -> Table:
+def table_of(name: str, plain: Mapping[str, Any]) -> Table:
+    """What :func:`plain_table` made this of."""
     return Table(name, tuple(Field(*one) for one in plain["key"]), tuple(Field(*one) for one in plain["values"]))

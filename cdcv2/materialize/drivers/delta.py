@@ -1,0 +1,219 @@
+"""Delta tables, without Spark: the recovery log rules, and what it has committed is applied to each table once.
+
+A transaction is one staged file per table; the recovery log commits their names with the checkpoint. Then they are
+applied: each table by one Delta commit (an append where every key is new, else a MERGE by key), which carries the
+transaction's number, so that it is made once, by whomever; and a manifest names the versions that are one cut over all
+tables (:mod:`cdcv2.materialize.drivers.delta_manifest`).
+
+Any reader of Delta may read any of the tables: each of its versions is a cut of that table. :func:`open_delta` reads
+several at one cut. OPTIMIZE and VACUUM are the owner's business, at any time: a commit that meets one is made again.
+Needs deltalake (``pip install 'cdcv2[delta]'``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from cdcv2 import steps
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Manifest, StagedFile
+from cdcv2.materialize.drivers.delta_tables import DeltaView, check, commit, delta, demand, make, open_delta
+from cdcv2.materialize.drivers.lake_files import Staged
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Acknowledged,
+    Flush,
+    Flushed,
+    Key,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Patch,
+    StartCommit,
+    StartedCommit,
+    Store,
+)
+
+__all__ = ["DeltaDriver", "DeltaView", "open_delta", "orphans"]
+
+STAGED = steps.declare("delta.staged", "the files of a transaction are durable; no commit names them yet")
+BEGUN = steps.declare("delta.begun", "a manifest says that the transaction is being applied; no table has it")
+TABLE = steps.declare("delta.table", "one more table has the transaction; the others may not")
+APPLIED = steps.declare("delta.applied", "all tables have the transaction; the recovery log was not told that they do")
+
+
+class DeltaDriver(Driver):
+    """One instance on the folder of Delta tables, a directory or ``file:`` URI, which one materialization has."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = DeltaFolder(folder)
+        self._message: Open | None = None
+        # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
+        self._pending: dict[str, Applying] = {}
+        self._done: list[str] = []
+        self._asked: dict[int, list[Key]] = {}
+        # Number of the table -> Delta's version in which its keys were looked up; tables of which a key was there.
+        self._looked: dict[int, int] = {}
+        self._changed: set[int] = set()
+        self._staged: dict[int, Staged] = {}
+
+    def open(self, message: Open) -> Opened:
+        """See :class:`Driver`. Raises UsageError for tables that Delta cannot have, ForeignStateError, RefusedError."""
+        delta()
+        for table in message.tables:
+            check(table)
+        state = message.state or {}
+        self._message = message
+        self._pending = {name: Applying.from_plain(one) for name, one in state.get("staged", {}).items()}
+        number, manifest = self._begun(message)
+        if number < state.get("manifest", 0):
+            raise RefusedError(
+                f"the Delta tables in {self._folder.path} have lost commits: their manifest has the number {number}, "
+                f"and the recovery log knows of {state['manifest']}. Restore the folder, or begin anew with an empty "
+                "folder and an empty recovery log"
+            )
+        for table in message.tables:
+            demand(self._folder, manifest, table)
+        return Opened()
+
+    def acknowledge(self, message: Acknowledge) -> Acknowledged:
+        """Apply what the state names, as far as it was not."""
+        for transaction in sorted(self._pending.values(), key=lambda one: (not one.upper, one.upper.to_plain())):
+            self._apply(transaction)
+        steps.reach(APPLIED)
+        self._done += self._pending
+        self._pending = {}
+        return Acknowledged(Patch({"staged": dict.fromkeys(self._done), "manifest": self._folder.last()[0]}))
+
+    def load(self, message: Load) -> Iterable[Loaded]:
+        """Note the key."""
+        self._asked.setdefault(message.binding, []).append(message.key)
+        return ()
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """Look all keys up."""
+        view, tables = open_delta(self._folder.path), self._opened().tables
+        for number, keys in self._asked.items():
+            self._looked[number], found = view.look(tables[number].name, keys)
+            yield from (Loaded(number, key, values) for key, values in found)
+        self._asked = {}
+        yield Flushed()
+
+    def store(self, message: Store) -> None:
+        """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
+        staged = self._staged.get(message.binding)
+        if staged is None:
+            table = self._opened().tables[message.binding]
+            staged = self._staged[message.binding] = Staged(self._folder, table)
+        if message.exists:
+            self._changed.add(message.binding)
+        staged.add(message)
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """Make the files durable, and name them."""
+        opened, files = self._opened(), dict[str, StagedFile]()
+        for number, staged in self._staged.items():
+            part = staged.finish()
+            unseen = None if number in self._changed else self._looked.get(number)
+            files[opened.tables[number].name] = StagedFile(part.name, part.rows, unseen)
+        self._staged, self._looked, self._changed = {}, {}, set()
+        steps.reach(STAGED)
+        transaction = Applying(opened.range, message.checkpoint.frontier, files)
+        # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
+        name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
+        self._pending, self._done = {name: transaction}, []
+        return StartedCommit(Patch({"staged": {**done, name: transaction.to_plain()}}))
+
+    def close(self) -> None:
+        """Remove what is staged and not finished."""
+        staged, self._staged = self._staged, {}
+        for one in staged.values():
+            one.discard()
+
+    def _opened(self) -> Open:
+        if self._message is None:
+            raise RefusedError("this driver of Delta tables is not open")
+        return self._message
+
+    def _begun(self, message: Open) -> tuple[int, Manifest]:
+        """The manifest that counts; the first one, and the tables, are made where there is none."""
+        while True:
+            number, manifest = self._folder.last()
+            if manifest is not None:
+                _demand_same(manifest, message, self._folder)
+                return number, manifest
+            try:
+                marks = {table.name: make(self._folder, table, message.materialization) for table in message.tables}
+            except RefusedError:
+                if self._folder.last()[1] is None:
+                    raise
+                continue  # another instance has begun meanwhile, and has come further
+            tables = {table.name: table for table in message.tables}
+            self._folder.put(0, Manifest(message.materialization, message.start, tables, marks))
+
+    def _apply(self, transaction: Applying) -> None:
+        while True:
+            number, manifest = self._folder.last()
+            if manifest is None:
+                raise RefusedError(f"the manifests in {self._folder.path} are gone: restore them, and start again")
+            if manifest.applying is not None:
+                self._finish(number, manifest, manifest.applying)
+            elif manifest.has(transaction.range, transaction.upper):
+                return
+            else:
+                # What is committed for a range is applied in the order of its commits: whoever commits has applied
+                # the last one.
+                self._folder.put(number + 1, replace(manifest, applying=transaction))
+                steps.reach(BEGUN)
+
+    def _finish(self, number: int, manifest: Manifest, transaction: Applying) -> None:
+        """Apply what manifest ``number`` says is being applied, whoever has begun it."""
+        marks = {}
+        for name, file in transaction.files.items():
+            try:
+                table = manifest.tables[name]
+                mark = commit(self._folder, table, file, number, manifest.materialization, transaction.upper)
+            except OutputError:
+                if self._folder.last()[0] == number:
+                    raise
+                return  # others have finished it, and removed what it had staged
+            if mark is None:
+                if self._folder.last()[0] == number:
+                    raise RefusedError(
+                        f"the table {name!r} in {self._folder.path} has later transactions than the manifests beside "
+                        "it say: restore all of the folder from one moment, or begin anew with an empty one"
+                    )
+                return  # others have finished it, and gone on
+            marks[name] = mark
+            steps.reach(TABLE)
+        self._folder.put(number + 1, manifest.done(marks))
+        for file in transaction.files.values():
+            self._folder.staged(file.name).unlink(missing_ok=True)
+
+
+def orphans(folder: str | Path) -> list[Path]:
+    """Staged files that no manifest applies: of transactions that died, or of such as are under way just now.
+
+    Remove those that are older than any transaction takes, including its repeat after a crash.
+    """
+    return DeltaFolder(folder).orphans()
+
+
+def _demand_same(manifest: Manifest, message: Open, folder: DeltaFolder) -> None:
+    if manifest.materialization != message.materialization:
+        raise ForeignStateError(
+            f"{folder.path} holds the Delta tables of {manifest.materialization!r}, not of "
+            f"{message.materialization!r}: each needs a folder of its own"
+        )
+    for table in message.tables:
+        if manifest.tables.get(table.name) != table:
+            state = "has other columns" if table.name in manifest.tables else "is not in it"
+            raise RefusedError(
+                f"{folder.path} is at {manifest.frontier}, and the table {table.name!r} {state}: what came before "
+                "would be missing there. Materialize into a new folder, with a new recovery log"
+            )

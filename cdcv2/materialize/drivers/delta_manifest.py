@@ -1,0 +1,175 @@
+"""Which versions of several Delta tables are one cut: numbered manifests beside them.
+
+Delta commits one table at a time. So a transaction over several goes through two manifests: the first says that it is
+*being applied*, with the files that it has staged; then each table has it, by a commit of its own; the second says that
+it was applied, and names the versions that have it. Manifests are put if absent, and who finds one that is being
+applied, whoever began it, *finishes it* before anything else: so transactions come one after the other in all tables
+alike, nobody waits for one that died, and the versions that a manifest names are a cut.
+
+::
+
+    folder/_manifests/00000000000000000007.json
+    folder/_staged/9f3c....parquet         rows of a transaction, until they are applied
+    folder/TABLE/_delta_log/               a Delta table, for any reader of Delta
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.materialize.drivers.lake_manifest import Part, plain_table, table_of
+from cdcv2.materialize.fence import Holding, Range, meet_of, pieces
+from cdcv2.materialize.messages import Table
+from cdcv2.wire.numbered import Numbered, local_path
+
+_FORMAT, _VERSION = "cdcv2 delta", 1
+
+
+class Mark(NamedTuple):
+    """A table at a commit: Delta's version, and the number of the last transaction that it has (None: none yet)."""
+
+    version: int
+    transaction: int | None
+
+
+class StagedFile(NamedTuple):
+    """What a transaction does to one table. ``unseen``: Delta's version in which none of its keys was; else None."""
+
+    name: str
+    rows: int
+    unseen: int | None
+
+
+@dataclass(frozen=True)
+class Applying:
+    """A committed transaction, as the recovery log and a manifest name it."""
+
+    range: Range
+    upper: Antichain
+    files: Mapping[str, StagedFile]
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "range": [self.range.begin, self.range.end], "upper": self.upper.to_plain(),
+            "files": {table: list(file) for table, file in self.files.items()},
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Applying:
+        """What :meth:`to_plain` made this of."""
+        files = {table: StagedFile(*file) for table, file in plain["files"].items()}
+        return cls(Range(*plain["range"]), Antichain.from_plain(plain["upper"]), files)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What counts: see the module. ``applied``: range -> frontier; ``marks``: table -> its version of the cut."""
+
+    materialization: str
+    start: Antichain
+    tables: Mapping[str, Table]
+    marks: Mapping[str, Mark]
+    applied: Mapping[Range, Antichain] = field(default_factory=dict)
+    applying: Applying | None = None
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is in the versions that the manifest names, whatever its key."""
+        held = [Holding(wanted, 0, at) for wanted, at in self.applied.items()]
+        return meet_of(pieces(held, Range(), lambda at: at, self.start))
+
+    def has(self, wanted: Range, upper: Antichain) -> bool:
+        """Whether this range's transaction up to ``upper`` was applied."""
+        return wanted in self.applied and self.applied[wanted].dominates(upper)
+
+    def done(self, marks: Mapping[str, Mark]) -> Manifest:
+        """After the transaction that was being applied: the tables that it has changed are at these marks."""
+        if self.applying is None:
+            raise RefusedError("no transaction is being applied")
+        applied = {**self.applied, self.applying.range: self.applying.upper}
+        return replace(self, marks={**self.marks, **marks}, applied=applied, applying=None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "format": _FORMAT, "version": _VERSION,
+            "materialization": self.materialization, "start": self.start.to_plain(),
+            "applied": [[one.begin, one.end, at.to_plain()] for one, at in self.applied.items()],
+            "tables": {name: plain_table(table) for name, table in self.tables.items()},
+            "marks": {name: list(mark) for name, mark in self.marks.items()},
+            "applying": None if self.applying is None else self.applying.to_plain(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], place: object) -> Manifest:
+        """What :meth:`to_plain` made this of. Raises ForeignStateError for anything else."""
+        if plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
+            raise ForeignStateError(
+                f"{place} holds no Delta tables of cdcv2, version {_VERSION}: name another folder, or use a newer cdcv2"
+            )
+        return cls(
+            plain["materialization"], Antichain.from_plain(plain["start"]),
+            {name: table_of(name, one) for name, one in plain["tables"].items()},
+            {name: Mark(*mark) for name, mark in plain["marks"].items()},
+            {Range(begin, end): Antichain.from_plain(at) for begin, end, at in plain["applied"]},
+            None if plain["applying"] is None else Applying.from_plain(plain["applying"]),
+        )  # fmt: skip
+
+
+class DeltaFolder:
+    """The folder of a materialization. Raises OutputError when it cannot be written or read."""
+
+    #: how many manifests are kept for people to look at
+    KEPT = 8
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = local_path(folder)
+        self._numbered = Numbered(self.path / "_manifests", "the folder of Delta tables")
+
+    def last(self) -> tuple[int, Manifest | None]:
+        """The manifest that counts, and its number; -1 and None where there is none yet."""
+        while True:
+            number = max(self._numbered.numbers(), default=-1)
+            if number < 0:
+                return number, None
+            try:
+                return number, Manifest.from_plain(self._numbered.read(number), self.path)
+            except OutputError:
+                if max(self._numbered.numbers(), default=-1) == number:
+                    raise
+                # Others have put so many since that it is gone: read the next.
+
+    def put(self, number: int, manifest: Manifest) -> bool:
+        """Make it the one that counts; False when another instance has put this number, or a greater one."""
+        try:
+            self._numbered.put(number, manifest.to_plain())
+        except RefusedError:
+            return False
+        self._numbered.prune(number + 1 - self.KEPT)
+        return True
+
+    def table(self, name: str) -> Path:
+        """Where a Delta table lies."""
+        return self.path / name
+
+    def file(self, table: str, part: Part) -> Path:
+        """Where a staged file lies."""
+        return self.staged(part.name)
+
+    def staged(self, name: str) -> Path:
+        """The same, by its name."""
+        return self.path / "_staged" / f"{name}.parquet"
+
+    def orphans(self) -> list[Path]:
+        """Staged files that no manifest is applying."""
+        there = set(self.path.glob("_staged/*.parquet"))
+        _, manifest = self.last()
+        if manifest is not None and manifest.applying is not None:
+            there -= {self.staged(file.name) for file in manifest.applying.files.values()}
+        return sorted(there)
