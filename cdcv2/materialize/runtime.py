@@ -143,6 +143,15 @@ class Runtime:
 
     def steps(self) -> Generator[Step, None, None]:
         """The same, step by step; each is given out *before* it happens. Does not close."""
+        try:
+            yield from self._work()
+        except (ViewError, RefusedError):
+            # A zombie adds its updates to what its successor has left there: then that is what is wrong.
+            if self._claimed is not None:
+                self._claimed.demand()
+            raise
+
+    def _work(self) -> Generator[Step, None, None]:
         intake = yield from self._open()
         yield from self._say(Acknowledge())
         while True:
@@ -219,7 +228,8 @@ class Runtime:
         yield from self._say(Flush(self.checkpoint.frontier, last.upper))
         flushed = yield from self._expect(Flushed, combined)
         self._prepare(last.upper, flushed.state)
-        yield from self._store(combined)
+        for store in combined.stores():
+            yield from self._say(store)
         checkpoint = Checkpoint(last.upper, last.state)
         yield from self._say(StartCommit(checkpoint))
         started = yield from self._expect(StartedCommit)
@@ -233,16 +243,6 @@ class Runtime:
         self.checkpoint, self._extent, self._acknowledged = checkpoint, None, False
         self.transactions += 1
         yield from self._say(Acknowledge())
-
-    def _store(self, combined: Combined) -> Generator[Step, None, None]:
-        try:
-            for store in combined.stores():
-                yield from self._say(store)
-        except ViewError:
-            # A zombie adds its updates to what its successor has left there: then that is what is wrong.
-            if self._claimed is not None:
-                self._claimed.demand()
-            raise
 
     def _prepare(self, upper: Antichain, patch: Patch | None) -> None:
         """What must be durable before anything is stored."""
