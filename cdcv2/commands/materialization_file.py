@@ -76,7 +76,10 @@ class Shown(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called."""
+    """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
+
+    ``kafka``: where the logs' topics are, as address and as file of settings.
+    """
 
     name: str
     logs: list[Named]
@@ -86,6 +89,7 @@ class Plan:
     recovery: Callable[[], RecoveryLog | None]
     rows: int
     start: int
+    kafka: tuple[str | None, Path | None] = (None, None)
 
 
 def read_plan(path: str) -> Plan:
@@ -111,7 +115,7 @@ def read_plan(path: str) -> Plan:
     return Plan(
         name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
-        start=start,
+        start=start, kafka=reader.kafka(),
     )  # fmt: skip
 
 
@@ -159,6 +163,10 @@ class _Reader:
 
         bootstrap, config = self._reached(self._kafka)
         return KafkaLog(topic, bootstrap, row_type, config_file=config)
+
+    def kafka(self) -> tuple[str | None, Path | None]:
+        """How the logs' topics are reached."""
+        return self._reached(self._kafka)
 
     def _reached(self, fields: dict[str, Part]) -> tuple[str | None, Path | None]:
         """How to reach Kafka; by default as the logs are."""

@@ -333,15 +333,15 @@ def _encoded(row_type: RowType, data: Any, time: Any, diff: Any, frontier: Any, 
     if time is None or time < 0 or not diff:
         return None, None, None, None, None, f"time is {time} and diff is {diff}: a time and a number other than 0"
     try:
-        return time, row_type.encode(_values(data)), diff, None, None, None
+        return time, row_type.encode(values_of(data)), diff, None, None, None
     except MalformedError as error:
         return None, None, None, None, None, str(error)
 
 
-def _values(value: Any) -> Any:
+def values_of(value: Any) -> Any:
     """What Arrow gives for structs, as tuples: names inside rows are the database's, not Avro's."""
     if isinstance(value, dict):
-        return tuple(_values(inner) for inner in value.values())
+        return tuple(values_of(inner) for inner in value.values())
     if isinstance(value, (list, tuple)):
-        return tuple(_values(inner) for inner in value)
+        return tuple(values_of(inner) for inner in value)
     return value

@@ -1,4 +1,6 @@
-"""What a running replay says of itself: a line for people on standard error, and the same as JSON on standard output.
+"""What a running replay, or materialization, says of itself, to people and to programs.
+
+A line on standard error, and the same as JSON on standard output.
 
 After each micro-batch: how far the output is finished, how many rows that brought, which times are open and what they
 wait for. "At least" stands before numbers of missing updates that repeats may make too low: rows are counted exactly
@@ -22,14 +24,17 @@ from cdcv2.spark.reader import Report, Table
 class ProgressLines:
     """Writes the lines. ``people`` and ``machines`` may each be None: then nobody is told that way."""
 
-    def __init__(self, people: TextIO | None = None, machines: TextIO | None = None) -> None:
+    def __init__(
+        self, people: TextIO | None = None, machines: TextIO | None = None, *, job: str = "replay"
+    ) -> None:
         self._people = people
         self._machines = machines
+        self._job = job
 
     @classmethod
-    def standard(cls) -> ProgressLines:
+    def standard(cls, job: str = "replay") -> ProgressLines:
         """To standard error and standard output."""
-        return cls(sys.stderr, sys.stdout)
+        return cls(sys.stderr, sys.stdout, job=job)
 
     def batch(self, report: Report) -> None:
         """Tell of a batch that is done."""
@@ -41,10 +46,10 @@ class ProgressLines:
 
     def _tell(self, what: str, **facts: Any) -> None:
         if self._machines is not None:
-            line = {"job": "replay", "at": round(time.time(), 3), "what": what, **facts}
+            line = {"job": self._job, "at": round(time.time(), 3), "what": what, **facts}
             print(json.dumps(line, ensure_ascii=False), file=self._machines, flush=True)
         if self._people is not None:
-            print(f"replay: {sentence(what, facts)}", file=self._people, flush=True)
+            print(f"{self._job}: {sentence(what, facts)}", file=self._people, flush=True)
 
 
 def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.spark import checkpoint
 from cdcv2.spark.job import Guard, follow, listen, positive, run
-from cdcv2.spark.output import Output
+from cdcv2.spark.output import Output, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
 from cdcv2.spark.reader import Reader
@@ -45,11 +45,14 @@ from cdcv2.wire.rows import RowType
 
 @dataclass(frozen=True)
 class Plan:
-    """What a replay is to do: the arguments, checked as far as they can be without Spark."""
+    """What a replay is to do: the arguments, checked as far as they can be without Spark.
+
+    ``output``: None where the target is no folder.
+    """
 
     logs: Logs
     tables: Mapping[str, RowType]
-    output: Path
+    output: Path | None
     state: Path
     checkpoint: Path
     start: Antichain
@@ -69,12 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run("replay", body)
 
 
-def replay(spark: SparkSession, plan: Plan, progress: ProgressLines, *, signals: bool = True) -> Reader:
+def replay(
+    spark: SparkSession, plan: Plan, progress: ProgressLines, *, signals: bool = True,
+    target: Callable[[], Target] | None = None,
+) -> Reader:
     """Run a replay to its end: of the input, of the history, or when a signal asks for it (``signals``).
 
-    Raises what is wrong with the logs, the state or the output.
+    ``target`` opens what is finished goes to, by default the plan's output. Raises what is wrong with the logs, the
+    state or the target.
     """
-    reader = opened(spark, plan, progress)
+    reader = opened(spark, plan, progress, target)
     guard = Guard(reader)
     if signals:
         listen(spark, guard)
@@ -90,20 +97,29 @@ def outcome(reader: Reader) -> Exit:
     return Exit.MISSING if reader.finished and lacking(reader.tables) else Exit.DONE
 
 
-def opened(spark: SparkSession, plan: Plan, progress: ProgressLines) -> Reader:
+def opened(
+    spark: SparkSession, plan: Plan, progress: ProgressLines, target: Callable[[], Target] | None = None
+) -> Reader:
     """The reader of a plan, after every check that can be made before anything is read."""
     require(spark, AVRO, *([KAFKA] if plan.logs.topics else []))
-    nameable(spark, plan.output, plan.state, plan.checkpoint, *plan.logs.directories)
+    nameable(spark, plan.output or plan.state, plan.state, plan.checkpoint, *plan.logs.directories)
     topics = describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
-    output = Output(plan.output, plan.tables, plan.start)
     reader = Reader(
-        plan.state, plan.logs, plan.tables, output, start=plan.start,
+        plan.state, plan.logs, plan.tables, _target(plan, target), start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch,
     )
     checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
     return reader
+
+
+def _target(plan: Plan, target: Callable[[], Target] | None) -> Target:
+    if target is not None:
+        return target()
+    if plan.output is None:
+        raise UsageError("this plan has no output: name a folder, or pass a target")
+    return Output(plan.output, plan.tables, plan.start)
 
 
 def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:

@@ -16,13 +16,14 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cdcv2 import steps
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
-from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Manifest, StagedFile
+from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Files, Manifest
 from cdcv2.materialize.drivers.delta_tables import DeltaView, check, commit, delta, demand, make, open_delta
 from cdcv2.materialize.drivers.lake_files import Staged
+from cdcv2.materialize.drivers.staging import DeltaHand, demand_there
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
@@ -38,6 +39,7 @@ from cdcv2.materialize.messages import (
     StartedCommit,
     Store,
 )
+from cdcv2.materialize.spread import Hand, Spread
 
 __all__ = ["DeltaDriver", "DeltaView", "open_delta", "orphans"]
 
@@ -47,7 +49,7 @@ TABLE = steps.declare("delta.table", "one more table has the transaction; the ot
 APPLIED = steps.declare("delta.applied", "all tables have the transaction; the recovery log was not told that they do")
 
 
-class DeltaDriver(Driver):
+class DeltaDriver(Spread):
     """One instance on the folder of Delta tables, a directory or ``file:`` URI, which one materialization has."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -61,6 +63,8 @@ class DeltaDriver(Driver):
         self._looked: dict[int, int] = {}
         self._changed: set[int] = set()
         self._staged: dict[int, Staged] = {}
+        # Number of the table -> names of the files that are to be applied.
+        self._names: dict[int, list[str]] = {}
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UsageError for tables that Delta cannot have, ForeignStateError, RefusedError."""
@@ -116,18 +120,33 @@ class DeltaDriver(Driver):
 
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Make the files durable, and name them."""
-        opened, files = self._opened(), dict[str, StagedFile]()
+        opened, files = self._opened(), dict[str, Files]()
         for number, staged in self._staged.items():
-            part = staged.finish()
+            self._names.setdefault(number, []).append(staged.finish().name)
+        for number, names in self._names.items():
             unseen = None if number in self._changed else self._looked.get(number)
-            files[opened.tables[number].name] = StagedFile(part.name, part.rows, unseen)
-        self._staged, self._looked, self._changed = {}, {}, set()
+            files[opened.tables[number].name] = Files(names, unseen)
+        self._staged, self._names, self._looked, self._changed = {}, {}, {}, set()
         steps.reach(STAGED)
         transaction = Applying(opened.range, message.checkpoint.frontier, files)
         # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
         name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
         self._pending, self._done = {name: transaction}, []
         return StartedCommit(Patch({"staged": {**done, name: transaction.to_plain()}}))
+
+    def hand(self) -> Hand:
+        """See :class:`Spread`. Executors must see the folder under the same path."""
+        hand = DeltaHand(open_delta(self._folder.path), self._opened().tables)
+        self._looked = dict(enumerate(hand.versions))
+        return hand
+
+    def took(self, number: int, receipt: Any) -> None:
+        """See :class:`Spread`."""
+        name, _, there = receipt
+        demand_there(self._folder.staged(name))
+        self._names.setdefault(number, []).append(name)
+        if there:
+            self._changed.add(number)
 
     def close(self) -> None:
         """Remove what is staged and not finished."""
@@ -174,10 +193,10 @@ class DeltaDriver(Driver):
     def _finish(self, number: int, manifest: Manifest, transaction: Applying) -> None:
         """Apply what manifest ``number`` says is being applied, whoever has begun it."""
         marks = {}
-        for name, file in transaction.files.items():
+        for name, files in transaction.files.items():
             try:
                 table = manifest.tables[name]
-                mark = commit(self._folder, table, file, number, manifest.materialization, transaction.upper)
+                mark = commit(self._folder, table, files, number, manifest.materialization, transaction.upper)
             except OutputError:
                 if self._folder.last()[0] == number:
                     raise
@@ -192,8 +211,9 @@ class DeltaDriver(Driver):
             marks[name] = mark
             steps.reach(TABLE)
         self._folder.put(number + 1, manifest.done(marks))
-        for file in transaction.files.values():
-            self._folder.staged(file.name).unlink(missing_ok=True)
+        for files in transaction.files.values():
+            for name in files.names:
+                self._folder.staged(name).unlink(missing_ok=True)
 
 
 def orphans(folder: str | Path) -> list[Path]:

@@ -37,11 +37,13 @@ class Mark(NamedTuple):
     transaction: int | None
 
 
-class StagedFile(NamedTuple):
-    """What a transaction does to one table. ``unseen``: Delta's version in which none of its keys was; else None."""
+class Files(NamedTuple):
+    """What a transaction does to one table: staged files, of which no two have the same key.
 
-    name: str
-    rows: int
+    ``unseen``: Delta's version in which none of the keys was; None when some were.
+    """
+
+    names: list[str]
     unseen: int | None
 
 
@@ -51,7 +53,7 @@ class Applying:
 
     range: Range
     upper: Antichain
-    files: Mapping[str, StagedFile]
+    files: Mapping[str, Files]
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -63,7 +65,7 @@ class Applying:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Applying:
         """What :meth:`to_plain` made this of."""
-        files = {table: StagedFile(*file) for table, file in plain["files"].items()}
+        files = {table: Files(*file) for table, file in plain["files"].items()}
         return cls(Range(*plain["range"]), Antichain.from_plain(plain["upper"]), files)
 
 
@@ -171,5 +173,5 @@ class DeltaFolder:
         there = set(self.path.glob("_staged/*.parquet"))
         _, manifest = self.last()
         if manifest is not None and manifest.applying is not None:
-            there -= {self.staged(file.name) for file in manifest.applying.files.values()}
+            there -= {self.staged(name) for files in manifest.applying.files.values() for name in files.names}
         return sorted(there)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
-from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Manifest, Mark, StagedFile
+from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Manifest, Mark
 from cdcv2.materialize.drivers.lake_files import DIGITS, GONE, KEY, arrow, read_part, rows_of, type_of
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.wire.numbered import durable
@@ -49,7 +49,7 @@ def check(table: Table) -> None:
     for column in table.fields:
         if set(column.name) & _NEVER:
             raise UsageError(
-                f"{name}: Delta takes no column {column.name!r}: a name has no blank, tab, newline or ,;{{}}()= in it. "
+                f"{name}: Delta takes no column {column.name!r}: blank, tab, newline, ,;{{}}()= may not be in a name. "
                 "Leave the column out, call the reduction otherwise, or take the driver lake"
             )
         if column.name.lower() in seen:
@@ -134,7 +134,7 @@ def opened(place: Path) -> Any:
 
 
 def commit(
-    folder: DeltaFolder, table: Table, file: StagedFile, number: int, materialization: str, upper: Antichain
+    folder: DeltaFolder, table: Table, files: Files, number: int, materialization: str, upper: Antichain
 ) -> Mark | None:
     """Put a transaction's rows into the table, unless it has them; its mark then. None: others have gone on already.
 
@@ -149,7 +149,7 @@ def commit(
         if last == number:
             _sync(place, found.version())
             return Mark(found.version(), number)
-        rows = read_part(folder.staged(file.name))
+        rows = arrow().concat_tables([read_part(folder.staged(one)) for one in files.names])
         properties = delta().CommitProperties(
             custom_metadata={"cdcv2.upper": json.dumps(upper.to_plain())},
             max_commit_retries=0,
@@ -158,7 +158,7 @@ def commit(
         before = found.version()
         with told(place, "written"):
             try:
-                if file.unseen == before:
+                if files.unseen == before:
                     # Nothing has changed since its keys were looked up, and none was there.
                     _append(found, table, rows, properties)
                 else:
@@ -237,10 +237,15 @@ class DeltaView:
         rows = self.read(table)
         return rows_of(self.manifest.tables[table], rows)
 
-    def look(self, table: str, keys: Sequence[Key]) -> tuple[int, list[tuple[Key, Values]]]:
-        """Delta's version, and what is at these keys in it; nothing for those that are not there."""
+    def look(
+        self, table: str, keys: Sequence[Key], version: int | None = None
+    ) -> tuple[int, list[tuple[Key, Values]]]:
+        """Delta's version (that of the cut, unless one is given), and what is at these keys in it."""
         place, _ = self._place(table)
         view, found = self.manifest.tables[table], self.table(table)
+        if version is not None and found.version() != version:
+            with told(place, "read"):
+                found.load_as_version(version)
         pa, near, wanted = arrow(), _near(view, keys), set(keys)
         with told(place, "read"):
             batches = [batch.filter(near) for batch in _scanned(found, view, _between(view, keys))]

@@ -21,7 +21,7 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError
-from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.drivers.staging import LakeHand, demand_there
 from cdcv2.materialize.drivers.lake_files import (
     GONE,
     KEY,
@@ -52,6 +52,7 @@ from cdcv2.materialize.messages import (
     Store,
     Table,
 )
+from cdcv2.materialize.spread import Hand, Spread
 
 __all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
 
@@ -59,7 +60,7 @@ STAGED = steps.declare("lake.staged", "the files of a transaction are durable; n
 APPLIED = steps.declare("lake.applied", "the manifest has the transaction; the recovery log was not told that it has")
 
 
-class LakeDriver(Driver):
+class LakeDriver(Spread):
     """One instance on the lake in ``folder``, a directory or ``file:`` URI, which one materialization has for itself.
 
     ``files``: when a table has more, the youngest ones are merged.
@@ -75,6 +76,8 @@ class LakeDriver(Driver):
         self._done: list[str] = []
         self._asked: dict[int, list[Key]] = {}
         self._staged: dict[int, Staged] = {}
+        # Number of the table -> what executors have staged.
+        self._took: dict[int, list[Part]] = {}
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UsageError for tables that no lake can have, ForeignStateError, RefusedError."""
@@ -126,18 +129,30 @@ class LakeDriver(Driver):
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Make the files durable, and name them."""
         opened = self._opened()
-        files = {opened.tables[number].name: staged.finish() for number, staged in self._staged.items()}
-        self._staged = {}
+        for number, staged in self._staged.items():
+            self._took.setdefault(number, []).append(staged.finish())
+        files = {opened.tables[number].name: parts for number, parts in self._took.items()}
+        self._staged, self._took = {}, {}
         steps.reach(STAGED)
         transaction = {
             "range": [opened.range.begin, opened.range.end],
             "upper": message.checkpoint.frontier.to_plain(),
-            "files": {table: [part.name, part.rows] for table, part in files.items()},
+            "files": {table: [[part.name, part.rows] for part in parts] for table, parts in files.items()},
         }
         # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
         name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
         self._pending, self._done = {name: transaction}, []
         return StartedCommit(Patch({"staged": {**done, name: transaction}}))
+
+    def hand(self) -> Hand:
+        """See :class:`Spread`. Executors must see the folder under the same path."""
+        return LakeHand(open_lake(self._folder.path), self._opened().tables)
+
+    def took(self, number: int, receipt: Any) -> None:
+        """See :class:`Spread`."""
+        part = Part(*receipt)
+        demand_there(self._folder.file(self._opened().tables[number].name, part))
+        self._took.setdefault(number, []).append(part)
 
     def close(self) -> None:
         """Remove what is staged and not finished."""
@@ -152,7 +167,7 @@ class LakeDriver(Driver):
 
     def _apply(self, transaction: Mapping[str, Any]) -> None:
         wanted, upper = Range(*transaction["range"]), Antichain.from_plain(transaction["upper"])
-        parts = {table: Part(*one) for table, one in transaction["files"].items()}
+        parts = {table: [Part(*part) for part in one] for table, one in transaction["files"].items()}
 
         def decide(before: Manifest | None) -> Manifest | None:
             # What is applied of a range is applied in the order of its commits: whoever commits has applied the last.

@@ -55,9 +55,9 @@ class Manifest:
         """Whether this range's transaction up to ``upper`` was applied."""
         return wanted in self.applied and self.applied[wanted].dominates(upper)
 
-    def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Part]) -> Manifest:
-        """After a transaction."""
-        merged = {name: (*self.parts.get(name, ()), *([parts[name]] if name in parts else [])) for name in self.tables}
+    def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[Part]]) -> Manifest:
+        """After a transaction; its files for one table have different keys."""
+        merged = {name: (*self.parts.get(name, ()), *parts.get(name, ())) for name in self.tables}
         return replace(self, parts=merged, applied={**self.applied, wanted: upper})
 
     def with_merged(self, table: str, old: Sequence[Part], new: Part) -> Manifest | None:

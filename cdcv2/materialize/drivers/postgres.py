@@ -11,15 +11,16 @@ that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE), and psycopg (``pip install
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdcv2 import steps
-from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
-from cdcv2.materialize.driver import Driver
+from cdcv2.errors import RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable, line
+from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
+from cdcv2.materialize.drivers.postgres_tables import PostgresTable, told
 from cdcv2.materialize.fence import fenced, meet_of, pieces
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -36,19 +37,16 @@ from cdcv2.materialize.messages import (
     StartedCommit,
     Store,
 )
+from cdcv2.materialize.spread import Hand, Spread
 
 if TYPE_CHECKING:
-    import psycopg
     from psycopg import Connection, Copy
 
 BEFORE_COMMIT = steps.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
 AFTER_COMMIT = steps.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
-#: Classes of SQLSTATE that say nothing of the transaction itself: no connection, a conflict, a lock, a shutdown; and
-#: the one that says that too many are connected.
-_AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 
 
-class PostgresDriver(Driver):
+class PostgresDriver(Spread):
     """One session.
 
     Args:
@@ -58,7 +56,7 @@ class PostgresDriver(Driver):
     """
 
     def __init__(self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None) -> None:
-        self._connect = connect or _to(conninfo)
+        self._connect = connect or partial(_session, conninfo)
         # None before open and after close.
         self._session: Connection[Any] | None = None
         self._tables: list[PostgresTable] = []
@@ -71,6 +69,8 @@ class PostgresDriver(Driver):
         # The COPY that is under way, and its table.
         self._copying: tuple[int, Copy] | None = None
         self._copy_end = ExitStack()
+        # Where executors stage rows, once they do.
+        self._staging: Staging | None = None
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UnavailableError, UsageError for tables of changes or an old server."""
@@ -118,12 +118,7 @@ class PostgresDriver(Driver):
         for number, keys in self._asked.items():
             table = self._tables[number]
             with told("read", table.name):
-                with session.cursor().copy(table.copy_keys) as copy:
-                    for key in keys:
-                        copy.write_row(key)
-                # Otherwise the planner guesses a thousand keys, and reads all of a large target for a single one.
-                session.execute(table.analyse_keys)
-                rows = session.execute(table.select).fetchall()
+                rows = table.look(session, keys)
             yield from (Loaded(number, *table.inward(row)) for row in rows)
         self._asked = {}
         with told("read", "cdcv2_checkpoints"):
@@ -159,12 +154,41 @@ class PostgresDriver(Driver):
                 session.execute(table.analyse_rows)
                 if session.execute(table.merge).rowcount != count:
                     self._refuse_merge(session, table)
+        self._merge_staging(session)
         steps.reach(BEFORE_COMMIT)
         with told("commit", self._holding["name"]):
             session.commit()
         steps.reach(AFTER_COMMIT)
         self._staged = {}
         return StartedCommit()
+
+    def hand(self) -> Hand:
+        """See :class:`Spread`. Executors connect with the same ``conninfo`` and the environment that they have."""
+        if self._staging is None:
+            opened = self._message
+            if opened is None:
+                raise RefusedError("this session with PostgreSQL is not open")
+            self._staging = Staging(opened.tables, self._holding)
+            with told("make staging tables for", self._holding["name"]):
+                self._staging.make(self._open_session())
+        return PostgresHand(self._connect, [table.table for table in self._tables], self._staging.names)
+
+    def took(self, number: int, receipt: Any) -> None:
+        """See :class:`Spread`."""
+        if self._staging is None:
+            raise RefusedError("no executor has been given a hand in this transaction")
+        attempt, rows = receipt
+        self._staging.took.setdefault(number, []).append((attempt, rows))
+
+    def _merge_staging(self, session: Connection[Any]) -> None:
+        if self._staging is None:
+            return
+        for number, table in enumerate(self._staging.tables):
+            if number in self._staging.took:
+                with told("write", table.name):
+                    if not self._staging.merged(session, number):
+                        self._refuse_merge(session, table)
+        self._staging.took = {}
 
     def close(self) -> None:
         """Close the session; PostgreSQL rolls back what is open."""
@@ -202,8 +226,8 @@ def _checkpoint(text: str) -> Checkpoint:
     return Checkpoint.from_plain(plain)
 
 
-def _to(conninfo: str) -> Callable[[], Connection[Any]]:
-    return lambda: connect(conninfo)
+def _session(conninfo: str) -> Connection[Any]:
+    return connect(conninfo)
 
 
 def connect(conninfo: str) -> Connection[Any]:
@@ -213,34 +237,3 @@ def connect(conninfo: str) -> Connection[Any]:
     except ImportError as cause:
         raise UnavailableError("talking to PostgreSQL needs psycopg: pip install 'cdcv2[postgres]'") from cause
     return psycopg.connect(conninfo)
-
-
-@contextmanager
-def told(what: str, place: str) -> Iterator[None]:
-    """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
-    import psycopg
-
-    try:
-        yield
-    except psycopg.Error as cause:
-        raise _ours(cause, what, place) from cause
-
-
-def _ours(cause: psycopg.Error, what: str, place: str) -> Exception:
-    import psycopg
-
-    state = cause.sqlstate or ""
-    away = isinstance(cause, psycopg.OperationalError) and (not state or state[:2] in _AWAY or state == _TOO_MANY)
-    if away or isinstance(cause, psycopg.InterfaceError):
-        return UnavailableError(
-            f"PostgreSQL does not answer, or ends the session, when asked to {what} {place}: {line(cause)}; nothing of "
-            "the transaction counts. See to the server and start again"
-        )
-    if isinstance(cause, psycopg.DataError):
-        return MalformedError(
-            f"PostgreSQL cannot hold a value of {place}: {line(cause)}. Mend the source's row, or leave the column out"
-        )
-    return OutputError(
-        f"PostgreSQL refuses to {what} {place}: {line(cause)}. Nothing of the transaction counts; mend that (a right, "
-        "a constraint, the room on the disk) and start again"
-    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from cdcv2.errors import RefusedError, UsageError
+from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
 
 if TYPE_CHECKING:
+    import psycopg
     from psycopg import Connection
     from psycopg.sql import Composed
 
@@ -27,6 +29,9 @@ TYPES: dict[str, LiteralString] = {
     "bytes": "bytea",
     "json": "jsonb",
 }
+#: Classes of SQLSTATE that say nothing of the transaction itself: no connection, a conflict, a lock, a shutdown; and
+#: the one that says that too many are connected.
+_AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
 
@@ -68,15 +73,18 @@ def _check_names(table: Table) -> None:
 
 
 class PostgresTable:
-    """The statements for one table, made once. ``number`` tells its temporary tables from those of the others."""
+    """The statements for one table, made once. ``number`` tells its temporary tables from those of the others.
 
-    def __init__(self, number: int, table: Table) -> None:
+    ``staged``: the table in which executors stage rows, in place of a temporary one.
+    """
+
+    def __init__(self, number: int, table: Table, staged: str | None = None) -> None:
         from psycopg import sql
 
-        self.name, self._table = table.name, table
+        self.name, self.table = table.name, table
         _check_names(table)
         self._name = sql.Identifier(*table.name.split("."))
-        self._rows = sql.Identifier(f"cdcv2_rows_{number}")
+        self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
         self._keys = sql.Identifier(f"cdcv2_keys_{number}")
         self._inward = [_INWARD.get(field.kind) for field in table.fields]
         names = {"t": self._name, "rows": self._rows, "keys": self._keys, **self._lists(table)}
@@ -101,12 +109,19 @@ class PostgresTable:
             "SELECT {staged_key} FROM {rows} s WHERE s.cdcv2_exists <> EXISTS (SELECT FROM {t} t WHERE {same}) LIMIT 1"
         )
         self._create = made("CREATE TABLE IF NOT EXISTS {t} ({typed}, PRIMARY KEY ({key}))")
-        self._temporary = [
-            made("CREATE TEMP TABLE {keys} ({typed_key}) ON COMMIT DELETE ROWS"),
-            made(
-                "CREATE TEMP TABLE {rows} ({loose}, cdcv2_exists boolean, cdcv2_delete boolean) ON COMMIT DELETE ROWS"
-            ),
-        ]
+        self.create_keys = made("CREATE TEMP TABLE {keys} ({typed_key}) ON COMMIT DELETE ROWS")
+        self._create_rows = made(
+            "CREATE TEMP TABLE {rows} ({loose}, cdcv2_exists boolean, cdcv2_delete boolean) ON COMMIT DELETE ROWS"
+        )
+        self.create_staged = made(
+            "CREATE UNLOGGED TABLE IF NOT EXISTS {rows} "
+            "({loose}, cdcv2_exists boolean, cdcv2_delete boolean, cdcv2_attempt text)"
+        )
+        self.copy_staged = made("COPY {rows} ({all}, cdcv2_exists, cdcv2_delete, cdcv2_attempt) FROM STDIN")
+        # The name of a staging table has nothing in it that a placeholder beside it could be confused with.
+        self.lock_staged = made("LOCK TABLE {rows} IN EXCLUSIVE MODE")
+        self.trim_staged = made("DELETE FROM {rows} WHERE cdcv2_attempt <> ALL (%s)")
+        self.empty_staged = made("TRUNCATE {rows}")
 
     @staticmethod
     def _lists(table: Table) -> dict[str, Composed]:
@@ -142,7 +157,7 @@ class PostgresTable:
         session.execute(self._create)
         place = self._name.as_string(session)
         there = dict(session.execute(_COLUMNS, [place]).fetchall())
-        for field in self._table.fields:
+        for field in self.table.fields:
             found = there.get(field.name)
             if found != type_of(field):
                 state = "is missing" if found is None else f"has the type {found}"
@@ -150,14 +165,23 @@ class PostgresTable:
                     f"the table {self.name} does not fit its binding: the column {field.name!r} {state} and should "
                     f"have the type {type_of(field)}. Alter it, or give the binding another target"
                 )
-        key = sorted(field.name for field in self._table.key)
+        key = sorted(field.name for field in self.table.key)
         if session.execute(_UNIQUE, [place, key]).rowcount == 0:
             raise RefusedError(
                 f"the table {self.name} has no primary key or unique index over {', '.join(key)}: add one, or give the "
                 "binding another target"
             )
-        for statement in self._temporary:
-            session.execute(statement)
+        session.execute(self.create_keys)
+        session.execute(self._create_rows)
+
+    def look(self, session: Connection[Any], keys: Iterable[Key]) -> list[tuple[Any, ...]]:
+        """The rows at these keys, as they are selected; in the transaction that is open."""
+        with session.cursor().copy(self.copy_keys) as copy:
+            for key in keys:
+                copy.write_row(key)
+        # Otherwise the planner guesses a thousand keys, and reads all of a large target for a single one.
+        session.execute(self.analyse_keys)
+        return session.execute(self.select).fetchall()
 
     def outward(self, message: Store) -> tuple[Any, ...]:
         """A row, as COPY takes it."""
@@ -168,9 +192,40 @@ class PostgresTable:
         values = tuple([
             value if convert is None or value is None else convert(value) for convert, value in zip(self._inward, row)
         ])
-        width = len(self._table.key)
+        width = len(self.table.key)
         return values[:width], values[width:]
 
     def inward_key(self, row: tuple[Any, ...]) -> Key:
         """A key that was selected."""
         return self.inward(row)[0]
+
+
+@contextmanager
+def told(what: str, place: str) -> Iterator[None]:
+    """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as cause:
+        raise _ours(cause, what, place) from cause
+
+
+def _ours(cause: psycopg.Error, what: str, place: str) -> Exception:
+    import psycopg
+
+    state = cause.sqlstate or ""
+    away = isinstance(cause, psycopg.OperationalError) and (not state or state[:2] in _AWAY or state == _TOO_MANY)
+    if away or isinstance(cause, psycopg.InterfaceError):
+        return UnavailableError(
+            f"PostgreSQL does not answer, or ends the session, when asked to {what} {place}: {line(cause)}; nothing of "
+            "the transaction counts. See to the server and start again"
+        )
+    if isinstance(cause, psycopg.DataError):
+        return MalformedError(
+            f"PostgreSQL cannot hold a value of {place}: {line(cause)}. Mend the source's row, or leave the column out"
+        )
+    return OutputError(
+        f"PostgreSQL refuses to {what} {place}: {line(cause)}. Nothing of the transaction counts; mend that (a right, "
+        "a constraint, the room on the disk) and start again"
+    )

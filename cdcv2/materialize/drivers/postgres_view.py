@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, RefusedError
-from cdcv2.materialize.drivers.postgres import connect, told
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable
+from cdcv2.materialize.drivers.postgres import connect
+from cdcv2.materialize.drivers.postgres_tables import PostgresTable, told
 from cdcv2.materialize.fence import Holding, Range, pieces
 from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.texts import side

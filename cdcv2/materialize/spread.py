@@ -1,0 +1,241 @@
+"""Transactions whose rows are moved by others: executors look keys up and stage what is to be stored.
+
+A driver that can be *spread* gives out a *hand*: a picklable value that goes to where the rows are, and does Loads and
+Stores there, for keys that nobody else has. What it has staged counts when its *receipt* is brought back and named in
+the commit, so work that is done twice, or half, by executors that die, is nothing. The rest of the protocol is as ever,
+between :class:`SpreadRuntime` and the driver, in one process::
+
+    Open  Acknowledge  ( Flush  [hands: look, reduce, stage -> receipts]  StartCommit  Acknowledge )*
+
+Flush asks for no key here; it is what a fence is looked at in. What becomes of a key is worked out by the same views as
+in :class:`~cdcv2.materialize.runtime.Runtime`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError, UsageError
+from cdcv2.materialize.combine import Binding, Combined, View
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.fence import Piece, Range
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Checkpoint,
+    Flush,
+    Flushed,
+    Key,
+    Loaded,
+    Open,
+    Patch,
+    StartCommit,
+    Store,
+    Values,
+)
+from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
+from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT
+from cdcv2.materialize.turns import Turns
+from cdcv2.protocol.messages import Update
+
+#: How many keys a hand looks up and stages at once.
+AT_ONCE = 20_000
+
+CARRIED = steps.declare("materialize.carried", "executors have staged the rows of a transaction; no commit names them")
+
+
+class Work(ABC):
+    """What one task does for one table, on an executor. Used by one thread; nobody else has its keys."""
+
+    @abstractmethod
+    def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
+        """What is at these keys; nothing for those that are not there."""
+
+    @abstractmethod
+    def stage(self, stores: Sequence[Store]) -> None:
+        """Take what is to be at these keys. Nobody may see it yet."""
+
+    @abstractmethod
+    def finish(self) -> Any:
+        """Make it durable; the receipt (plain JSON), or None when nothing was staged."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is held; also after errors."""
+
+
+class Hand(ABC):
+    """A part of a driver, for one transaction, that can be pickled and sent to executors."""
+
+    @abstractmethod
+    def work(self, number: int) -> Work:
+        """Begin a task for the table with this number."""
+
+
+class Spread(Driver):
+    """A driver of which executors can do the work in between."""
+
+    @abstractmethod
+    def hand(self) -> Hand:
+        """For the transaction that Flush has begun."""
+
+    @abstractmethod
+    def took(self, number: int, receipt: Any) -> None:
+        """What a task for a table has staged belongs to the transaction. Raises OutputError when it is not there."""
+
+
+def carry(view: View, number: int, hand: Hand, groups: Iterable[tuple[Key, Iterable[Update]]]) -> Any:
+    """On an executor: what becomes of these keys, each with all its updates, staged; the receipt, or None.
+
+    Raises what the view and the hand do. Memory: the updates of :data:`AT_ONCE` keys, reduced.
+    """
+    work = hand.work(number)
+    try:
+        combined, keys = Combined([view]), list[Key]()
+        for key, updates in groups:
+            keys += combined.add(0, ((key, update) for update in updates))
+            if len(keys) >= AT_ONCE:
+                _stage(work, number, combined, keys)
+                combined, keys = Combined([view]), []
+        if keys:
+            _stage(work, number, combined, keys)
+        return work.finish()
+    finally:
+        work.close()
+
+
+def _stage(work: Work, number: int, combined: Combined, keys: Sequence[Key]) -> None:
+    for key, values in work.look(keys):
+        combined.loaded(Loaded(0, key, values))
+    stores = [store._replace(binding=number) for store in combined.stores()]
+    if stores:
+        work.stage(stores)
+
+
+class SpreadRuntime:
+    """A materialization whose transactions are carried out by executors. ``open`` it first; then ``transact``.
+
+    Raises UsageError for a driver that cannot be spread, and what the driver and the recovery log raise: FencedError
+    when another instance has taken over. After an error make a new one: it goes on from the checkpoint.
+    """
+
+    def __init__(
+        self,
+        materialization: str,
+        bindings: Sequence[Binding],
+        driver: Driver,
+        *,
+        log: RecoveryLog | None = None,
+        start: Iterable[int] = (0,),
+    ) -> None:
+        if not isinstance(driver, Spread):
+            raise UsageError(
+                f"{type(driver).__name__} takes its rows from one process, one after the other, not from executors: "
+                "use cdcv2 materialize, which needs no Spark"
+            )
+        self.name, self.bindings = materialization, tuple(bindings)
+        self.views = tuple(binding.view() for binding in bindings)
+        self._driver: Spread = driver
+        self._log, self._start = log, Antichain(start)
+        self._turns = Turns()
+        self._claimed: Claimed | None = None
+        self._log_rules = False
+        #: what was committed last, by whomever
+        self.checkpoint = Checkpoint(self._start)
+        #: how many transactions this instance has committed
+        self.transactions = 0
+
+    def open(self) -> None:
+        """Take the materialization over from whoever had it, and apply what was committed last."""
+        state = None
+        if self._log is not None:
+            self._claimed = self._log.open(Range(), self._start)
+            state = self._claimed.recovered.state
+        tables = tuple(view.table for view in self.views)
+        opened = self._said(self._driver.open, Open(self.name, tables, Range(), state, self._start))
+        pieces = self._adopt(opened)
+        if len(pieces) > 1:
+            raise RefusedError(
+                f"ranges of the keys of {self.name!r} are at different frontiers "
+                f"({', '.join(f'{piece.range}: {piece.frontier}' for piece in pieces)}): executors take all keys. Let "
+                "cdcv2 materialize bring them to one first"
+            )
+        self._acknowledge()
+
+    def transact(self, upper: Antichain, carried: Callable[[Hand], Iterable[tuple[int, Any]]]) -> None:
+        """Commit the transaction of the times beyond the checkpoint and not beyond ``upper``.
+
+        ``carried`` sends the hand to where the rows are, and gives out (number of the binding, receipt) of each task.
+        """
+        for answer in self._flush(upper):
+            if isinstance(answer, Flushed):
+                self._patch(answer.state)
+        steps.reach(AFTER_PREPARE)
+        try:
+            for number, receipt in carried(self._driver.hand()):
+                if receipt is not None:
+                    self._driver.took(number, receipt)
+        except Exception:
+            # A zombie adds its updates to what its successor has left there: then that is what is wrong.
+            self._demand(upper)
+            raise
+        steps.reach(CARRIED)
+        checkpoint = Checkpoint(upper)
+        started = self._said(self._driver.start_commit, StartCommit(checkpoint))
+        steps.reach(BEFORE_COMMIT)
+        if self._claimed is not None:
+            if self._log_rules:
+                self._claimed.commit(checkpoint, started.state)
+            else:
+                self._claimed.patch(started.state)
+        steps.reach(AFTER_COMMIT)
+        self.checkpoint = checkpoint
+        self.transactions += 1
+        self._acknowledge()
+
+    def close(self) -> None:
+        """Let go of the driver and the recovery log."""
+        self._driver.close()
+        if self._log is not None:
+            self._log.close()
+
+    def _adopt(self, opened: Any) -> tuple[Piece, ...]:
+        if opened.checkpoint is not None:
+            self.checkpoint = opened.checkpoint
+            return tuple(opened.pieces)
+        if self._claimed is None:
+            raise UsageError(
+                f"the driver of {self.name!r} leaves the checkpoint to the recovery log, and there is none: name one"
+            )
+        self._log_rules, self.checkpoint = True, self._claimed.recovered.checkpoint
+        return self._claimed.recovered.pieces
+
+    def _acknowledge(self) -> None:
+        self._patch(self._said(self._driver.acknowledge, Acknowledge()).state)
+
+    def _flush(self, upper: Antichain) -> Iterator[Any]:
+        message = Flush(self.checkpoint.frontier, upper)
+        self._turns.said(message)
+        for answer in self._driver.flush(message):
+            self._turns.said(answer)
+            yield answer
+
+    def _demand(self, upper: Antichain) -> None:
+        if self._log_rules and self._claimed is not None:
+            self._claimed.demand()
+        for _ in self._driver.flush(Flush(self.checkpoint.frontier, upper)):
+            continue
+
+    def _patch(self, patch: Patch | None) -> None:
+        if self._claimed is not None:
+            self._claimed.patch(patch)
+
+    def _said(self, method: Callable[[Any], Any], message: Any) -> Any:
+        """Say it, hear the answer; both in turn."""
+        self._turns.said(message)
+        answer = method(message)
+        self._turns.said(answer)
+        return answer

@@ -1,0 +1,152 @@
+"""A materialization as the target of a reader: executors reduce, look up and stage; the driver commits.
+
+Each binding of a transaction is one Spark job. Updates become (canonical key, canonical row, time, diff), are brought
+together by key, and each task works through its keys in order with a hand of the driver's
+(:mod:`cdcv2.materialize.spread`). What comes back to the driver is a receipt per task, or the error that ended it: no
+row passes through the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.materialize.combine import Binding, View
+from cdcv2.materialize.intake import canonical
+from cdcv2.materialize.messages import Key
+from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
+from cdcv2.protocol.messages import Update
+from cdcv2.spark.codec import beyond
+from cdcv2.spark.generic import values_of
+from cdcv2.wire.rows import RowType
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+
+# Updates by their key; ``failure``: an error of ours, pickled, in place of an update.
+_KEYED = (
+    spark.StructType()
+    .add("key", spark.BinaryType()).add("row", spark.BinaryType())
+    .add("time", spark.LongType()).add("diff", spark.LongType()).add("failure", spark.BinaryType())
+)  # fmt: skip
+_KEYED_ARROW = pa.schema([
+    ("key", pa.binary()), ("row", pa.binary()), ("time", pa.int64()), ("diff", pa.int64()), ("failure", pa.binary()),
+])  # fmt: skip
+_TOLD = (
+    spark.StructType()
+    .add("receipt", spark.StringType()).add("updates", spark.LongType()).add("failure", spark.BinaryType())
+)  # fmt: skip
+_TOLD_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), ("failure", pa.binary())])
+
+
+class Views:
+    """The target (:class:`cdcv2.spark.output.Target`) that an opened materialization is."""
+
+    def __init__(self, runtime: SpreadRuntime) -> None:
+        self._runtime = runtime
+
+    @property
+    def upper(self) -> Antichain:
+        """Everything not beyond it is in the views."""
+        return self._runtime.checkpoint.frontier
+
+    def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> dict[str, int]:
+        """One transaction. Raises what a task has met with, and what the driver and the recovery log raise."""
+        begin = self.upper
+        if not begin.dominates(lower):
+            raise RefusedError(
+                f"the views of {self._runtime.name!r} have everything up to {begin}, and are offered what comes from "
+                f"{lower} on: they were replaced or are older than the reader's state. Remove the reader's state and "
+                "checkpoint; then all is read again, and the views take what they lack"
+            )
+        if begin.dominates(upper):
+            return {}
+        counted: dict[str, int] = {}
+
+        def carried(hand: Hand) -> Iterator[tuple[int, Any]]:
+            for number, binding in enumerate(self._runtime.bindings):
+                frame = rows.get(binding.log)
+                if frame is None:
+                    continue
+                told = [_received(row) for row in _tasks(frame.where(beyond(begin)), binding, number, hand).collect()]
+                counted[binding.log] = sum(updates for _, updates in told)
+                yield from ((number, receipt) for receipt, _ in told)
+
+        self._runtime.transact(upper, carried)
+        return counted
+
+
+def _received(row: Any) -> tuple[Any, int]:
+    """What a task says: its receipt, and how many updates it had. Raises what ended it."""
+    if row["failure"] is not None:
+        failure = pickle.loads(row["failure"])
+        if isinstance(failure, Cdcv2Error):
+            raise failure
+        raise RuntimeError(f"an executor says {failure!r}, which is no error of ours")
+    return json.loads(row["receipt"]), row["updates"]
+
+
+def _tasks(frame: DataFrame, binding: Binding, number: int, hand: Hand) -> DataFrame:
+    keyed = frame.select("data", "time", "diff").mapInArrow(_by_key(binding), _KEYED)
+    return keyed.repartition("key").sortWithinPartitions("key").mapInArrow(_task(binding, number, hand), _TOLD)
+
+
+def _by_key(binding: Binding) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def by_key(batches: Batches) -> Iterator[pa.RecordBatch]:
+        view, row_type = binding.view(), binding.row_type
+        for batch in batches:
+            rows: list[tuple[Any, ...]] = []
+            for data, time, diff in zip(*(column.to_pylist() for column in batch.columns)):
+                try:
+                    row = row_type.row(values_of(data))
+                    rows.append((canonical(view.key_of(row)), row_type.encode(row), time, diff, None))
+                except Cdcv2Error as failure:
+                    rows.append((b"", None, None, None, pickle.dumps(failure)))
+            arrays = [pa.array(column, one.type) for column, one in zip(zip(*rows), _KEYED_ARROW)] if rows else []
+            if arrays:
+                yield pa.RecordBatch.from_arrays(arrays, schema=_KEYED_ARROW)
+
+    return by_key
+
+
+def _task(binding: Binding, number: int, hand: Hand) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        count = 0
+
+        def rows() -> Iterator[tuple[bytes, Any, int, int]]:
+            nonlocal count
+            for batch in batches:
+                for key, row, time, diff, failure in zip(*(column.to_pylist() for column in batch.columns)):
+                    if failure is not None:
+                        raise pickle.loads(failure)
+                    count += 1
+                    yield key, row, time, diff
+
+        view, receipt, wrong = binding.view(), None, None
+        try:
+            receipt = carry(view, number, hand, _groups(view, binding.row_type, rows()))
+        except Cdcv2Error as failure:
+            # To try again would not help; the driver raises it as it is.
+            wrong = pickle.dumps(failure)
+        yield pa.RecordBatch.from_pydict(
+            {"receipt": [json.dumps(receipt)], "updates": [count], "failure": [wrong]}, schema=_TOLD_ARROW
+        )
+
+    return task
+
+
+def _groups(
+    view: View, row_type: RowType, rows: Iterable[tuple[bytes, bytes, int, int]]
+) -> Iterator[tuple[Key, Iterable[Update]]]:
+    """Rows that are sorted by key, as the updates of each."""
+    for _, same in groupby(rows, key=lambda one: one[0]):
+        updates = [(row_type.decode(raw), time, diff) for _, raw, time, diff in same]
+        yield view.key_of(updates[0][0]), updates

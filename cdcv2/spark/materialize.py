@@ -1,0 +1,165 @@
+"""The materialize job: from the logs of one timeline to views in a database or a lake, exactly once, on executors.
+
+::
+
+    spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/materialize.py \\
+        shop.yaml --state /data/shop-state
+    ... streaming_jobs/materialize.py shop.yaml --state /data/shop-state --available-now --max-files 100
+
+The file is that of cdcv2 materialize (its --help shows all that it may say); the two may take turns on one target, and
+cdcv2 compare takes it, too. Drivers: postgres, lake, delta; for the others use cdcv2 materialize. Rows are reduced,
+looked up and staged by the executors; what is finished with a micro-batch is one transaction, so its size is that of
+--max-messages and --max-files, and `rows` in the file says nothing here. Executors need the packages of the driver
+(psycopg; pyarrow; deltalake), its folder under the same path or the way to its server, and what libpq takes from the
+environment.
+
+It may be killed and started again at any moment. Exit codes, as those of the command cdcv2: 0 done; 1 with
+--available-now: something that was stated is missing; 2 wrong usage; 3 logs that no reader can be right about; 4
+something does not answer, cannot be written, was taken over by another instance, or was changed so that going on would
+break a promise; 70 a mistake in cdcv2. SIGTERM and Ctrl-C end it between two micro-batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
+from cdcv2.materialize.combine import Binding
+from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.recovery_log import RecoveryLog
+from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.protocol.log import Log
+from cdcv2.spark.carrying import Views
+from cdcv2.spark.job import positive, run
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.replay import Plan, outcome, replay
+from cdcv2.spark.schema import spark_type
+from cdcv2.spark.session import ended, session
+from cdcv2.spark.sources import Logs, Place
+from cdcv2.spark.topics import settings
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.numbered import local_path
+from cdcv2.wire.rows import RowType
+
+
+class NamedLog(Protocol):
+    """A log of the file, opened."""
+
+    @property
+    def table(self) -> str:
+        """What bindings call it; several are copies."""
+
+    @property
+    def log(self) -> Log:
+        """The log."""
+
+    @property
+    def row_type(self) -> RowType:
+        """Its rows."""
+
+    @property
+    def times(self) -> str | int:
+        """Their times: ``"int"``, or a number of coordinates."""
+
+
+class Given(Protocol):
+    """What a materialization's file says (``cdcv2.commands.materialization_file.Plan``)."""
+
+    @property
+    def name(self) -> str:
+        """The materialization."""
+
+    @property
+    def logs(self) -> Sequence[NamedLog]:
+        """The logs that bindings name."""
+
+    @property
+    def bindings(self) -> Sequence[Binding]:
+        """The views."""
+
+    @property
+    def driver(self) -> Callable[[], Driver]:
+        """Makes the driver."""
+
+    @property
+    def recovery(self) -> Callable[[], RecoveryLog | None]:
+        """Opens the recovery log."""
+
+    @property
+    def start(self) -> int:
+        """Where the history begins."""
+
+    @property
+    def kafka(self) -> tuple[str | None, Path | None]:
+        """Where the logs' topics are: an address, a file of settings."""
+
+
+def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -> int:
+    """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
+    options = parser().parse_args(arguments)
+
+    def body() -> Exit:
+        given = read(options.file)
+        plan = planned(given, options)
+        log = given.recovery()
+        runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=log, start=[given.start])
+        try:
+            with ended(session(options.name, spark_log=options.spark_log)) as spark:
+
+                def target() -> Views:
+                    runtime.open()
+                    return Views(runtime)
+
+                return outcome(replay(spark, plan, ProgressLines.standard("materialize"), target=target))
+        finally:
+            runtime.close()
+
+    return run("materialize", body)
+
+
+def planned(given: Given, options: argparse.Namespace) -> Plan:
+    """How the logs are read. Closes those of the file. Raises UsageError for what Spark cannot read."""
+    places: list[Place] = []
+    tables: dict[str, RowType] = {}
+    for named in given.logs:
+        if named.times != "int":
+            raise UsageError(f"the times of {named.log.name} have {named.times} coordinates: this job takes integers")
+        spark_type(named.row_type)
+        where = str(named.log.path.absolute()) if isinstance(named.log, DirectoryLog) else f"kafka:{named.log.name}"
+        places.append(Place.parse(f"{named.table}={where}"))
+        if tables.setdefault(named.table, named.row_type) != named.row_type:
+            raise UsageError(f"the logs of {named.table!r} have different row types: they are no copies of one log")
+        named.log.close()
+    kafka = settings(*given.kafka) if any(place.kind == "topic" for place in places) else {}
+    state = local_path(options.state)
+    kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
+    return Plan(
+        Logs(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
+        Antichain([given.start]), options.available_now, options.interval,
+    )  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The job's arguments."""
+    made = argparse.ArgumentParser(
+        prog="materialize.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("file", metavar="FILE.yaml", help="what to keep where, as cdcv2 materialize takes it")
+    add("--state", required=True, metavar="DIR",
+        help="where the reader keeps what is not finished; every machine must see it")
+    add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
+    add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
+    add("--interval", type=positive(float), default=1.0, metavar="SECONDS",
+        help="begin a batch at most so often (default: 1)")
+    add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
+    add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
+    add("--name", default="cdcv2 materialize", help="the application's name in Spark")
+    add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
+    return made

@@ -1,0 +1,44 @@
+"""What the tests of the materialize job share: logs of the kit's workload in directories, and the file for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.materialize import Checkpoint
+from cdcv2.protocol import Progress, Updates
+from cdcv2.testing import Workload
+from cdcv2.testing.workload import ACCOUNTS, ENTRIES
+from cdcv2.wire.files import DirectoryLog
+
+FILE = """
+materialization: conformance
+logs: {{accounts: logs/accounts, entries: logs/entries}}
+bindings:
+  - {{log: entries, target: account_total, key: [account], reduce: {{entries: count, total: {{sum: amount}}}}}}
+  - {{log: entries, target: entry_log}}
+  - {{log: accounts, target: account_now, key: [name]}}
+target: {target}
+{more}
+"""
+
+
+def written(folder: Path, work: Workload, *, target: str, more: str = "recovery_log: recovery", cuts: int = 99) -> Path:
+    """The logs of the first ``cuts`` cuts, two files each, everything said twice; the file beside them."""
+    logs = {
+        name: DirectoryLog(folder / "logs" / name, row_type, create=True)
+        for name, row_type in (("accounts", ACCOUNTS), ("entries", ENTRIES))
+    }
+    there = max(DirectoryLog(folder / "logs" / name).ends().get(0, 0) for name in logs) // 2
+    for cut in list(work.source(Checkpoint(Antichain([0]))))[there:cuts]:
+        for name, log in logs.items():
+            updates = cut.updates.get(name, [])
+            counts = Counter(time for _, time, _ in updates)
+            log.send(Updates([*updates, *updates]))
+            log.flush()
+            log.send(Progress(cut.lower, cut.upper, counts))
+            log.flush()
+    path = folder / "shop.yaml"
+    path.write_text(FILE.format(target=target, more=more), "utf-8")
+    return path

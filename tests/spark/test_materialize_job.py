@@ -1,0 +1,222 @@
+"""The materialize job: views that executors keep, each commit a cut, through crashes and kills."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2 import steps
+from cdcv2.cli import main as command
+from cdcv2.commands.materialization_file import read_plan
+from cdcv2.core.antichain import Antichain
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.embedded.processes import Child
+from cdcv2.embedded.submit import job_script, spark_submit
+from cdcv2.errors import MalformedError, RefusedError, ViewError
+from cdcv2.exits import Exit
+from cdcv2.materialize.drivers.delta import open_delta
+from cdcv2.materialize.drivers.lake import open_lake
+from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.protocol import Progress, Updates
+from cdcv2.spark.carrying import Views
+from cdcv2.spark.materialize import main, parser, planned
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.reader import Reader
+from cdcv2.spark.replay import outcome, replay
+from cdcv2.testing import Workload
+from cdcv2.testing.workload import ENTRIES
+from cdcv2.wire.files import DirectoryLog
+from tests.spark.materializing import written
+from tests.spark.submitting import QUICK
+
+pytestmark = [pytest.mark.spark]
+PATIENCE = 300
+LAKE, DELTA = "{driver: lake, folder: tables}", "{driver: delta, folder: tables}"
+
+
+def run(spark: SparkSession, path: Path, *options: str) -> Reader:
+    """The job in this process, to the end of what is there."""
+    given = read_plan(str(path))
+    arguments = [str(path), "--state", str(path.parent / "state"), "--available-now", "--interval", "0.1", *options]
+    plan = planned(given, parser().parse_args(arguments))
+    log = given.recovery()
+    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=log, start=[given.start])
+
+    def target() -> Views:
+        runtime.open()
+        return Views(runtime)
+
+    try:
+        return replay(spark, plan, ProgressLines(), signals=False, target=target)
+    finally:
+        runtime.close()
+
+
+def seen(view: Any) -> dict[str, dict[Any, Any]]:
+    """What a reader sees, and closes."""
+    return {table: dict(view.rows(table)) for table in ("account_total", "entry_log", "account_now")}
+
+
+LOOKS: dict[str, Callable[[Path], Any]] = {LAKE: open_lake, DELTA: open_delta}
+
+
+@pytest.mark.parametrize("target", [LAKE, DELTA])
+def test_views_are_kept_through_a_crash_at_each_step(spark: SparkSession, tmp_path: Path, target: str) -> None:
+    """Sums, a multiset, rows by key; micro-batch after micro-batch; what is committed is a cut, and is not repeated."""
+    work = Workload(cuts=6)
+    path = written(tmp_path, work, target=target, cuts=5)
+    own = ["lake.applied"] if target == LAKE else ["delta.table"]
+    for step in ["materialize.carried", "materialize.after-commit", *own, "reader.before-manifest"]:
+        with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
+            run(spark, path, "--max-files", "4")
+        view = LOOKS[target](tmp_path / "tables")
+        (upper,) = view.frontier.elements
+        assert work.truth(upper) == work.shown(seen(view)), step
+    reader = run(spark, path)
+
+    assert (Exit.DONE, Antichain([10])) == (outcome(reader), reader.released)
+    assert work.truth(10) == work.shown(seen(LOOKS[target](tmp_path / "tables")))
+    # And the other way of keeping them takes its turn.
+    written(tmp_path, work, target=target)
+    assert 0 == command(["materialize", str(path)])
+    assert work.truth() == work.shown(seen(LOOKS[target](tmp_path / "tables")))
+    assert 0 == command(["compare", str(path)])
+    again = run(spark, path)
+    assert Antichain() == again.released
+
+
+def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """A row that would be there less than no times; a null in a key: with table, key and value, and nothing counts."""
+    path = written(tmp_path, Workload(), target=LAKE, cuts=2)
+    run(spark, path)
+    before = seen(open_lake(tmp_path / "tables"))
+    log = DirectoryLog(tmp_path / "logs" / "entries")
+    log.send(Updates([(ENTRIES.row(["account z", 1]), 4, -1)]))
+    log.send(Progress([4], [5], {4: 1}))
+    log.flush()
+    other = DirectoryLog(tmp_path / "logs" / "accounts")
+    other.send(Progress([4], [5]))
+    other.flush()
+
+    with pytest.raises(ViewError, match="account_total, key .'account z',.: it would have -1 rows"):
+        run(spark, path)
+    assert before == seen(open_lake(tmp_path / "tables"))
+
+    path.write_text(path.read_text("utf-8").replace("key: [name]", "key: [owner]"), "utf-8")
+    with pytest.raises((MalformedError, RefusedError), match="account_now|owner"):
+        run(spark, path)
+
+
+def test_a_state_that_is_ahead_of_its_views_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """The target was begun anew and the state was not: nothing between may be lost."""
+    path = written(tmp_path, Workload(), target=LAKE, cuts=2)
+    run(spark, path)
+    for name in ("tables", "recovery"):
+        (tmp_path / name).rename(tmp_path / f"old-{name}")
+    written(tmp_path, Workload(), target=LAKE, cuts=3)
+
+    with pytest.raises(RefusedError, match="Remove the reader's state"):
+        run(spark, path)
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "said"),
+    [
+        ("{driver: webhook, url: 'http://localhost:1'}", "recovery_log: r", "use cdcv2 materialize, which needs"),
+        ("{driver: duck}", "", "'duck' is none of postgres"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, more: str, said: str
+) -> None:
+    """Found before Spark is started."""
+    path = written(tmp_path, Workload(cuts=1), target=target, more=more)
+
+    assert 2 == main(read_plan, [str(path), "--state", str(tmp_path / "state")])
+    told = capsys.readouterr().err.splitlines()
+    assert (1, True) == (len(told), said in told[0]), told
+
+
+def test_help_shows_how_it_is_started_and_the_entry_point_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """With examples, and what the exit codes mean."""
+    with pytest.raises(SystemExit) as caught:
+        main(read_plan, ["--help"])
+    shown = capsys.readouterr().out
+
+    assert 0 == caught.value.code
+    assert "streaming_jobs/materialize.py" in shown
+    assert "Exit codes, as those of the command" in " ".join(shown.split())
+    assert len(job_script("materialize").read_text("utf-8").splitlines()) < 60
+
+
+# --- as its user starts it
+
+
+@pytest.fixture
+def server() -> Iterator[Postgres]:
+    """A server that answers."""
+    with Postgres() as started:
+        yield started
+
+
+def submit(path: Path, server: Postgres, *options: str, environment: dict[str, str] | None = None) -> Child:
+    """Start the job."""
+    arguments = [str(path), "--state", str(path.parent / "state"), "--interval", "0.05", *options]
+    return spark_submit(
+        "materialize", arguments, folder=path.parent, settings=QUICK,
+        environment={**server.environment, **(environment or {})},
+    )  # fmt: skip
+
+
+def reached(server: Postgres) -> int:
+    """The time up to which the views are; -1 when there are none yet."""
+    with server.connect() as connection:
+        there = connection.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
+        row = connection.execute("SELECT checkpoint FROM cdcv2_checkpoints").fetchone() if there[0] else None
+    frontier = json.loads(row[0])["frontier"] if row else [-1]
+    return frontier[0] if frontier else 10**9
+
+
+def in_postgres(server: Postgres) -> dict[str, dict[Any, Any]]:
+    """The tables, in one snapshot."""
+    with server.connect() as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        return {
+            name: {row[:1]: row[1:] for row in connection.execute(f"SELECT * FROM {name}".encode()).fetchall()}
+            for name in ("account_total", "entry_log", "account_now")
+        }
+
+
+@pytest.mark.xdist_group("jobs")
+@pytest.mark.integration
+def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path, server: Postgres) -> None:
+    """SIGKILL for the whole process group, and at a step inside a commit; SIGTERM; everything is there once."""
+    work = Workload(cuts=20)
+    path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=12)
+    first = submit(path, server, "--max-files", "2")
+    first.wait_until(lambda: reached(server) >= 4, "the second commit", PATIENCE)
+    first.kill9()
+    assert work.truth(reached(server)) == work.shown(in_postgres(server))
+
+    second = submit(path, server, environment={"CDCV2_CRASH": "postgres.before-commit", "CDCV2_CRASH_HOW": "kill"})
+    second.wait(PATIENCE)
+    at = reached(server)
+    assert at < 24
+    assert work.truth(at) == work.shown(in_postgres(server))
+
+    third = submit(path, server)
+    third.wait_until(lambda: reached(server) == 24, "the end of the log", PATIENCE)
+    third.signal(signal.SIGTERM)
+    assert 0 == third.wait(PATIENCE), third.log_tail()
+    assert "materialize: finished before 24; nothing that was stated is missing" in third.log_since_start()
+
+    written(tmp_path, work, target="{driver: postgres}", more="")
+    fourth = submit(path, server, "--available-now")
+    assert 0 == fourth.wait(PATIENCE), fourth.log_tail()
+    assert work.truth() == work.shown(in_postgres(server))
