@@ -1,4 +1,4 @@
-"""Turn the topics of Debezium's PostgreSQL connector into one log per table, without Spark.
+"""Turn topics, of Debezium's PostgreSQL connector or plain ones, into one log per table, without Spark.
 
 The topics are read from Kafka, or from dumps: JSON lines with topic, partition, offset, key, value, plain or .gz. Each
 table needs its row type, as DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The logs are directories below --into; what was
@@ -8,6 +8,10 @@ An update or a delete needs the row that was. By default it must be in the recor
 FULL. With --before from-state it is looked up in what the logs hold, by the key of the table, so REPLICA IDENTITY
 DEFAULT will do; unchanged large values are filled in, and a TRUNCATE takes away every row. All rows are then held in
 memory, and each start reads the logs from their start. A table without a key needs FULL in any case.
+
+With --remap the times are not those of commits: offsets are bound to the milliseconds of one timeline, in a remap that
+captures share. Then topics that were never a database can be captured (--plain), and any number of captures with the
+same arguments may run at once and write the same logs, so that any of them may be killed, upgraded or moved.
 
 Ends where the topics end, or goes on with --follow until it is told to stop (SIGTERM or Ctrl-C). What it cannot carry
 over, as a second snapshot, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to
@@ -25,6 +29,7 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output, progress, remark
 from cdcv2.commands.logs import add_kafka_arguments, kafka_client, load_row_type
+from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
@@ -50,19 +55,25 @@ EXAMPLES = (
      "tables with REPLICA IDENTITY DEFAULT: old rows are looked up"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
      "--into logs --follow", "from Kafka, until it is told to stop"),
+    ("cdcv2 capture clicks.jsonl --remap timeline --plain clicks=web.clicks --rows web --into clicks",
+     "a plain topic, dumped, on a timeline"),
+    ("cdcv2 capture kafka --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks --rows web "
+     "--into kafka:cdc.{table} --follow", "the same from Kafka into Kafka; run it twice, and either may die"),
 )
 
 #: Where the capture keeps from where to read its topics again.
 MEMORY_FILE = "_memory.json"
+RELEASE_EVERY = 2000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
-    parser.add_argument("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")
+    parser.add_argument("--prefix", metavar="NAME", help="the connector's topic.prefix")
     parser.add_argument("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
     parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    parser.add_argument("--into", required=True, metavar="DIR", help="where the logs go, a directory per table")
+    parser.add_argument("--into", required=True, metavar="DIR",
+                        help="where the logs go, a directory per table; with --remap also kafka:NAME.{table}")
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
     parser.add_argument("--notifications", metavar="TOPIC",
@@ -72,17 +83,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
                         help="where old rows come from: the records, which must have them whole (the default), or "
                              "what the logs hold")
-    parser.add_argument("--release-every", type=int, default=2000, metavar="N",
-                        help="write what is complete after so many records (default: 2000)")
+    parser.add_argument("--release-every", type=int, metavar="N",
+                        help="write what is complete after so many records (default: 2000; with --remap 50000)")
     parser.add_argument("--follow", action="store_true", help="go on when the topics end; from Kafka")
     parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    add_shared_arguments(parser)
     add_kafka_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Capture until the topics end, or it is told to stop."""
-    if args.release_every < 1:
+    if args.release_every is not None and args.release_every < 1:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
+    if args.remap:
+        return run_shared(args, _told_to_stop)
+    if args.plain or args.prefix is None:
+        raise UsageError("it takes --prefix NAME of a connector, or --remap REMAP, which plain topics need")
     recipe = _recipe(args)
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer leaves nothing behind.
@@ -93,7 +109,8 @@ def run(args: argparse.Namespace) -> Exit:
         capture = opened.enter_context(Capture(recipe, _logs(recipe, into, memory), memory=memory))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         waiting = run_capture(
-            capture, _Watched(topics, move), follow=args.follow, release_every=args.release_every, stopping=stopping
+            capture, _Watched(topics, move), follow=args.follow, stopping=stopping,
+            release_every=args.release_every or RELEASE_EVERY,
         )
         capture.save()
         _report(capture, waiting, as_json=args.json)

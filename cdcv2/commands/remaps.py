@@ -43,15 +43,18 @@ def add_shown_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lsn", action="store_true", help="show numbers as PostgreSQL's LSNs (16/B374D848)")
 
 
-def open_remap(text: str, args: argparse.Namespace) -> RemapLog:
-    """The log of the remap. Raises UsageError, MissingLogError, UnavailableError, UnsafeTopicError."""
+def open_remap(text: str, args: argparse.Namespace, *, create: bool = False) -> RemapLog:
+    """The log of the remap; with ``create`` it is made if it is not there.
+
+    Raises UsageError, MissingLogError, UnavailableError, UnsafeTopicError.
+    """
     topic = is_kafka(text)
     if topic is None:
-        return DirectoryRemap(text)
+        return DirectoryRemap(text, create=create)
     from cdcv2.wire.remap_kafka import KafkaRemap
 
     patience = check_kafka(args)
-    return KafkaRemap(topic, args.bootstrap, config_file=args.kafka_config, patience=patience)
+    return KafkaRemap(topic, args.bootstrap, config_file=args.kafka_config, create=create, patience=patience)
 
 
 def is_remap(text: str) -> bool:

@@ -115,6 +115,11 @@ class Shared:
         """The current recipe. Raises MissingLogError before the remap is begun."""
         return self.recipe_at(self.remap.last + 1)
 
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Those that are known, as they followed each other; the first is in force at the remap's since."""
+        return tuple(self._recipes)
+
     # -- reading ------------------------------------------------------------------------------------------------
 
     def absorb(self, view: View) -> list[Won]:
@@ -195,6 +200,10 @@ class Shared:
         self._remap, self._recipes = remap, recipes
 
     # -- proposing ----------------------------------------------------------------------------------------------
+
+    def want(self, recipe: str) -> None:
+        """Propose under this recipe from now on: one that says the same as the one that is bound, or the next."""
+        self._wanted = recipe
 
     def propose(self, observed: Antichain, now: int) -> Record | None:
         """What to append so that what was observed is bound, or the remap begins; None when all of it is bound.

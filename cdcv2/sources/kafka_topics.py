@@ -75,7 +75,7 @@ class KafkaTopics:
                     f"the topic {single!r} has {number} partitions, so its records have no order: make it anew with one"
                 )
         for topic in there:
-            self._check_policy(topic)
+            check_not_compacted(self._client, topic)
         for place, span in sorted(found.items()):
             _check_span(place, span, positions.get(place, 0))
         return {place: high for place, (_, high) in found.items()}
@@ -88,17 +88,6 @@ class KafkaTopics:
     def _spans(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
         # Not asked by the consumer, which answers only between two waits for records.
         return {(topic, part): span for topic in topics for part, span in spans(self._client, topic).items()}
-
-    def _check_policy(self, topic: str) -> None:
-        settings = describe(self._client, topic).settings
-        if not settings:
-            LOGGER.warning("we may not read the settings of topic %s: that it is not compacted is not checked", topic)
-        policy = settings.get("cleanup.policy", "")
-        if "compact" in policy:
-            raise UnsafeTopicError(
-                f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
-                "cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
-            )
 
     # -- reading
 
@@ -187,6 +176,22 @@ class KafkaTopics:
         if self._waiting - ahead:
             self._consumer.resume([partition(*place) for place in self._waiting - ahead])
         self._waiting = ahead
+
+
+def check_not_compacted(client: Client, topic: str) -> None:
+    """Whether the topic keeps every record, or forgets by age at most. Raises UnsafeTopicError with the remedy.
+
+    Settings that we have no right to read are not checked, and a warning says so.
+    """
+    settings = describe(client, topic).settings
+    if not settings:
+        LOGGER.warning("we may not read the settings of topic %s: that it is not compacted is not checked", topic)
+    policy = settings.get("cleanup.policy", "")
+    if "compact" in policy:
+        raise UnsafeTopicError(
+            f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
+            "cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
+        )
 
 
 def _check_span(place: Place, span: tuple[int, int], start: int) -> None:

@@ -136,7 +136,7 @@ class Client:
         if self._admin is not None:
             # What it heard, it tells only when it is asked.
             self._admin.poll(0)
-        if error is not None and error.code() in self._codes(*_MISSING):
+        if error is not None and self.missing(error):
             return MissingLogError(
                 f"there is no {what} at {self.bootstrap}: the name is wrong, or nobody has written it yet"
             )
@@ -152,6 +152,10 @@ class Client:
     def forbidden(self, error: Any) -> bool:
         """Whether an error of librdkafka's says that we have no right to something."""
         return error.code() in self._codes(*_FORBIDDEN)
+
+    def missing(self, error: Any) -> bool:
+        """Whether an error of librdkafka's says that there is no such topic."""
+        return error.code() in self._codes(*_MISSING)
 
     def _passes(self, error: Any) -> bool:
         """Whether a question may find another answer soon: a topic just made has no leader for a moment."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,46 @@ def spans(client: Client, topic: str) -> dict[int, tuple[int, int]]:
     low = client.asked(what, lambda: ask(spec.earliest()))
     high = client.asked(what, lambda: ask(spec.latest()))
     return {part: (low[part], high[part]) for part in parts}
+
+
+def spans_of(client: Client, topics: Collection[str]) -> dict[str, tuple[str, dict[int, tuple[int, int]]]]:
+    """For each of the topics that are there, what Kafka calls it, and its partitions as :func:`spans` has them.
+
+    Three questions for all of them. Raises UnavailableError, and MissingLogError for one that goes away meanwhile.
+    """
+    kafka, spec = client.kafka, client.questions.OffsetSpec
+
+    def ask() -> dict[str, tuple[str, list[int]]]:
+        answers = client.admin.describe_topics(kafka.TopicCollection(list(topics)), request_timeout=client.patience)
+        found = {}
+        for topic, answer in answers.items():
+            try:
+                described = answer.result(client.patience)
+            except kafka.KafkaException as cause:
+                if not client.missing(cause.args[0]):
+                    raise
+                continue
+            found[topic] = str(described.topic_id), sorted(part.id for part in described.partitions)
+        return found
+
+    there = client.asked("the topics", ask) if topics else {}
+    places = [kafka.TopicPartition(topic, part) for topic, (_, parts) in there.items() for part in parts]
+
+    def offsets(which: Any) -> dict[tuple[str, int], int]:
+        answers = client.admin.list_offsets(
+            dict.fromkeys(places, which), isolation_level=kafka.IsolationLevel.READ_COMMITTED,
+            request_timeout=client.patience,
+        )
+        return {
+            (place.topic, place.partition): answer.result(client.patience).offset for place, answer in answers.items()
+        }
+
+    low = client.asked("the topics", lambda: offsets(spec.earliest())) if places else {}
+    high = client.asked("the topics", lambda: offsets(spec.latest())) if places else {}
+    return {
+        topic: (identity, {part: (low[topic, part], high[topic, part]) for part in parts})
+        for topic, (identity, parts) in there.items()
+    }
 
 
 def partitions_of(client: Client, topic: str) -> list[int]:

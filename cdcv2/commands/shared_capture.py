@@ -1,0 +1,197 @@
+"""``cdcv2 capture --remap``: what the arguments mean, and the capture at work; see :mod:`cdcv2.commands.capture`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import is_kafka, kafka_client, kafka_log, load_row_type, table_of
+from cdcv2.commands.remaps import open_remap
+from cdcv2.commands.shown import through_text
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import IncompleteError, MissingLogError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.minting import RemapLog
+from cdcv2.sources import shared_capture
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.dumped import DumpedTopics
+from cdcv2.sources.noted_timeline import note_timeline
+from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
+from cdcv2.sources.shared_capture import PlainTables, SharedCapture
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.jsonlines import plain_frontier
+from cdcv2.wire.rows import RowType
+
+#: How many records are read at once, if nothing else is said.
+AT_MOST = 50_000
+#: How long, in seconds, a capture that follows waits when nothing has happened.
+WAIT = 0.2
+
+
+def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what only a capture on a shared remap takes."""
+    shared = parser.add_argument_group("on a shared remap")
+    shared.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
+    shared.add_argument("--plain", action="append", default=[], metavar="TABLE=TOPIC",
+                        help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows")
+    shared.add_argument("--bind-every", type=float, default=1.0, metavar="SECONDS",
+                        help="with --follow, the least time between two bindings (default: 1)")
+    shared.add_argument("--bind-idle", type=float, default=10.0, metavar="SECONDS",
+                        help="with --follow, state that nothing has happened after so long (default: 10; 0: never)")
+    shared.add_argument("--bind-at-most", type=int, default=100_000, metavar="N",
+                        help="about how many records one binding takes in; they are held in memory (default: 100000)")
+    shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
+    shared.add_argument("--propose-recipe", action="store_true",
+                        help="if times are bound under another recipe, bind them under this one from now on")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the arguments ask for."""
+
+    #: Table -> its topic and row type.
+    plain: dict[str, tuple[str, RowType]]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All that is read."""
+        return frozenset(topic for topic, _ in self.plain.values())
+
+    @property
+    def recipe(self) -> BoundRecipe:
+        """What is bound of it."""
+        tables = {table: {"topic": topic, "row": kind.fingerprint} for table, (topic, kind) in self.plain.items()}
+        return BoundRecipe(tables, timeline=uuid.uuid4().hex)
+
+
+def run_shared(
+    args: argparse.Namespace, told_to_stop: Callable[[], AbstractContextManager[Callable[[], bool]]]
+) -> Exit:
+    """Capture until what the topics hold now is written, or it is told to stop."""
+    wanted = _wanted(args)
+    ranges = _ranges(args, wanted)
+    look = ranges.look()
+    log = _remap(args, wanted, look)
+    follow = args.follow
+    binder = Binder(
+        log, wanted.recipe, topics=wanted.topics, now=lambda: time.time_ns() // 1_000_000,
+        name=args.name or f"{socket.gethostname()}:{os.getpid()}", at_most=args.bind_at_most,
+        every=int(args.bind_every * 1000) if follow else 0,
+        idle=int(args.bind_idle * 1000) if follow and args.bind_idle else None,
+    )
+    binder.begin(look, needed=wanted.topics, propose=args.propose_recipe)
+    with told_to_stop() as stopping:
+        while True:
+            try:
+                with _opened(args, wanted, binder, ranges) as capture:
+                    shared_capture.run(
+                        capture, binder, follow=follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
+                    )
+                    _report(capture, as_json=args.json)
+                    return Exit.DONE
+            except IncompleteError as earlier:
+                # Times under an earlier recipe are written by whoever has that.
+                if not follow or stopping():
+                    raise
+                remark(f"cdcv2 capture: waiting: {earlier}")
+                time.sleep(1)
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    for name in ("bind_at_most", "release_every"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: it takes a number from 1 on")
+    plain: dict[str, tuple[str, RowType]] = {}
+    for text in args.plain:
+        table, topic = table_of(text)
+        if table is None or not topic:
+            raise UsageError(f"--plain {text!r}: write TABLE=TOPIC")
+        if table in plain or topic in {taken for taken, _ in plain.values()}:
+            raise UsageError(f"--plain {text!r}: each table has one topic, and each topic one table")
+        path = Path(args.rows) / f"{table}.avsc"
+        if not path.exists():
+            raise UsageError(f"the row type of {table} is missing: {path}")
+        plain[table] = topic, load_row_type(str(path))
+    if not plain:
+        raise UsageError("--remap needs topics to bind: --plain TABLE=TOPIC")
+    return Wanted(plain)
+
+
+def _ranges(args: argparse.Namespace, wanted: Wanted) -> Ranges:
+    if args.source == ["kafka"]:
+        from cdcv2.sources.kafka_ranges import KafkaRanges
+
+        return KafkaRanges(kafka_client(args), wanted.topics)
+    if "kafka" in args.source:
+        raise UsageError("topics come from dumps or from Kafka, not from both")
+    if args.follow:
+        raise UsageError("--follow goes with kafka: a dump does not grow")
+    return DumpedRanges(DumpedTopics(*args.source))
+
+
+def _remap(args: argparse.Namespace, wanted: Wanted, look: Look) -> RemapLog:
+    """The remap, which is made if it is not there; not for topics that are not, which would leave it behind empty."""
+    missing = sorted(wanted.topics - look.topics)
+    try:
+        return open_remap(args.remap, args, create=not missing)
+    except MissingLogError:
+        if not missing:
+            raise
+        raise MissingLogError(
+            f"there is no topic {missing[0]!r} in {' '.join(args.source)}: its name is wrong, or nobody has written it "
+            "yet"
+        ) from None
+
+
+@contextmanager
+def _opened(
+    args: argparse.Namespace, wanted: Wanted, binder: Binder, ranges: Ranges
+) -> Iterator[SharedCapture]:
+    """The capture with its logs, which are made if they are not there."""
+    if is_kafka(args.into) is None:
+        note_timeline(Path(args.into), str(binder.recipe.timeline), wanted.recipe.tables)
+    with ExitStack() as opened:
+        def writer(table: str, row_type: RowType) -> Writer:
+            return opened.enter_context(Writer(_log(args, table, row_type)))
+
+        tables = {
+            table: (topic, PlainRows(row_type), writer(table, row_type))
+            for table, (topic, row_type) in wanted.plain.items()
+        }
+        capture = SharedCapture(
+            binder, ranges, [PlainTables(tables)], at_most=args.release_every or AT_MOST
+        )
+        opened.callback(capture.close)
+        yield capture
+
+
+def _log(args: argparse.Namespace, table: str, row_type: RowType) -> Log:
+    topic = is_kafka(args.into)
+    if topic is None:
+        return DirectoryLog(Path(args.into) / table, row_type, create=True)
+    if "{table}" not in topic:
+        raise UsageError(f"--into {args.into}: the topics of several tables need names: kafka:NAME.{{table}}")
+    return kafka_log(topic.replace("{table}", table), args, row_type, "int", create=True)
+
+
+def _report(capture: SharedCapture, *, as_json: bool) -> None:
+    frontier: Antichain = capture.frontier
+    with Output(None) as output:
+        if as_json:
+            output.line(json.dumps({"frontier": plain_frontier(frontier), "records": capture.records}))
+        else:
+            output.line(f"{through_text(frontier)}: {capture.records} records")

@@ -1,0 +1,183 @@
+"""The side of a capture that binds: it observes how far topics are, and agrees with others on the times of that.
+
+Any number of captures bind into one remap. What each proposes is what it saw, joined with what is bound; which of them
+wins does not matter, as what is read follows from the bindings alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import IncompleteError, MissingLogError, SourceStop
+from cdcv2.reclock.minting import RemapLog, agree, run
+from cdcv2.reclock.partitioned import NOT_STARTED
+from cdcv2.reclock.records import Record
+from cdcv2.reclock.remap import Remap
+from cdcv2.reclock.shared import Shared, Won
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.places import frontier, limited, of_topics, places
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.snapshot import Place
+
+BOUND = steps.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
+
+
+class Binder:
+    """One capture's part in a shared remap.
+
+    Args:
+        log: the remap's.
+        recipe: what is captured; its timeline is the name that it would give to one that nobody has begun.
+        topics: those that are read.
+        now: the time of the timeline, in milliseconds.
+        name: for people who read the remap.
+        at_most: about how many records one binding takes in: whoever reads it holds them in memory.
+        every: milliseconds that pass at least between two bindings, while the topics are not further behind than that.
+        idle: after so many milliseconds without one, the times up to now are decided without anything new; None: never.
+
+    Cost: a look at the remap each time, an append where something is new.
+    """
+
+    def __init__(
+        self,
+        log: RemapLog,
+        recipe: BoundRecipe,
+        *,
+        topics: frozenset[str],
+        now: Callable[[], int],
+        name: str = "",
+        at_most: int = 100_000,
+        every: int = 0,
+        idle: int | None = None,
+    ) -> None:
+        self._log, self.recipe, self._topics, self._now = log, recipe, topics, now
+        self._at_most, self._every, self._idle = at_most, every, idle
+        self._shared = Shared(NOT_STARTED, recipe=recipe.text(), name=name)
+        #: Bindings that hold, in order, for whoever carries them on to take out.
+        self.won: deque[Won] = deque()
+        # When, by our clock, the remap was last seen to move.
+        self._moved = now()
+        # Recipe texts -> in which points ours is another one.
+        self._judged: dict[str, list[str]] = {}
+
+    @property
+    def remap(self) -> Remap:
+        """What is bound, as far as it was read. Raises MissingLogError before it is begun."""
+        return self._shared.remap
+
+    @property
+    def bound(self) -> BoundRecipe:
+        """The current recipe of the remap. Raises ForeignStateError for one that no capture bound."""
+        return BoundRecipe.parse(self._shared.recipe.text)
+
+    def begin(self, look: Look, *, needed: Collection[str] = (), propose: bool = False) -> None:
+        """Read the remap, and begin it if nobody has; with ``propose`` our recipe is the next one, if it is another.
+
+        Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
+        under our recipe and none will be, and what the log raises.
+        """
+        self.follow()
+        known = {topic for topic, _ in places(self.remap.current)} if self._shared.begun else set[str]()
+        missing = sorted(set(needed) - look.topics - known)
+        if missing:
+            raise MissingLogError(f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet")
+        self._shared.want(replace(self.recipe, topics=look.ids).text())
+        self.recipe = replace(self.recipe, topics=look.ids, timeline=None)
+        self._run(lambda: None if self._shared.begun else self._shared.propose(NOT_STARTED, 0))
+        if propose:
+            # Asked until it has won once: whoever proposes another one after that is obeyed.
+            self._run(lambda: None if self.is_ours else self._next_recipe())
+        if all(self.differences(recipe.text) for recipe in self._shared.recipes):
+            raise self.stopped(self._shared.recipe.since, None)
+        self.recipe = replace(self.recipe, timeline=self.bound.timeline)
+
+    def follow(self) -> None:
+        """Read what is new in the remap."""
+        self._run(lambda: None)
+
+    def bind(self, look: Look) -> bool:
+        """Have what was observed bound, or the next part of it; whether the remap moved, by whomever.
+
+        The topics must be those that are bound. Under another recipe than ours, and when all times are decided, nothing
+        is bound.
+        """
+        before = self.remap.upper
+        self.follow()
+        self.recipe = replace(self.recipe, topics={**self.recipe.topics, **look.ids})
+        if self.remap.upper:
+            current = places(self.remap.current)
+            target = limited(current, of_topics(look.ends, self._topics), self._at_most)
+            waited = self._now() - self._moved
+            if target:
+                backlog = sum(offset - current.get(place, 0) for place, offset in target.items()) >= self._at_most
+                if backlog or waited >= self._every:
+                    observed = frontier(target)
+                    self._run(lambda: self._ours(lambda: self._shared.propose(observed, self._now())))
+                    steps.reach(BOUND)
+            elif self._idle is not None and waited >= self._idle:
+                # Up to a time that stays, or the clock would always be ahead of what is decided.
+                now = self._now()
+                self._run(lambda: self._ours(lambda: self._shared.propose_idle(now)))
+        return self.remap.upper != before
+
+    def caught_up(self, ends: Mapping[Place, int]) -> bool:
+        """Whether all that was observed is bound."""
+        return not limited(places(self.remap.current), of_topics(ends, self._topics), 1)
+
+    def differences(self, text: str) -> list[str]:
+        """In which points our recipe is another one than this text; none: times bound under it are ours to write."""
+        if text not in self._judged:
+            self._judged[text] = self.recipe.differences(BoundRecipe.parse(text))
+        return self._judged[text]
+
+    def starts(self, table: str, known: int) -> int:
+        """From where on one of our tables is to be written that is known up to ``known``.
+
+        At times whose recipe does not capture it there is nothing of it: these need not be read.
+        """
+        recipes = self._shared.recipes
+        if not self.remap.upper:
+            return known
+        for recipe, following in zip(recipes, [*(later.since for later in recipes[1:]), self.remap.last + 1]):
+            if recipe.since <= known < following and not self.recipe.captures(table, BoundRecipe.parse(recipe.text)):
+                known = following
+        return known
+
+    def stopped(self, at: int, frontier: Antichain | None) -> SourceStop | IncompleteError:
+        """The error for a time that is bound under another recipe than ours; ``frontier``: how far the logs are."""
+        text = self._shared.recipe_at(at).text
+        points = "; ".join(self.differences(text)[:3])
+        later = [recipe for recipe in self._shared.recipes if recipe.since > at and not self.differences(recipe.text)]
+        if later:
+            return IncompleteError(
+                f"the logs have come to {at}, and times up to {later[0].since} are bound under another recipe "
+                f"({points}): a capture with that one writes them, and stops there; then this one goes on"
+            )
+        return SourceStop(
+            f"from the time {at} on this timeline is bound under another recipe than ours: {points}",
+            "Run the capture as that recipe says, or propose this one with --propose-recipe",
+            frontier,
+        )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether times are bound under our recipe from now on."""
+        return not self.differences(self._shared.recipe.text)
+
+    def _ours(self, propose: Callable[[], Record | None]) -> Record | None:
+        """A proposal under our recipe; first what we know of that beside what is bound. None under another's."""
+        return self._next_recipe() or propose() if self.is_ours else None
+
+    def _next_recipe(self) -> Record | None:
+        self._shared.want(self.recipe.joined(self.bound).text())
+        return self._shared.propose_recipe(self._now())
+
+    def _run(self, want: Callable[[], Record | None]) -> None:
+        won = run(self._log, agree(self._shared, want))
+        self.won.extend(won)
+        if won:
+            self._moved = self._now()

@@ -1,0 +1,102 @@
+"""What is bound beside offsets: the recipe by which records become rows, as the text that stands in a remap.
+
+Two captures write the same facts only if they read the same topics as the same tables in the same way. So all of that
+is in the recipe, and a capture writes no time that is bound under another one: which tables there are, of which topic
+or database, with which row type and options; the version of the mapping; what Kafka calls the topics. It also has the
+name of the timeline, drawn when the remap was begun, by which its logs are known.
+
+What one capture knows and another does not (the identity of a topic that was not there yet, the name of the timeline)
+is no difference: the recipe that has both is proposed, and stands for either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cdcv2.errors import ForeignStateError
+
+#: The version of the mapping from records to rows. Whoever changes what is written changes it.
+MAPPING = 1
+_MARK, _VERSION = "cdcv2-capture", 1
+
+
+@dataclass(frozen=True)
+class BoundRecipe:
+    """The recipe, as plain values.
+
+    ``tables`` maps the name of each log to where its rows come from, and to the fingerprint of its row type;
+    ``databases`` has the options of each connector, by prefix; ``topics`` what the cluster calls those that are there.
+
+    >>> recipe = BoundRecipe({"orders": {"topic": "shop.orders", "row": "7f"}})
+    >>> BoundRecipe.parse(recipe.text()) == recipe
+    True
+    """
+
+    tables: Mapping[str, Mapping[str, Any]]
+    databases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    timeline: str | None = None
+    mapping: int = MAPPING
+
+    def text(self) -> str:
+        """The same for equal recipes."""
+        plain = {
+            _MARK: _VERSION, "mapping": self.mapping, "timeline": self.timeline, "tables": self.tables,
+            "databases": self.databases, "topics": self.topics,
+        }
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, text: str) -> BoundRecipe:
+        """The recipe of a text. Raises ForeignStateError for what no capture bound."""
+        try:
+            plain: Any = json.loads(text)
+            if plain[_MARK] != _VERSION:
+                raise ValueError(f"version {plain[_MARK]!r}")
+            return cls(
+                dict(plain["tables"]), dict(plain["databases"]), dict(plain["topics"]), plain["timeline"],
+                int(plain["mapping"]),
+            )
+        except (ValueError, KeyError, TypeError) as cause:
+            raise ForeignStateError(
+                f"times of this timeline are bound under {text!r:.80}, which is no recipe of a capture ({cause!r}): "
+                "the remap is of another program, or of a later release. Name another one"
+            ) from None
+
+    def differences(self, bound: BoundRecipe) -> list[str]:
+        """In which points it is not the one that is bound, in words; what only one of them knows is none.
+
+        >>> BoundRecipe({"a": {"topic": "a"}}).differences(BoundRecipe({"a": {"topic": "b"}, "c": {}}))
+        ["'a' has topic 'a', bound 'b'", "'c' is bound, and not captured here"]
+        """
+        found = []
+        if self.mapping != bound.mapping:
+            found.append(f"the mapping is version {self.mapping}, bound {bound.mapping}")
+        for mine, theirs in ((self.tables, bound.tables), (self.databases, bound.databases)):
+            found += [f"{name!r} is captured here, and not bound" for name in sorted(mine.keys() - theirs.keys())]
+            for name in sorted(mine.keys() & theirs.keys()):
+                here, there = mine[name], theirs[name]
+                found += [
+                    f"{name!r} has {key} {here.get(key)!r}, bound {there.get(key)!r}"
+                    for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)
+                ]
+            found += [f"{name!r} is bound, and not captured here" for name in sorted(theirs.keys() - mine.keys())]
+        if self.timeline and bound.timeline and self.timeline != bound.timeline:
+            found.append(f"the timeline is {self.timeline}, bound {bound.timeline}")
+        return found
+
+    def made_anew(self, ids: Mapping[str, str]) -> list[str]:
+        """The topics that are others now, under the same names, than those that are bound."""
+        both = sorted(self.topics.keys() & ids.keys())
+        return [topic for topic in both if self.topics[topic] != ids[topic]]
+
+    def joined(self, bound: BoundRecipe) -> BoundRecipe:
+        """What both know; the timeline is the one that is bound."""
+        return replace(self, topics={**bound.topics, **self.topics}, timeline=bound.timeline)
+
+    def captures(self, table: str, bound: BoundRecipe) -> bool:
+        """Whether times under ``bound`` have anything of one of our tables."""
+        return bound.tables.get(table) == self.tables[table]

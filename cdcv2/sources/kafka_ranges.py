@@ -1,0 +1,98 @@
+"""Topics in Kafka, read by exact ranges of offsets; see :mod:`cdcv2.sources.ranged`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from cdcv2.errors import UnsafeTopicError
+from cdcv2.sources.facts import Record
+from cdcv2.sources.kafka_topics import check_not_compacted
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.snapshot import Place
+from cdcv2.wire.kafka_client import Client
+from cdcv2.wire.kafka_topics import spans_of
+
+
+class KafkaRanges:
+    """Topics of a cluster, those of them that are there; others may come later.
+
+    ``single`` are topics whose records have an order, so they must have one partition.
+    """
+
+    def __init__(self, client: Client, topics: Collection[str], *, single: Collection[str] = ()) -> None:
+        self._client, self._topics = client, sorted(topics)
+        self._single = frozenset(single)
+        # Those of which it was seen that they are not compacted.
+        self._checked: set[str] = set()
+        self._consumer: Any = None
+
+    def look(self) -> Look:
+        """How far the topics are now; see :class:`~cdcv2.sources.ranged.Ranges`."""
+        found = spans_of(self._client, self._topics)
+        for topic, (_, spans) in found.items():
+            if topic in self._single and len(spans) > 1:
+                raise UnsafeTopicError(
+                    f"the topic {topic!r} has {len(spans)} partitions, so its records have no order: make it anew with "
+                    "one"
+                )
+            if topic not in self._checked:
+                check_not_compacted(self._client, topic)
+                self._checked.add(topic)
+        return Look(
+            {(topic, part): span for topic, (_, spans) in found.items() for part, span in spans.items()},
+            {topic: identity for topic, (identity, _) in found.items()},
+        )
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """The records; see :class:`~cdcv2.sources.ranged.Ranges`. Of several partitions they come mixed."""
+        unread = {place: high for place, (low, high) in ranges.items() if low < high}
+        if not unread:
+            return
+        if self._consumer is None:
+            # What is fetched behind a range is thrown away, so not too much of it.
+            self._consumer = self._client.consumer(fetch_wait_max_ms=20, queued_min_messages=20_000)
+        partition = self._client.kafka.TopicPartition
+        self._consumer.assign([partition(*place, ranges[place][0]) for place in sorted(unread)])
+        try:
+            yield from self._until(unread)
+        finally:
+            self._consumer.unassign()
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = None
+
+    def _until(self, unread: dict[Place, int]) -> Iterator[Record]:
+        heard = time.monotonic()
+        while unread:
+            for message in self._consumer.consume(1000, timeout=0.05):
+                place = message.topic(), message.partition()
+                high, at = unread.get(place), message.offset()
+                if message.error() is None:
+                    heard = time.monotonic()
+                    if high is not None and at < high:
+                        yield Record(*place, at, message.key(), message.value())
+                    at += 1
+                elif message.error().code() != self._client.kafka.KafkaError._PARTITION_EOF:
+                    self._judge(place, message.error())
+                    continue
+                # Offsets at the end of a range may be markers of transactions, which nobody sees: what follows tells.
+                if high is not None and at >= high:
+                    del unread[place]
+                    self._consumer.incremental_unassign([self._client.kafka.TopicPartition(*place)])
+            if unread and time.monotonic() > heard + self._client.patience:
+                raise self._client.error(f"topic {min(unread)[0]!r}", None)
+
+    def _judge(self, place: Place, error: Any) -> None:
+        kinds = self._client.kafka.KafkaError
+        if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
+            raise UnsafeTopicError(
+                f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read "
+                f"({error.str()}): keep records until they are captured"
+            )
+        if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
+            self._client.fail(f"topic {place[0]!r}", error)

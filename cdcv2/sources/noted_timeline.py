@@ -1,0 +1,62 @@
+"""What captures of a timeline note beside their directory logs: of which timeline these are, and which tables.
+
+Several captures may begin in one directory at once, so the note is put if absent; a table that a recipe adds later is
+added to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
+
+
+def note_timeline(into: Path, timeline: str, tables: Collection[str]) -> None:
+    """Note in ``into`` that the logs there are of this timeline; or check that they are.
+
+    Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written.
+    """
+    path = into / CAPTURE_FILE
+    begun: dict[str, Any] = {
+        "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
+        "id": uuid.uuid4().hex,
+    }
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _put(path, begun)
+        before = json.loads(path.read_bytes())
+        if not isinstance(before, dict) or before.get("timeline") != timeline:
+            other = before.get("timeline") if isinstance(before, dict) else None
+            raise ForeignStateError(
+                f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
+                f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
+            )
+        more = sorted({*before.get("tables", []), *tables})
+        if more != before.get("tables"):
+            temporary = write_temporary(into, _text({**before, "tables": more}))
+            os.replace(temporary, path)
+            sync_folder(into)
+    except OSError as error:
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
+    except ValueError as error:
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
+
+
+def _put(path: Path, plain: dict[str, Any]) -> None:
+    temporary = write_temporary(path.parent, _text(plain))
+    # Another capture may have begun here by now: then its note stands, and is compared as any other is.
+    link(temporary, path)
+    temporary.unlink()
+    sync_folder(path.parent)
+
+
+def _text(plain: dict[str, Any]) -> bytes:
+    return (json.dumps(plain, indent=2) + "\n").encode()

@@ -1,0 +1,256 @@
+"""Capture on a shared remap: bindings decide what is in at which time, and looking at the topics only triggers.
+
+Each turn observes how far the topics are, has that bound, reads exactly what is bound (by whomever), and writes it at
+its times; then all logs are stated up to the last of these. What the logs come to is a function of remap and topics
+alone. So any number of captures of one recipe may write the same logs: started at other moments, with other sizes, one
+stopped for an hour, one killed anywhere.
+
+A capture goes on at the meet of its logs: everything before that is written, what some log has beyond is told again
+and not written again. The remap says where the topics were then. Nothing else is remembered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.shared import Won
+from cdcv2.reclock.transactions import resume
+from cdcv2.sources import lost
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.facts import Record
+from cdcv2.sources.places import of_topics, places
+from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.ranged import Look, Ranges
+from cdcv2.sources.snapshot import Place
+from cdcv2.sources.stretches import Stretch, next_stretch
+
+LOGGER = logging.getLogger(__name__)
+
+READ = steps.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
+TABLE_STAGED = steps.declare("shared-capture.table-staged", "the updates of one more table are durable")
+TABLE_STATED = steps.declare("shared-capture.table-stated", "the statement of one more table is durable")
+
+
+class Output(Protocol):
+    """What becomes of the records of some topics: logs, stated time after time."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that it takes records of."""
+
+    def knowns(self) -> Mapping[str, Antichain]:
+        """How far each of its logs is stated, by the table that it is of; logs of no table by any other name."""
+
+    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, int]:
+        """Go on at a frontier, at which the topics were ``before``; from where it wants to read instead, if earlier."""
+
+    def take(self, record: Record, into: int) -> None:
+        """Take a record at its time. Raises DecodeError for one that is none."""
+
+    def advance(self, frontier: Antichain) -> None:
+        """All records before the frontier were taken: write and state. Raises SourceStop when all before is written."""
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+
+
+class PlainTables:
+    """Plain topics, each into a table's log. ``tables`` maps a table to topic, reader of its rows, and writer."""
+
+    def __init__(self, tables: Mapping[str, tuple[str, PlainRows, Writer]]) -> None:
+        self._writers = {table: writer for table, (_, _, writer) in sorted(tables.items())}
+        self._of = {topic: (rows, writer) for topic, rows, writer in tables.values()}
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those of the tables."""
+        return frozenset(self._of)
+
+    def knowns(self) -> Mapping[str, Antichain]:
+        """How far each log is stated."""
+        return {table: writer.known for table, writer in self._writers.items()}
+
+    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, int]:
+        """There is nothing to be remembered of what was written."""
+        return before
+
+    def take(self, record: Record, into: int) -> None:
+        """One more of the record's row."""
+        rows, writer = self._of[record.topic]
+        writer.update(rows.row(record), into, 1)
+
+    def advance(self, frontier: Antichain) -> None:
+        """The updates of every table, then the statements."""
+        for writer in self._writers.values():
+            writer.stage(frontier)
+            steps.reach(TABLE_STAGED)
+        for writer in self._writers.values():
+            writer.commit()
+            steps.reach(TABLE_STATED)
+
+    def close(self) -> None:
+        """Release the logs."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+class SharedCapture:
+    """Carries what is bound into logs. One thread.
+
+    ``binder`` has begun; ``at_most`` is about how many records are read at once: at least one binding's. Raises
+    IncompleteError where the logs lack times that are bound under another recipe, RefusedError where the remap has
+    forgotten where the topics were, and what the remap raises. An error while writing ends this object: open another.
+    """
+
+    def __init__(
+        self, binder: Binder, ranges: Ranges, outputs: Sequence[Output], *, at_most: int = 50_000
+    ) -> None:
+        self._binder, self._ranges, self._outputs, self._at_most = binder, ranges, outputs, at_most
+        self._output = {topic: output for output in outputs for topic in output.topics}
+        # The logs were read after the remap, and others write them: only now the remap has all that they have.
+        binder.follow()
+        known = [
+            binder.starts(table, check_int(at)) if table in binder.recipe.tables else check_int(at)
+            for output in outputs for table, known in output.knowns().items() for at in known
+        ]
+        begun = resume(binder.remap, [Antichain([at]) for at in known])
+        #: All logs are complete up to here.
+        self.frontier = begun.frontier
+        self._read: Mapping[Place, int] = of_topics(places(begun.source), self._output)
+        self._hold = binder.remap.hold(max(0, *(check_int(at) - 1 for at in begun.frontier)))
+        self._pending: deque[Won] = deque()
+        self._again: dict[Place, int] = {}
+        for output in outputs:
+            self._again |= output.resume(begun.frontier, self._read)
+        #: How many records were taken.
+        self.records = 0
+
+    # -- one turn
+
+    def look(self) -> Look:
+        """How far the topics are; all that is wanted of them is there. Raises UnsafeTopicError where it is not."""
+        look = self._same_topics()
+        lost.check(look, self._binder.remap, self._read, self._output)
+        return look
+
+    def _same_topics(self) -> Look:
+        """How far the topics are, which are those that are bound."""
+        look = self._ranges.look()
+        anew = self._binder.bound.made_anew(look.ids)
+        if anew:
+            raise lost.made_anew(anew[0], self._binder.remap, self._read)
+        return look
+
+    def carry(self) -> bool:
+        """Read what is bound, the next part of it, and write it; whether anything was bound.
+
+        Raises DecodeError and SourceStop once all before is written, and SourceStop where the next time is bound under
+        another recipe.
+        """
+        self._take_won()
+        if not self._pending and self._binder.is_ours:
+            return False
+        stretch = next_stretch(
+            self._pending, self._read, self._output, self._at_most, lambda text: not self._binder.differences(text)
+        )
+        if stretch is None:
+            raise self._binder.stopped(check_int(self.frontier.elements[0]), self.frontier)
+        wrong = self._take_records(stretch)
+        steps.reach(READ)
+        self._advance(stretch.upper if wrong is None else Antichain([wrong[0]]))
+        if wrong is not None:
+            raise wrong[1]
+        for _ in range(stretch.bindings):
+            self._pending.popleft()
+        self._read = {**self._read, **stretch.end}
+        return True
+
+    def _take_won(self) -> None:
+        won = self._binder.won
+        while won:
+            one = won.popleft()
+            upper = one.binding.upper
+            if upper is None or (self.frontier and upper > check_int(self.frontier.elements[0])):
+                self._pending.append(one)
+
+    def _take_records(self, stretch: Stretch) -> tuple[int, DecodeError] | None:
+        """Take all records; the first time at which one of them is none, and the error."""
+        wrong: list[tuple[int, str, DecodeError]] = []
+        try:
+            for record in self._ranges.read(stretch.ranges):
+                place = record.topic, record.partition
+                into = stretch.into(place, record.offset)
+                try:
+                    self._output[record.topic].take(record, into)
+                    self.records += 1
+                except DecodeError as error:
+                    wrong.append((into, str(record.position), error))
+        except UnsafeTopicError:
+            # It may tell more: which times are lost.
+            self.look()
+            raise
+        # A topic that was deleted meanwhile may have given records of its successor.
+        self._same_topics()
+        first = min(wrong, key=lambda one: one[:2], default=None)
+        return None if first is None else (first[0], first[2])
+
+    def _advance(self, frontier: Antichain) -> None:
+        stops = []
+        for output in self._outputs:
+            try:
+                output.advance(frontier)
+            except SourceStop as stop:
+                stops.append(stop)
+        if stops:
+            raise stops[0]
+        self.frontier = frontier
+        if frontier:
+            self._hold.move(max(0, check_int(frontier.elements[0]) - 1))
+
+    def close(self) -> None:
+        """Release logs and remap. States nothing."""
+        self._hold.release()
+        for output in self._outputs:
+            output.close()
+
+
+def run(
+    capture: SharedCapture,
+    binder: Binder,
+    *,
+    follow: bool = False,
+    stopping: Callable[[], bool] = lambda: False,
+    wait: Callable[[], None] = lambda: None,
+) -> None:
+    """Turn after turn, until what the topics hold at the start is written, or, following, until told to stop.
+
+    ``wait`` is called where nothing happens. Following, a cluster that does not answer is waited for. Raises what
+    ``capture`` raises.
+    """
+    look = capture.look()
+    down = False
+    while not stopping():
+        try:
+            if follow:
+                look = capture.look()
+            moved = binder.bind(look)
+            down = False
+        except UnavailableError as cause:
+            if not follow:
+                raise
+            if not down:
+                LOGGER.warning("waiting for the topics and the remap: %s", cause)
+            down, moved = True, False
+        moved = capture.carry() or moved
+        if not moved:
+            if not follow and binder.caught_up(look.ends):
+                return
+            wait()

@@ -1,0 +1,80 @@
+"""Which offsets are in at which time: bindings as ranges to be read, a few at once.
+
+What is read is exactly what is bound, so each record has its time when it arrives, and none waits for one: the operator
+of :mod:`cdcv2.reclock.reclock`, which is for sources that are read ahead of their bindings, comes to the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.reclock.shared import Won
+from cdcv2.sources.places import of_topics, places
+from cdcv2.sources.snapshot import Place
+
+
+@dataclass
+class Stretch:
+    """Some bindings that follow each other: the ranges to be read, and up to where all is complete then."""
+
+    start: Mapping[Place, int]
+    end: dict[Place, int] = field(default_factory=dict)
+    upper: Antichain = field(default_factory=lambda: Antichain([0]))
+    bindings: int = 0
+    #: Partition -> the offsets up to which it comes, and the times at which it does; both rise.
+    _steps: dict[Place, tuple[list[int], list[int]]] = field(default_factory=dict)
+
+    def add(self, won: Won, moved: Mapping[Place, int]) -> None:
+        """Go on by one binding, which moves some partitions to these offsets."""
+        binding = won.binding
+        for place, offset in moved.items():
+            ends, intos = self._steps.setdefault(place, ([], []))
+            ends.append(offset)
+            intos.append(binding.into)
+        self.end |= moved
+        self.upper = Antichain([] if binding.upper is None else [binding.upper])
+        self.bindings += 1
+
+    @property
+    def ranges(self) -> dict[Place, tuple[int, int]]:
+        """What is to be read."""
+        return {place: (self.start.get(place, 0), end) for place, end in self.end.items()}
+
+    @property
+    def records(self) -> int:
+        """How many offsets that are."""
+        return sum(end - start for start, end in self.ranges.values())
+
+    def into(self, place: Place, offset: int) -> int:
+        """The time of the record there."""
+        ends, intos = self._steps[place]
+        return intos[bisect_right(ends, offset)]
+
+
+def next_stretch(
+    pending: Collection[Won],
+    start: Mapping[Place, int],
+    topics: Collection[str],
+    at_most: int,
+    is_ours: Callable[[str], bool],
+) -> Stretch | None:
+    """The next bindings, with about ``at_most`` records in all, at least one; None where the next is not ours, or none.
+
+    ``start`` is how far these topics were before the first of them.
+    """
+    stretch = Stretch(start)
+    for won in pending:
+        if not is_ours(won.recipe.text):
+            break
+        now = of_topics(places(won.binding.frontier), topics)
+        moved = {
+            place: offset for place, offset in now.items() if offset > stretch.end.get(place, start.get(place, 0))
+        }
+        more = sum(offset - stretch.end.get(place, start.get(place, 0)) for place, offset in moved.items())
+        if stretch.bindings and stretch.records + more > at_most:
+            break
+        stretch.add(won, moved)
+    return stretch if stretch.bindings else None

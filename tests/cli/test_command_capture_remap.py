@@ -1,0 +1,238 @@
+"""`cdcv2 capture --remap`: plain topics on a timeline, by one capture or several, and every question about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcv2.wire.captured import CAPTURE_FILE
+from tests.cli.conftest import Run
+
+CLICKS = {"type": "record", "name": "clicks", "fields": [
+    {"name": "user", "type": "string"}, {"name": "page", "type": ["null", "string"]}]}  # fmt: skip
+
+
+def dump(path: Path, number: int, *, first: int = 0, topic: str = "web.clicks") -> Path:
+    """A topic of three partitions with clicks."""
+    lines = [
+        {"topic": topic, "partition": at % 3, "offset": at // 3, "value": json.dumps({"user": f"u{at % 5}"})}
+        for at in range(first, number)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A dump of 90 clicks, and their row type."""
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    dump(tmp_path / "clicks.jsonl", 90)
+    return tmp_path
+
+
+def words(folder: Path, *more: object, into: str = "logs") -> list[object]:
+    """The capture of the clicks."""
+    return ["capture", folder / "clicks.jsonl", "--remap", folder / "remap", "--plain", "clicks=web.clicks",
+            "--rows", folder / "rows", "--into", folder / into, "--name", "a", *more]  # fmt: skip
+
+
+def users(run: Run, folder: Path, into: str = "logs") -> Counter[str]:
+    """How many clicks each user has, by the logs."""
+    out = run("as-of", folder / into, "--table", "clicks").out.splitlines()
+    return Counter(line.partition(",")[0] for line in out[1:])
+
+
+def test_a_walk_along_everything_that_can_be_asked(run: Run, folder: Path) -> None:
+    """Captured in parts; verified; looked at as of a time; when something happened, and where the topics were."""
+    said = run(*words(folder, "--bind-at-most", 30))
+    assert (0, True) == (said.code, said.out.endswith(": 90 records\n"))
+    last = int(said.out.split()[2].rstrip(":"))
+    verified = run("verify", "--full", folder / "logs")
+    assert (0, f"complete through {last}") == (verified.code, verified.out.splitlines()[-1])
+    assert dict.fromkeys(["u0", "u1", "u2", "u3", "u4"], 18) == users(run, folder)
+    assert [f"web.clicks={part}@30" for part in range(3)] == run("where", folder / "remap").out.splitlines()
+    bindings = run("inspect", folder / "remap", "--brief").out.splitlines()
+    assert 4 == len(bindings) and bindings[1].endswith("by a")
+    first = int(run("when", folder / "remap", "web.clicks=2@9").out.split()[-1])
+    assert first < int(run("when", folder / "remap", "web.clicks=2@10").out.split()[-1]) < last
+    early = run("as-of", folder / "logs", "--table", "clicks", "--at", first)
+    assert (0, 31) == (early.code, len(early.out.splitlines()))
+    dump(folder / "clicks.jsonl", 120)
+    again = run(*words(folder, "--json"))
+
+    assert (0, 30) == (again.code, json.loads(again.out)["records"])
+    assert dict.fromkeys(["u0", "u1", "u2", "u3", "u4"], 24) == users(run, folder)
+
+
+def test_a_partition_that_is_added_and_one_that_is_silent(run: Run, folder: Path) -> None:
+    """Neither holds anything up."""
+    run(*words(folder))
+    with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"topic": "web.clicks", "partition": 7, "offset": 0, "value": '{"user": "new"}'}) + "\n")
+    said = run(*words(folder))
+
+    assert (0, True) == (said.code, said.out.endswith(": 1 records\n"))
+    assert 1 == users(run, folder)["new"]
+    assert "web.clicks=7@1" in run("where", folder / "remap").out
+
+
+def test_logs_are_moved_by_writing_them_twice(run: Run, folder: Path) -> None:
+    """A second set of logs under the same remap says the same at the same times, so readers may change over."""
+    run(*words(folder, "--bind-at-most", 20))
+    said = run(*words(folder, into="moved"))
+
+    assert 0 == said.code
+    one, other = (json.loads(run("verify", "--json", folder / into).out)["frontier"] for into in ("logs", "moved"))
+    assert one == other
+    both = run("verify", "--full", f"clicks={folder / 'logs' / 'clicks'}", f"clicks={folder / 'moved' / 'clicks'}")
+    assert (0, True) == (both.code, "25 repeats" in both.out)
+
+
+def test_a_changed_recipe_is_proposed_and_the_old_one_stops(run: Run, folder: Path) -> None:
+    """Exit 4 with what differs; with the option, the new table begins with its time, and the old arguments stop."""
+    run(*words(folder))
+    (folder / "rows" / "views.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"topic": "web.views", "partition": 0, "offset": 0, "value": '{"user": "v"}'}) + "\n")
+    more = ["--plain", "views=web.views"]
+    refused = run(*words(folder, *more))
+    proposed = run(*words(folder, *more, "--propose-recipe"))
+    old = run(*words(folder))
+
+    assert (4, True) == (refused.code, "'views' is captured here, and not bound" in refused.err)
+    assert (0, True) == (proposed.code, proposed.out.endswith(": 1 records\n"))
+    assert (4, True) == (old.code, "'views' is bound, and not captured here" in old.err)
+    assert 2 == len(run("as-of", folder / "logs", "--table", "views").out.splitlines())
+    assert ["clicks", "views"] == json.loads((folder / "logs" / CAPTURE_FILE).read_text("utf-8"))["tables"]
+    assert 0 == run("verify", folder / "logs").code
+
+
+def test_logs_of_another_timeline_or_capture_are_refused(run: Run, captured: Path, folder: Path) -> None:
+    """Their times mean something else."""
+    run(*words(folder))
+    shutil.rmtree(folder / "remap")
+    other = run(*words(folder))
+    debezium = run(*words(folder)[:-4], "--into", captured / "logs")
+    (folder / "logs" / CAPTURE_FILE).write_text("[", "utf-8")
+    damaged = run(*words(folder))
+
+    assert (4, True) == (other.code, "holds the logs of the timeline" in other.err)
+    assert (4, True) == (debezium.code, "holds the logs of another capture" in debezium.err)
+    assert (4, True) == (damaged.code, "is not what a capture writes" in damaged.err)
+
+
+def test_what_is_gone_from_the_topics_is_named_by_its_times(run: Run, folder: Path) -> None:
+    """Where the logs have it, nothing is lost; a new set of logs cannot be written any more."""
+    run(*words(folder))
+    dump(folder / "clicks.jsonl", 90, first=30)
+    here = run(*words(folder))
+    elsewhere = run(*words(folder, into="moved"))
+    dump(folder / "clicks.jsonl", 30)
+    shorter = run(*words(folder))
+
+    assert 0 == here.code
+    assert (4, True) == (elsewhere.code, "begins at 10, and 0 is wanted" in elsewhere.err)
+    assert "Lost are rows of the time" in elsewhere.err
+    assert (4, True) == (shorter.code, "the logs have everything" in shorter.err)
+
+
+def test_a_record_that_is_no_row_is_an_error_with_its_place(run: Run, folder: Path) -> None:
+    """Exit 3; everything before it is written."""
+    with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"topic": "web.clicks", "partition": 0, "offset": 30, "value": None}) + "\n")
+    said = run(*words(folder, "--bind-at-most", 30))
+
+    assert (3, True) == (said.code, "at web.clicks[0]@30: no row of the topic's table: a tombstone" in said.err)
+    assert 60 <= sum(users(run, folder).values()) <= 90
+
+
+@pytest.mark.parametrize("change, said", [
+    (["--plain", "clicks"], "write TABLE=TOPIC"),
+    (["--plain", "clicks=web.other"], "each table has one topic"),
+    (["--plain", "views=web.clicks"], "each topic one table"),
+    (["--plain", "views=web.views"], "the row type of views is missing"),
+    (["--follow"], "a dump does not grow"),
+    (["--bind-at-most", "0"], "it takes a number from 1 on"),
+    (["--plain", "clicks2=web.none"], "the row type of clicks2 is missing"),
+])  # fmt: skip
+def test_wrong_arguments_leave_nothing_behind(run: Run, folder: Path, change: list[str], said: str) -> None:
+    """Exit 2 and what it takes."""
+    result = run(*words(folder, *change))
+
+    assert (2, True) == (result.code, said in result.err)
+    assert {"rows", "clicks.jsonl"} == {path.name for path in folder.iterdir()}
+
+
+def test_a_topic_that_is_not_there_leaves_nothing_behind(run: Run, folder: Path) -> None:
+    """Exit 2 and its name."""
+    (folder / "rows" / "views.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    said = run(*words(folder, "--plain", "views=web.views"))
+
+    assert (2, True) == (said.code, "there is no topic 'web.views'" in said.err)
+    assert not (folder / "remap").exists() and not (folder / "logs").exists()
+
+
+def test_without_a_remap_plain_topics_have_no_times(run: Run, folder: Path) -> None:
+    """Exit 2; so has a capture of nothing."""
+    plain = ["--plain", "clicks=web.clicks"]
+    said = [
+        run("capture", folder / "clicks.jsonl", "--rows", folder / "rows", "--into", folder / "logs", *more)
+        for more in (plain, [])
+    ]
+    nothing = run("capture", folder / "clicks.jsonl", "--remap", folder / "remap", "--rows", folder / "rows",
+                  "--into", folder / "logs")  # fmt: skip
+
+    assert [(2, True)] * 2 == [(one.code, "or --remap REMAP, which plain topics need" in one.err) for one in said]
+    assert (2, True) == (nothing.code, "--remap needs topics to bind" in nothing.err)
+
+
+# -- two processes
+
+
+def started(folder: Path, name: str, crash: str = "") -> subprocess.Popen[str]:
+    """A capture as a process of its own; it is killed at a step, if one is named."""
+    environment = {**os.environ, "CDCV2_CRASH": crash, "CDCV2_CRASH_HOW": "kill"}
+    line = [*map(str, words(folder, "--bind-at-most", 9, "--release-every", 11)), "--name", name]
+    return subprocess.Popen(
+        [sys.executable, "-m", "cdcv2", *line], env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.fixture
+def ended() -> Iterator[list[subprocess.Popen[str]]]:
+    """What was started is ended."""
+    running: list[subprocess.Popen[str]] = []
+    yield running
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.xdist_group("jobs")
+@pytest.mark.parametrize("step", ["shared-capture.read:3", "files.after-link:4"])
+def test_two_processes_one_killed_and_started_again(
+    run: Run, folder: Path, step: str, ended: list[subprocess.Popen[str]]
+) -> None:
+    """Both bind and write at once; what comes of it is one history, whoever died where."""
+    dump(folder / "clicks.jsonl", 600)
+    ended += [started(folder, "a", step), started(folder, "b")]
+    said = [process.communicate(timeout=120) for process in ended]
+    assert ([-9, 0], "") == ([process.returncode for process in ended], said[1][1])
+    ended.append(started(folder, "a"))
+    again = ended[-1].communicate(timeout=120)
+
+    assert (0, "") == (ended[-1].returncode, again[1])
+    assert again[0].rpartition(":")[0] == said[1][0].rpartition(":")[0]
+    assert 0 == run("verify", "--full", folder / "logs").code
+    assert dict.fromkeys(["u0", "u1", "u2", "u3", "u4"], 120) == users(run, folder)

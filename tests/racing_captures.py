@@ -1,0 +1,293 @@
+"""Captures that race for one timeline: same topics, same remap, same logs, one request at a time, as is drawn.
+
+Each capture runs in a thread of its own, and stops before and after everything that it asks of a log, a topic or the
+remap, until a schedule lets it go on. There it may be killed, with what it had sent durable, in part, or done much
+later; or it is told that nobody knows; or it sleeps until the others are through. The topics grow meanwhile.
+
+What the logs must say is worked out from every record that was ever in the remap, in plain words (:func:`decided`,
+:func:`times_of`), and shares nothing with `cdcv2`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdcv2.errors import UnavailableError
+from cdcv2.protocol.log import Entry, Position, Positions
+from cdcv2.protocol.messages import Message
+from cdcv2.reclock.shared import View
+from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import Look
+from tests.strategies import Chooser
+
+Place = tuple[str, int]
+PATIENCE = 60
+
+
+class Killed(BaseException):
+    """The process is no more. Not an Exception: nobody may handle it."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A proposal that won: the times that it decides, where the topics came to, and the recipe."""
+
+    lower: int
+    upper: int
+    places: dict[Place, int]
+    recipe: str
+
+
+def decided(history: list[bytes]) -> list[Decision]:
+    """What wins, of every record that was ever in the remap, in order."""
+    done: list[Decision] = []
+    epoch = 0
+    for raw in history:
+        said = json.loads(raw)
+        if said["kind"] == "genesis" and not done:
+            done.append(Decision(0, 1, {}, said["recipe"]))
+        if said["kind"] != "proposal" or said["epoch"] != epoch or said["lower"] != done[-1].upper:
+            continue
+        places = {
+            (at["at"], at["time"]["at"]): at["time"]["time"]
+            for at in said["frontier"] if "at" in at and "at" in at["time"]
+        }
+        if said["upper"] > said["lower"] and all(places.get(at, 0) >= n for at, n in done[-1].places.items()):
+            done.append(Decision(said["lower"], said["upper"], places, said["recipe"] or done[-1].recipe))
+            epoch += said["recipe"] is not None
+    return done
+
+
+def times_of(decisions: list[Decision]) -> Callable[[Place, int], int | None]:
+    """The definition: a record happens at the first time at which the topics have come to behind it."""
+
+    def time_of(place: Place, offset: int) -> int | None:
+        return next((one.upper - 1 for one in decisions if one.places.get(place, 0) > offset), None)
+
+    return time_of
+
+
+class World:
+    """What outlives every process: topics, remap, logs; and what dead processes had asked for."""
+
+    def __init__(self, choose: Chooser) -> None:
+        self.choose = choose
+        self.topics: dict[Place, list[Record]] = {}
+        self.remap: list[bytes] = []
+        self.logs: dict[str, list[Message]] = {}
+        self.ghosts: list[Callable[[], object]] = []
+        self.back = threading.Semaphore(0)
+        self.processes: list[Process] = []
+
+    def produce(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:
+        """One more record."""
+        records = self.topics.setdefault((topic, partition), [])
+        records.append(Record(topic, partition, len(records), key, value))
+
+    def run(self, grow: Callable[[], bool], turns: int) -> None:
+        """Everybody, for some turns, in an order that is drawn; then the sleepers, the dead's wishes, everybody else.
+
+        ``grow`` lets the topics grow, and says whether they can still.
+        """
+        growing = True
+        for _ in range(turns):
+            if growing and self.choose.chance(6):
+                growing = grow()
+            elif self.ghosts and self.choose.chance(10):
+                self.ghosts.pop(self.choose.integer(0, len(self.ghosts) - 1))()
+            else:
+                awake = [process for process in self.processes if not process.asleep]
+                if awake:
+                    self.choose.pick(awake).turn()
+        while grow():
+            pass
+        for process in self.choose.shuffled(self.processes):
+            process.asleep = False
+            while process.lives:
+                process.turn(calm=True)
+            if self.ghosts:
+                self.ghosts.pop(0)()
+        for ghost in self.ghosts:
+            ghost()
+
+    def close(self) -> None:
+        """Nobody lives on."""
+        for process in self.processes:
+            while process.lives:
+                process.mishap = "killed"
+                process.step()
+
+
+class Process:
+    """One capture, over and over: each life runs ``live`` to its end, or dies."""
+
+    def __init__(self, world: World, name: str, live: Callable[[Process], None], lives: int) -> None:
+        self.world, self.name, self.live, self.left = world, name, live, lives
+        self.go = threading.Semaphore(0)
+        self.thread: threading.Thread | None = None
+        self.asleep = False
+        self.mishap: str | None = None
+        self.clock = world.choose.integer(0, 5)
+        #: What ended a life that was neither killed nor told that nobody knows.
+        self.failed: list[BaseException] = []
+
+    def now(self) -> int:
+        """A clock of its own, which may stand still or go back."""
+        self.clock = max(0, self.clock + self.world.choose.integer(-1, 4))
+        return self.clock
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is at work."""
+        return self.thread is not None
+
+    def turn(self, calm: bool = False) -> None:
+        """Let it do its next request, or something worse."""
+        if self.thread is None:
+            if not self.left:
+                return
+            self.left -= 1
+            self.thread = threading.Thread(target=self._life, daemon=True)
+            self.thread.start()
+            self._wait()
+            return
+        if not calm and self.world.choose.chance(40):
+            self.asleep = True
+            return
+        drawn = 99 if calm else self.world.choose.integer(0, 60)
+        self.mishap = {0: "killed", 1: "unknown", 2: "later"}.get(drawn)
+        self.step()
+
+    def step(self) -> None:
+        """Up to its next request."""
+        self.go.release()
+        self._wait()
+
+    def _wait(self) -> None:
+        assert self.world.back.acquire(timeout=PATIENCE), "a capture hangs"
+
+    def _life(self) -> None:
+        try:
+            self.live(self)
+        except (Killed, UnavailableError):
+            pass
+        except BaseException as error:
+            self.failed.append(error)
+        finally:
+            self.thread = None
+            self.world.back.release()
+
+    def stop(self) -> str | None:
+        """Called in its thread, at each request: wait, and learn what happens with it; raises Killed."""
+        self.world.back.release()
+        assert self.go.acquire(timeout=PATIENCE), "the schedule has left a capture alone"
+        mishap, self.mishap = self.mishap, None
+        if mishap == "killed":
+            raise Killed
+        return mishap
+
+
+class RacingRemap:
+    """The remap as one process reaches it."""
+
+    name = "remap"
+
+    def __init__(self, process: Process) -> None:
+        self._process, self._world = process, process.world
+
+    def read(self, after: int) -> View:
+        """As :class:`~cdcv2.reclock.minting.RemapLog`."""
+        self._process.stop()
+        end = len(self._world.remap)
+        return View([(place, self._world.remap[place]) for place in range(after, end)], end)
+
+    def append(self, raw: bytes, after: int) -> int:
+        """The same."""
+        mishap = self._process.stop()
+        if mishap == "later":
+            self._world.ghosts.append(lambda: self._world.remap.append(raw))
+            raise Killed
+        if mishap == "unknown":
+            if self._world.choose.chance(2):
+                self._world.remap.append(raw)
+            raise UnavailableError("no answer")
+        self._world.remap.append(raw)
+        place = len(self._world.remap) - 1
+        self._process.stop()
+        return place
+
+    def trim(self, before: int) -> None:
+        """Nobody asks for it here."""
+        raise AssertionError
+
+
+class RacingRanges:
+    """The topics as one process reaches them."""
+
+    def __init__(self, process: Process, topics: frozenset[str]) -> None:
+        self._process, self._topics = process, topics
+
+    def _records(self) -> Mapping[Place, list[Record]]:
+        return {place: records for place, records in self._process.world.topics.items() if place[0] in self._topics}
+
+    def look(self) -> Look:
+        """As :class:`~cdcv2.sources.ranged.Ranges`."""
+        self._process.stop()
+        return Look({place: (0, len(records)) for place, records in self._records().items()})
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """The same, partitions in any order."""
+        self._process.stop()
+        for place in self._process.world.choose.shuffled(sorted(ranges)):
+            low, high = ranges[place]
+            assert high <= len(self._records().get(place, [])), "it reads what is not there"
+            yield from self._records().get(place, [])[low:high]
+
+
+class RacingLog:
+    """A log as one process reaches it: what it has sent is durable in part when it dies."""
+
+    def __init__(self, process: Process, table: str) -> None:
+        self._process, self.name = process, table
+        self._durable = process.world.logs.setdefault(table, [])
+        self._sent: list[Message] = []
+
+    def canonical(self, data: Any) -> Any:
+        """Rows are canonical already."""
+        return data
+
+    def send(self, message: Message) -> None:
+        """Buffer it."""
+        self._sent.append(message)
+
+    def flush(self) -> None:
+        """Make it durable; or some of it, or later."""
+        choose, sent = self._process.world.choose, self._sent
+        self._sent = []
+        mishap = self._process.stop()
+        if mishap == "later":
+            self._process.world.ghosts.append(lambda: self._durable.extend(choose.shuffled(sent)))
+            raise Killed
+        if mishap == "unknown":
+            self._durable.extend(choose.shuffled(sent)[choose.integer(0, len(sent)):])
+            raise UnavailableError("no answer")
+        self._durable.extend(sent)
+        self._process.stop()
+
+    def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
+        """To the end as it is now."""
+        self._process.stop()
+        for offset, message in enumerate(list(self._durable)):
+            yield Entry(Position(self.name, 0, offset), message)
+
+    def ends(self) -> Positions:
+        """Behind the last."""
+        return {0: len(self._durable)}
+
+    def close(self) -> None:
+        """Forget what was sent."""
+        self._sent = []

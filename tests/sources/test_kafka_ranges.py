@@ -1,0 +1,171 @@
+"""Plain topics of a real Kafka on a shared remap in a topic: what exact ranges, and what is unsafe about topics."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.cli import main
+from cdcv2.errors import UnsafeTopicError
+from cdcv2.sources.kafka_ranges import KafkaRanges
+from cdcv2.wire.kafka_client import Client
+
+from tests.wire.polling import until
+
+pytestmark = pytest.mark.integration
+_names = itertools.count()
+ROWS = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Any]:
+    """One real broker."""
+    from cdcv2.embedded.kafka import KafkaBroker
+
+    with KafkaBroker() as running:
+        yield running
+
+
+class Hands:
+    """What a test does to a topic of its own."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient
+
+        self.bootstrap, self.folder, self.name = bootstrap, folder, f"clicks{next(_names)}"
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.producer = Producer({"bootstrap.servers": bootstrap})
+        (folder / "clicks.avsc").write_text(json.dumps(ROWS), "utf-8")
+
+    def make(self, partitions: int = 1, **settings: str) -> None:
+        from confluent_kafka import admin
+
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        new = admin.NewTopic(self.name, num_partitions=partitions, config=config)  # type: ignore[attr-defined]
+        self.admin.create_topics([new])[self.name].result(timeout=300)
+
+    def send(self, partition: int, *pages: str) -> None:
+        for page in pages:
+            self.producer.produce(self.name, partition=partition, value=json.dumps({"page": page}).encode())
+        self.producer.flush(20)
+
+    def trim(self, partition: int, before: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        place = TopicPartition(self.name, partition, before)
+        self.admin.delete_records([place])[place].result(timeout=30)
+
+    def ranges(self, **more: Any) -> KafkaRanges:
+        return KafkaRanges(Client(self.bootstrap), [self.name, f"{self.name}-later"], **more)
+
+    def run(self, *more: str, into: str = "one") -> int:
+        return main([
+            "capture", "kafka", "--bootstrap", self.bootstrap, "--remap", f"kafka:{self.name}.remap", "--plain",
+            f"clicks={self.name}", "--rows", str(self.folder), "--into", f"kafka:{self.name}.{into}.{{table}}", *more,
+        ])
+
+    def pages(self, capsys: Any, into: str = "one") -> Counter[str]:
+        capsys.readouterr()
+        assert 0 == main(["as-of", f"kafka:{self.name}.{into}.clicks", "--bootstrap", self.bootstrap, "--row",
+                          str(self.folder / "clicks.avsc")])  # fmt: skip
+        return Counter(capsys.readouterr().out.split()[1:])
+
+
+@pytest.fixture
+def hands(broker: Any, tmp_path: Path) -> Hands:
+    """The broker, as a test's hands."""
+    return Hands(broker.bootstrap, tmp_path)
+
+
+def test_ranges_are_read_exactly(hands: Hands) -> None:
+    """Of several partitions; what is behind the range is not given, and comes the next time."""
+    hands.make(2)
+    hands.send(0, *"abcdef")
+    hands.send(1, *"xyz")
+    ranges = hands.ranges()
+    look = ranges.look()
+    one = [(r.partition, r.offset) for r in ranges.read({(hands.name, 0): (1, 4), (hands.name, 1): (0, 1)})]
+    other = [(r.partition, r.offset) for r in ranges.read({(hands.name, 0): (4, 6), (hands.name, 1): (1, 1)})]
+    ranges.close()
+
+    assert {(hands.name, 0): (0, 6), (hands.name, 1): (0, 3)} == look.spans
+    assert {hands.name: Client(hands.bootstrap).topic_id(hands.name)} == look.ids
+    assert ([(0, 1), (0, 2), (0, 3), (1, 0)], [(0, 4), (0, 5)]) == (sorted(one), sorted(other))
+
+
+def test_transactions_leave_gaps_that_hold_nothing_up(hands: Hands) -> None:
+    """The markers take offsets, also the last ones of a range."""
+    from confluent_kafka import Producer
+
+    hands.make()
+    writer = Producer({"bootstrap.servers": hands.bootstrap, "transactional.id": hands.name})
+    writer.init_transactions(30)
+    for done in (writer.commit_transaction, writer.abort_transaction, writer.commit_transaction):
+        writer.begin_transaction()
+        writer.produce(hands.name, value=b"x", partition=0)
+        # Else it is never sent where it is taken back.
+        writer.flush(30)
+        done(30)
+    ranges, place = hands.ranges(), (hands.name, 0)
+    # The last marker is written after the answer.
+    until(lambda: ranges.look().spans == {place: (0, 6)}, "the end of the last transaction", seconds=60)
+
+    assert [0, 4] == [record.offset for record in ranges.read({place: (0, 6)})]
+    assert [0] == [record.offset for record in ranges.read({place: (0, 4)})]
+    assert [] == [record.offset for record in ranges.read({place: (1, 4)})]
+    ranges.close()
+
+
+def test_unsafe_topics_are_refused(hands: Hands) -> None:
+    """Compacted ones, and one of several partitions where an order is needed; a range that was trimmed away."""
+    hands.make(2, cleanup_policy="compact")
+    with pytest.raises(UnsafeTopicError, match="is compacted"):
+        hands.ranges().look()
+    with pytest.raises(UnsafeTopicError, match="has 2 partitions, so its records have no order"):
+        hands.ranges(single=[hands.name]).look()
+    hands.name += "-trimmed"
+    hands.make()
+    hands.send(0, *"abc")
+    hands.trim(0, 2)
+    with pytest.raises(UnsafeTopicError, match="are gone that were to be read"):
+        list(hands.ranges().read({(hands.name, 0): (0, 3)}))
+
+
+def test_a_live_capture_is_moved_to_other_topics_by_writing_twice(hands: Hands, capsys: Any) -> None:
+    """The runbook: another capture under the same remap into other topics, then the first one is left alone."""
+    hands.make(2)
+    hands.send(0, "a", "b")
+    assert 0 == hands.run("--bind-at-most", "1")
+    assert 0 == hands.run(into="two")
+    hands.send(1, "c")
+    assert (0, 0) == (hands.run(into="two"), hands.run())
+
+    assert Counter("abc") == hands.pages(capsys) == hands.pages(capsys, into="two")
+    copies = [f"clicks=kafka:{hands.name}.{into}.clicks" for into in ("one", "two")]
+    assert 0 == main(["verify", "--full", *copies, "--bootstrap", hands.bootstrap, "--row",
+                      str(hands.folder / "clicks.avsc")])  # fmt: skip
+    assert 0 == main(["where", f"kafka:{hands.name}.remap", "--bootstrap", hands.bootstrap])
+    assert f"{hands.name}=1@1" in capsys.readouterr().out
+
+
+def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: Any) -> None:
+    """By the identity that is bound, though it has grown past where the old one was."""
+    hands.make()
+    hands.send(0, "a")
+    assert 0 == hands.run()
+    hands.admin.delete_topics([hands.name])[hands.name].result(timeout=30)
+    capsys.readouterr()
+    assert 4 == hands.run()
+    assert "is gone. Of what is bound, the logs have everything" in capsys.readouterr().err
+    hands.make()
+    hands.send(0, "x", "y")
+
+    assert 4 == hands.run()
+    assert f"the topic '{hands.name}' was deleted and made anew" in capsys.readouterr().err

@@ -1,0 +1,354 @@
+"""One capture on a shared remap, one thing at a time: recipes, what is lost, what is no row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, ForeignStateError, IncompleteError, MissingLogError, SourceStop, UnsafeTopicError
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Progress
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import Binding
+from cdcv2.reclock.records import Proposal, encode
+from cdcv2.reclock.shared import View
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.facts import Record
+from cdcv2.sources.places import frontier
+from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.shared_capture import PlainTables, SharedCapture, run
+from cdcv2.sources.stretches import next_stretch
+from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.rows import RowType
+
+ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
+A, B = ("topic-a", 0), ("topic-b", 0)
+
+
+class Topics:
+    """Topics whose heads can be trimmed, and that can be made anew."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], list[Record]] = {}
+        self.ids: dict[str, str] = {}
+        self.lows: dict[tuple[str, int], int] = {}
+
+    def add(self, place: tuple[str, int], *texts: str, raw: bytes | None = None) -> None:
+        """More records, of a topic that has an identity."""
+        self.ids.setdefault(place[0], f"id of {place[0]}")
+        records = self.records.setdefault(place, [])
+        for value in [f'{{"text": "{text}"}}'.encode() for text in texts] + ([raw] if raw is not None else []):
+            records.append(Record(*place, len(records), None, value))
+
+    def look(self) -> Look:
+        """As they are."""
+        return Look({at: (self.lows.get(at, 0), len(of)) for at, of in self.records.items()}, dict(self.ids))
+
+    def read(self, ranges: Any) -> Any:
+        """Each partition in its order."""
+        for place, (low, high) in ranges.items():
+            yield from self.records[place][low:high]
+
+
+class RemapLog:
+    """A remap in memory."""
+
+    name = "remap"
+
+    def __init__(self) -> None:
+        self.raws: list[bytes] = []
+
+    def read(self, after: int) -> View:
+        """All from there on."""
+        return View(list(enumerate(self.raws))[after:], len(self.raws))
+
+    def append(self, raw: bytes, after: int) -> int:
+        """At the end."""
+        self.raws.append(raw)
+        return len(self.raws) - 1
+
+    def trim(self, before: int) -> None:
+        """Never."""
+        raise AssertionError
+
+
+class Stage:
+    """Topics, a remap and logs, and captures of them; the clock goes on by one at each look."""
+
+    def __init__(self) -> None:
+        self.topics, self.remap, self.clock = Topics(), RemapLog(), 99
+        self.logs = {"a": MemoryLog("a"), "b": MemoryLog("b")}
+
+    def now(self) -> int:
+        self.clock += 1
+        return self.clock
+
+    def binder(self, tables: str = "a", *, propose: bool = False, mapping: int = 1, **more: Any) -> Binder:
+        recipe = BoundRecipe({table: {"topic": f"topic-{table}", "row": "7"} for table in tables}, timeline="drawn")
+        topics = frozenset(f"topic-{table}" for table in tables)
+        binder = Binder(self.remap, replace(recipe, mapping=mapping), topics=topics, now=self.now, **more)
+        binder.begin(self.topics.look(), needed=topics, propose=propose)
+        return binder
+
+    def capture(self, binder: Binder, **more: Any) -> SharedCapture:
+        tables = {
+            table: (str(of["topic"]), PlainRows(ROWS), Writer(self.logs[table]))
+            for table, of in binder.recipe.tables.items()
+        }
+        return SharedCapture(binder, self.topics, [PlainTables(tables)], **more)
+
+    def run(self, tables: str = "a", **more: Any) -> SharedCapture:
+        binder = self.binder(tables, **more)
+        capture = self.capture(binder)
+        run(capture, binder)
+        return capture
+
+    def told(self, table: str = "a") -> list[tuple[str, int, int]]:
+        batches = Iter(self.logs[table].messages)
+        return [(row.text, time, diff) for batch in batches for row, time, diff in batch.updates]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """One topic with two records."""
+    stage = Stage()
+    stage.topics.add(A, "x", "x")
+    return stage
+
+
+def test_equal_records_are_one_update_and_a_second_run_adds_nothing(stage: Stage) -> None:
+    """A multiset; the frontier is behind the binding."""
+    first = stage.run()
+    (told,) = stage.told()
+    again = stage.run()
+
+    assert ("x", 2) == (told[0], told[2])
+    assert Antichain([told[1] + 1]) == first.frontier == again.frontier
+    assert (2, 0, 2) == (first.records, again.records, len(stage.logs["a"].messages))
+
+
+def test_what_is_no_row_stops_it_with_everything_before_it_written(stage: Stage) -> None:
+    """Also what comes at earlier times in the same stretch; nothing at its time or after."""
+    stage.topics.add(A, raw=b"nothing")
+    stage.topics.add(A, "y")
+    binder = stage.binder(at_most=1)
+    for _ in range(4):
+        binder.bind(stage.topics.look())
+    with pytest.raises(DecodeError, match=r"topic-a\[0\]@2"):
+        stage.capture(binder).carry()
+    bad = [time for time, _ in binder.remap.bindings()][3]
+
+    assert [("x", 1), ("x", 1)] == [(text, diff) for text, _, diff in stage.told()]
+    assert Antichain([bad]) == stage.logs["a"].messages[-1].upper  # type: ignore[union-attr]
+
+
+def test_a_topic_that_is_not_there_leaves_the_remap_alone(stage: Stage) -> None:
+    """One that was there is another matter."""
+    with pytest.raises(MissingLogError, match="no topic 'topic-b'"):
+        stage.binder("ab")
+    assert [] == stage.remap.raws
+    stage.run()
+    del stage.topics.records[A], stage.topics.ids[A[0]]
+
+    with pytest.raises(UnsafeTopicError, match="topic-a.*is gone.*the logs have everything"):
+        stage.run()
+
+
+def test_what_is_bound_and_gone_is_named_by_its_times(stage: Stage) -> None:
+    """Trimmed, cut off, made anew: the times that are lost, and none where the logs have all."""
+    binder = stage.binder(at_most=1)
+    binder.bind(stage.topics.look())
+    binder.bind(stage.topics.look())
+    one, other = [time for time, _ in binder.remap.bindings()][1:]
+    capture = stage.capture(binder)
+    stage.topics.lows[A] = 1
+    with pytest.raises(UnsafeTopicError, match=f"begins at 1, and 0 is wanted.*Lost are rows of the time {one}. Begin"):
+        capture.look()
+    stage.topics.lows[A] = 2
+    with pytest.raises(UnsafeTopicError, match=f"Lost are rows of the times {one} to {other}"):
+        capture.look()
+    del stage.topics.lows[A]
+    stage.topics.records[A].pop()
+    with pytest.raises(UnsafeTopicError, match=f"ends at 1, and what stood before 2 is bound.*the time {other}"):
+        capture.look()
+    stage.topics.add(A, "x")
+    stage.topics.ids[A[0]] = "another"
+    with pytest.raises(UnsafeTopicError, match=f"was deleted and made anew.*{one} to {other}.*as another source"):
+        capture.look()
+    stage.topics.ids[A[0]] = "id of topic-a"
+    while capture.carry():
+        pass
+    stage.topics.ids[A[0]] = "another"
+
+    with pytest.raises(UnsafeTopicError, match="Of what is bound, the logs have everything"):
+        capture.look()
+
+
+def test_a_topic_made_anew_is_known_after_a_restart(stage: Stage) -> None:
+    """Its identity is bound; as is that of one that comes later."""
+    stage.run()
+    stage.topics.ids[A[0]] = "another"
+    with pytest.raises(UnsafeTopicError, match="made anew"):
+        stage.run()
+
+
+def test_records_that_are_gone_without_a_time_are_wanted_too(stage: Stage) -> None:
+    """They were never bound, so no time is lost; but they were never captured."""
+    stage.run()
+    stage.topics.add(A, "y", "z")
+    stage.topics.lows[A] = 3
+
+    with pytest.raises(UnsafeTopicError, match="begins at 3, and 2 is wanted.*the logs have everything"):
+        stage.run()
+
+
+def test_a_topic_made_anew_while_it_is_read_gives_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records may be those of the other one: they are not stated."""
+    binder = stage.binder()
+    capture = stage.capture(binder)
+    binder.bind(stage.topics.look())
+    read = stage.topics.read
+
+    def deleted(ranges: Any) -> Any:
+        stage.topics.ids[A[0]] = "another"
+        yield from read(ranges)
+
+    monkeypatch.setattr(stage.topics, "read", deleted)
+    with pytest.raises(UnsafeTopicError, match="made anew.*Lost are rows of the time"):
+        while capture.carry():
+            pass
+
+    assert [] == stage.told()
+
+
+def test_a_topic_trimmed_while_it_is_read_is_told_with_its_times(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads says only that records are gone."""
+    binder = stage.binder()
+    capture = stage.capture(binder)
+    binder.bind(stage.topics.look())
+
+    def trimmed(ranges: Any) -> Any:
+        stage.topics.lows[A] = 1
+        raise UnsafeTopicError("gone")
+
+    monkeypatch.setattr(stage.topics, "read", trimmed)
+    with pytest.raises(UnsafeTopicError, match="begins at 1, and 0 is wanted.*Lost are rows of the time"):
+        while capture.carry():
+            pass
+
+
+# -- recipes
+
+
+def test_another_recipe_is_refused_before_anything_is_written(stage: Stage) -> None:
+    """With what differs, and the option that proposes it."""
+    stage.run()
+    with pytest.raises(SourceStop, match="mapping is version 2, bound 1.*--propose-recipe"):
+        stage.binder(mapping=2)
+    with pytest.raises(ForeignStateError, match="no recipe of a capture"):
+        stage.remap.raws[0] = stage.remap.raws[0].replace(b"cdcv2-capture", b"something-els")
+        stage.binder()
+
+
+def test_a_table_is_added_by_a_proposal_and_the_old_capture_stops(stage: Stage) -> None:
+    """The old one writes up to there, and says where; the new one goes on, with the new table from there on."""
+    stage.topics.add(B, "b")
+    old = stage.binder()
+    capture = stage.capture(old)
+    while old.bind(stage.topics.look()) or capture.carry():
+        pass
+    stage.topics.add(A, "y")
+    old.bind(stage.topics.look())
+    new = stage.binder("ab", propose=True)
+    behind = stage.capture(new)
+    with pytest.raises(IncompleteError, match="times up to [0-9]* are bound under another recipe") as early:
+        behind.carry()
+    since = int(str(early.value).partition("times up to ")[2].partition(" ")[0])
+    old.bind(stage.topics.look())
+    assert capture.carry()
+    with pytest.raises(SourceStop, match=f"from the time {since}.*'b' is bound, and not captured here") as caught:
+        capture.carry()
+    assert Antichain([since]) == caught.value.frontier
+    assert not old.bind(stage.topics.look())
+    stage.topics.add(A, "z")
+    stage.run("ab")
+
+    assert ["x", "y", "z"] == [text for text, _, _ in stage.told()]
+    ((text, time, _),) = stage.told("b")
+    assert ("b", True) == (text, time > since)
+    last = [log.messages[-1] for log in stage.logs.values()]
+    assert isinstance(last[0], Progress) and isinstance(last[1], Progress) and last[0].upper == last[1].upper
+
+
+def test_a_capture_obeys_who_proposes_after_it(stage: Stage) -> None:
+    """It asks once; one that is started again with the option asks again."""
+    first = stage.binder()
+    second = stage.binder(mapping=2, propose=True)
+    first.bind(stage.topics.look())
+    assert 2 == first.bound.mapping
+    third = stage.binder(mapping=3, propose=True)
+
+    assert not second.bind(stage.topics.look()) or 3 == second.bound.mapping
+    assert 3 == third.bound.mapping
+    with pytest.raises(SourceStop, match="version 2, bound 3"):
+        raise second.stopped(second.remap.last, None)
+
+
+def test_a_topic_that_comes_later_is_bound_with_its_identity(stage: Stage) -> None:
+    """Two captures that see it first agree; one that has seen less goes along."""
+    stage.topics.add(B, "b")
+    seen = stage.topics.ids.pop(B[0])
+    one, other, blind = stage.binder("ab"), stage.binder("ab"), stage.binder("ab")
+    stage.topics.ids[B[0]] = seen
+    look = stage.topics.look()
+    one.bind(look)
+    other.bind(look)
+    blind.bind(replace(look, ids={}))
+
+    assert seen == one.bound.topics[B[0]] == other.bound.topics[B[0]] == blind.bound.topics[B[0]]
+    assert 2 == len({raw for raw in stage.remap.raws if b"proposal" in raw and b'"recipe":null' not in raw} | {b""})
+
+
+# -- when something is bound
+
+
+def test_bindings_come_at_an_interval_but_for_a_backlog(stage: Stage) -> None:
+    """And an idle one decides times without anything new."""
+    binder = stage.binder(every=100, idle=1000, at_most=5)
+    assert not binder.bind(stage.topics.look())
+    stage.clock += 100
+    assert binder.bind(stage.topics.look())
+    stage.topics.add(A, *"0123456789")
+    assert binder.bind(stage.topics.look()) and not binder.caught_up(stage.topics.look().ends)
+    assert binder.bind(stage.topics.look()) and binder.caught_up(stage.topics.look().ends)
+    stage.clock += 500
+    assert not binder.bind(stage.topics.look())
+    stage.clock += 500
+    before = binder.remap.current
+    assert binder.bind(stage.topics.look())
+
+    assert (before, True) == (binder.remap.current, stage.clock - 3 <= binder.remap.last <= stage.clock)
+
+
+def test_stretches_take_as_many_bindings_as_fit(stage: Stage) -> None:
+    """At least one; each offset at the time of its binding; none of another recipe."""
+    binder = stage.binder()
+    for number, at in enumerate((2, 3, 9, 9), 1):
+        binding = Binding(number, number + 1, frontier({A: at, B: number}))
+        stage.remap.append(encode(Proposal(0, binding)), 0)
+    binder.follow()
+    pending = list(binder.won)[1:]
+    first = next_stretch(pending, {}, {A[0]}, 4, lambda text: True)
+    whole = next_stretch(pending, {A: 1}, {A[0]}, 100, lambda text: True)
+
+    assert first is not None and ({A: (0, 3)}, 2, Antichain([3])) == (first.ranges, first.bindings, first.upper)
+    assert whole is not None and (8, 4, {A: 9}) == (whole.records, whole.bindings, whole.end)
+    assert [1, 2, 3, 3] == [whole.into(A, offset) for offset in (1, 2, 3, 8)]
+    large = next_stretch(pending[2:], {A: 3}, {A[0]}, 1, lambda text: True)
+    assert large is not None and 6 == large.records
+    assert next_stretch(pending, {}, {A[0]}, 4, lambda text: False) is None
