@@ -38,7 +38,7 @@ from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize.combine import DELETED, Binding, Combined
-from cdcv2.materialize.drivers.postgres import told
+from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.messages import Field, Key, Table, Values
 from cdcv2.materialize.texts import plain, texts

@@ -20,7 +20,7 @@ from cdcv2.commands.logs import Named
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
-from cdcv2.materialize.drivers.postgres import told
+from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.sources.postgres import connect
