@@ -83,6 +83,19 @@ class Numbered:
             raise MalformedError(f"{path} is damaged (no object): restore it, or begin anew without it")
         return plain
 
+    def last(self) -> tuple[int, dict[str, Any] | None]:
+        """The greatest number and its value, -1 and None where there is none yet. Raises what :meth:`read` raises."""
+        while True:
+            number = max(self.numbers(), default=-1)
+            if number < 0:
+                return number, None
+            try:
+                return number, self.read(number)
+            except OutputError:
+                if max(self.numbers(), default=-1) == number:
+                    raise
+                # Others have put so many since that it is gone: read the next.
+
     def put(self, number: int, plain: dict[str, Any]) -> None:
         """Make ``plain`` the value, as ``number``; durable on return.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.drivers.lake_manifest import Part, plain_table, table_of
 from cdcv2.materialize.fence import Holding, Range, meet_of, pieces
 from cdcv2.materialize.messages import Table
@@ -136,16 +136,8 @@ class DeltaFolder:
 
     def last(self) -> tuple[int, Manifest | None]:
         """The manifest that counts, and its number; -1 and None where there is none yet."""
-        while True:
-            number = max(self._numbered.numbers(), default=-1)
-            if number < 0:
-                return number, None
-            try:
-                return number, Manifest.from_plain(self._numbered.read(number), self.path)
-            except OutputError:
-                if max(self._numbered.numbers(), default=-1) == number:
-                    raise
-                # Others have put so many since that it is gone: read the next.
+        number, plain = self._numbered.last()
+        return number, None if plain is None else Manifest.from_plain(plain, self.path)
 
     def put(self, number: int, manifest: Manifest) -> bool:
         """Make it the one that counts; False when another instance has put this number, or a greater one."""

@@ -103,16 +103,8 @@ class Folder:
 
     def last(self) -> tuple[int, Manifest | None]:
         """The manifest that counts, and its number; -1 and None for a new lake."""
-        while True:
-            number = max(self._numbered.numbers(), default=-1)
-            if number < 0:
-                return number, None
-            try:
-                return number, Manifest.from_plain(self._numbered.read(number), self.path)
-            except OutputError:
-                if max(self._numbered.numbers(), default=-1) == number:
-                    raise
-                # Others have put so many since that it is gone: read the next.
+        number, plain = self._numbered.last()
+        return number, None if plain is None else Manifest.from_plain(plain, self.path)
 
     def change(self, decide: Callable[[Manifest | None], Manifest | None]) -> int:
         """Put what ``decide`` makes of the manifest that counts, if it makes something; the number that counts then.
