@@ -12,7 +12,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import Cdcv2Error, MalformedError
 from cdcv2.protocol.log import Position
-from cdcv2.protocol.messages import Batch, Progress, Updates
+from cdcv2.protocol.messages import Batch, Progress, Updates, counted
+from tests.doubles import Lane
 
 P = Product
 NOT_TIMES = [-1, 2**63, True, False, 1.0, "1", None, (1, 2), (), [1]]
@@ -202,3 +203,20 @@ def test_a_position_reads_as_people_write_it() -> None:
     """Topic, partition, offset; and the ordinal in a file that has several messages."""
     assert "orders[2]@17" == str(Position("orders", 2, 17))
     assert "log/orders[0]@3#2" == str(Position("log/orders", 0, 3, 2))
+
+
+def test_statements_count_updates_between_two_times() -> None:
+    """Whatever is stated without updates, in any order; times of any kind, by their sort keys."""
+    late, early = Progress([9], [12], {11: 3}), Progress([5], [9], {7: 2, 8: 1})
+    lanes = [Progress([Lane("", 0)], [Lane(lane, 9) for lane in "ab"], {Lane(lane, at): 1})
+             for lane, at in (("b", 2), ("a", 3), ("b", 1))]  # fmt: skip
+    found = []
+    for messages in ([Progress([0], [5]), late, Updates([("x", 1, 1)]), early], [early], [early, late], lanes):
+        span = None
+        for message in messages:
+            span = counted(message, span)
+        found.append(span)
+
+    assert [(7, 11), (7, 8), (7, 11), (Lane("a", 3), Lane("b", 2))] == found
+    assert (None, (4, 4)) == (counted(Progress([0], [5])), counted("no message", (4, 4)))
+    assert (5, 6) == counted(Progress([0], [9], {6: 1}), (5, 5))

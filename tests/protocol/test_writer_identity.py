@@ -13,6 +13,7 @@ from cdcv2.protocol import Iter, Progress, Updates, Writer
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
+from tests.doubles import RecordingLog
 
 FLOATS = RowType({"type": "record", "name": "r", "fields": [{"name": "x", "type": "float"}]})
 MAPS = RowType({"type": "record", "name": "r", "fields": [{"name": "x", "type": {"type": "map", "values": "int"}}]})
@@ -96,3 +97,18 @@ def test_what_is_no_log_is_refused(log: Any) -> None:
     """Before anything is read or fed."""
     with pytest.raises(UsageError, match="no log to write to"):
         Writer(log)
+
+
+def test_a_writer_knows_between_which_times_its_log_has_updates() -> None:
+    """As statements count them; from a state it has not read them."""
+    log = RecordingLog()
+    assert Writer(log).span is None
+    writer = Writer(log)
+    writer.extend([("a", 3, 1), ("b", 7, 1), ("c", 5, 1)])
+    writer.advance([6])
+    writer.advance([9])
+    writer.advance([12])
+    again = Writer(log.again())
+
+    assert (3, 7) == again.span
+    assert Writer(log.again(), state=again.export_state()).span is None

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError, SourceStop, UnsafeTopicError
-from cdcv2.protocol.messages import Progress, Updates, counted
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.evidence import Evidence
@@ -42,15 +41,6 @@ def test_the_first_and_the_last_times_must_be_found(said: list[int | tuple[str, 
         return
     with pytest.raises(ForeignStateError, match=found):
         tell()
-
-
-def test_a_log_is_between_the_times_that_are_counted() -> None:
-    """Whatever is stated without updates, and whatever the order."""
-    span = None
-    late, early = Progress([9], [12], {11: 1}), Progress([5], [9], {7: 2, 8: 1})
-    for message in (Progress([0], [5]), late, Updates([("x", 1, 1)]), early):
-        span = counted(message, span)
-    assert (7, 11) == span
 
 
 @pytest.mark.parametrize(("mine", "other"), [("crash_full", "clean_full"), ("clean_full", "crash_full")])
