@@ -30,6 +30,7 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.spark.codec import beyond
+from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import updates_type
 from cdcv2.wire.numbered import Numbered, durable, local_path
@@ -257,7 +258,8 @@ def as_of(
     if multiplicity in row_type.columns:
         raise UsageError(f"the table has a column {multiplicity!r} of its own: give another name for the multiplicity")
     rows = history(spark, path, frontier, table=table)
-    summed = rows.groupBy("data").agg(F.sum(F.col("diff").cast("decimal(38,0)")).alias("times"))
+    each = grouped(rows, row_type).agg(F.sum(F.col("diff").cast("decimal(38,0)")).alias("times"))
+    summed = as_rows(each, row_type)
     wrong = summed.where("times < 0 or times > 9223372036854775807").first()
     if wrong is not None:
         shown = row_type.row(tuple(wrong["data"]))

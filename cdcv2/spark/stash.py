@@ -1,10 +1,10 @@
 """Rows that are not given out yet, as Parquet files beside the checkpoint: one stash per table.
 
 Arrivals are appended as they come, with their positions, in a folder of their own for every attempt: a *piece*. Which
-of them are repeats is found out later and in bulk, by ``groupBy(time, data)``, which compares data exactly as the
-canonical encoding does (all NaN are one, -0.0 is 0.0, maps have no order). So a row lies here once for every time
-that it came, until the stash is rewritten: when the rows that were never folded outnumber those that were, or the
-rows that have been given out outnumber those that have not.
+of them are repeats is found out later and in bulk, by grouping by time and data, where data are equal exactly when
+their canonical encodings are (``equality.py``). So a row lies here once for every time that it came, until the stash
+is rewritten: when the rows that were never folded outnumber those that were, or the rows that have been given out
+outnumber those that have not.
 
 Which pieces there are is said by the reader's manifest, and only there: a piece is written whole before a manifest
 names it, and removed after one does not name it any more. Times are integers here.
@@ -21,7 +21,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from sortedcontainers import SortedDict
@@ -30,6 +30,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError
 from cdcv2.protocol.log import Position
 from cdcv2.spark.codec import POSITION, RowCodec
+from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
 from cdcv2.wire.numbered import durable
 
@@ -97,9 +98,9 @@ class ParquetStash:
         For times that were folded: it does not look for contradictions.
         """
         times = self._times(lower, upper)
-        found = self._rows(session, times).groupBy("time", "data").agg(F.min("diff").alias("diff"))
+        each = self._identities(self._rows(session, times)).agg(F.min("diff").alias("diff"))
         tasks = 1 + sum(self._counts[time] for time in times) // ROWS_PER_TASK
-        return found.select("data", "time", "diff").coalesce(tasks)
+        return as_rows(each, self._codec.row_type).select("data", "time", "diff").coalesce(tasks)
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -120,7 +121,9 @@ class ParquetStash:
         asked = sorted(time for time in times if time in self._counts)
         if not asked:
             return {}
-        each = self._folded(self._rows(session, asked))
+        each = self._identities(self._rows(session, asked)).agg(
+            F.min("diff").alias("diff"), F.max("diff").alias("other")
+        )
         total = each.groupBy("time").agg(
             F.count(F.lit(1)).alias("identities"), F.count_if(F.col("diff") != F.col("other")).alias("disputed")
         )
@@ -203,15 +206,14 @@ class ParquetStash:
         reader = session.read.schema(self._type)
         return reader.parquet(*paths) if paths else session.createDataFrame([], self._type)
 
-    @staticmethod
-    def _folded(rows: DataFrame) -> DataFrame:
-        return rows.groupBy("time", "data").agg(F.min("diff").alias("diff"), F.max("diff").alias("other"))
+    def _identities(self, rows: DataFrame) -> GroupedData:
+        return grouped(rows, self._codec.row_type, "time")
 
     def _replace(self, session: SparkSession, pieces: list[Piece], *, folded: bool) -> None:
         """Write the live rows of some pieces, each identity once, as one piece."""
         live = self._read(session, pieces).where(_at_least(self._counts.keys()[0]))
         first = F.min(F.struct("diff", *POSITION)).alias("first")
-        once = live.groupBy("time", "data").agg(first).select("data", "time", "first.*")
+        once = as_rows(self._identities(live).agg(first), self._codec.row_type).select("data", "time", "first.*")
         tasks = 1 + sum(piece.rows for piece in pieces) // ROWS_PER_TASK
         piece, counts = self._write(once.coalesce(tasks).sortWithinPartitions("time"), folded=folded)
         self._pieces = [kept for kept in self._pieces if kept not in pieces]
@@ -236,12 +238,11 @@ class ParquetStash:
     def _evidence(self, session: SparkSession, time: int) -> ContradictionError:
         """The error about an identity at ``time`` that has two diffs."""
         place = F.struct(*POSITION)
-        found = (
-            self._rows(session, [time]).where(F.col("time") == time).groupBy("data")
-            .agg(F.min(F.struct("diff", place.alias("at"))).alias("low"),
-                 F.max(F.struct("diff", place.alias("at"))).alias("high"))
-            .where("low.diff <> high.diff").first()
+        each = self._identities(self._rows(session, [time]).where(F.col("time") == time)).agg(
+            F.min(F.struct("diff", place.alias("at"))).alias("low"),
+            F.max(F.struct("diff", place.alias("at"))).alias("high"),
         )
+        found = as_rows(each.where("low.diff <> high.diff"), self._codec.row_type).first()
         if found is None:
             raise LookupError(f"the dispute at time {time} is gone")
         facts = sorted(((Position(*side["at"]), side["diff"]) for side in (found["low"], found["high"])))
