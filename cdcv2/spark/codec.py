@@ -101,6 +101,21 @@ class RowCodec:
         return to_avro(F.struct(message.alias("message")), self._envelope)
 
 
+def begins_updates(value: Column) -> Column:
+    """Whether bytes begin as Updates do: with the number of the union's first branch, in however many bytes."""
+    return _begins(value, b"\x00", "^(80){1,9}00")
+
+
+def begins_statement(value: Column) -> Column:
+    """The same for statements and the second branch."""
+    return _begins(value, b"\x02", "^82(80){0,8}00")
+
+
+def _begins(value: Column, shortest: bytes, longer: str) -> Column:
+    # Nearly all messages are decided by their first byte. An integer has up to ten.
+    return (F.substring(value, 1, 1) == F.lit(shortest)) | F.hex(F.substring(value, 1, 10)).rlike(longer)
+
+
 def beyond(frontier: Antichain) -> Column:
     """Whether the ``time`` of a row, an integer, is beyond the frontier."""
     return reduce(lambda a, b: a | b, (F.col("time") >= F.lit(time) for time in frontier), F.lit(False))

@@ -33,7 +33,7 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
 from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.checkpoint import REMEDY
-from cdcv2.spark.codec import POSITION, RowCodec, beyond
+from cdcv2.spark.codec import POSITION, RowCodec, begins_statement, begins_updates, beyond
 from cdcv2.spark.heard import Heard, statements, wrong
 from cdcv2.spark.marks import check, marks
 from cdcv2.spark.output import Target
@@ -53,8 +53,6 @@ _AFTER_FOLD = steps.declare("reader.after-fold", "the ledgers have moved, in mem
 _BEFORE_MANIFEST = steps.declare("reader.before-manifest", "the target has the rows; the state does not know it")
 _AFTER_MANIFEST = steps.declare("reader.after-manifest", "the state is durable; dead pieces are still there")
 _AFTER_CLEANING = steps.declare("reader.after-cleaning", "all is done; Spark has not committed the batch")
-
-_UPDATES, _STATEMENT = b"\x00", b"\x02"
 
 
 class Table:
@@ -187,9 +185,9 @@ class Reader:
 
     def _listen(self, raw: DataFrame) -> list[Heard]:
         """What came, partition by partition: everything but the updates themselves."""
-        first = F.substring("value", 1, 1)
-        is_updates = F.coalesce((first == F.lit(_UPDATES)) & F.col("fault").isNull(), F.lit(False))
-        is_statement = F.coalesce((first == F.lit(_STATEMENT)) & F.col("fault").isNull(), F.lit(False))
+        sound = F.col("fault").isNull()
+        is_updates = F.coalesce(begins_updates(F.col("value")) & sound, F.lit(False))
+        is_statement = F.coalesce(begins_statement(F.col("value")) & sound, F.lit(False))
         whole = F.struct("offset", "index", "value", "fault")
         directories = F.lit(False)
         if self._logs.directories:
@@ -244,8 +242,7 @@ class Reader:
             table.ledger.state(said.get(table.name, []))
             updates = sum(one.updates for one in heard if one.place in table.places)
             if updates:
-                mine = raw.where(F.col("place").isin(table.places) & (F.substring("value", 1, 1) == F.lit(_UPDATES)))
-                self._stash(table, mine)
+                self._stash(table, raw.where(F.col("place").isin(table.places) & begins_updates(F.col("value"))))
 
     def _odd(self, one: Heard) -> DecodeError:
         offset, index, value, fault = one.odd or (0, 0, None, None)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError, DecodeError, UsageError
-from cdcv2.protocol import Position, Progress, Updates
+from cdcv2.protocol import Iter, Position, Progress, Updates
 from cdcv2.spark.output import finished
 from cdcv2.spark.sources import row_type_of
 from cdcv2.wire.avro import MessageCodec
@@ -40,6 +40,8 @@ BAD = {
     "no bytes at all": (b"", ""),
     "a foreign message": (b'{"id": 1}', "branch"),
     "a branch that is none": (b"\x04", "branch"),
+    "a branch of eleven bytes": (b"\x80" * 10 + b"\x00", "64 bits"),
+    "a branch that ends early": (b"\x80", ""),
     "text that is not UTF-8": (GOOD.replace(b"bb", b"b\xff"), "UTF-8"),
     "a diff of zero": (CODEC.encode(Updates([(ONE, 0, 1)]))[:-2] + b"\x00\x00", "diff 0"),
     "a negative time": (CODEC.encode(Updates([(ONE, 0, 1)]))[:-3] + b"\x01\x02\x00", "negative time"),
@@ -76,17 +78,55 @@ def test_a_damaged_file_is_an_error_with_its_name(spark: SparkSession, tmp_path:
         run(spark, plan(tmp_path, [place]))
 
 
+def wide(number: int, size: int) -> bytes:
+    """An Avro integer of a small number in so many bytes, which may be more than it needs."""
+    return bytes([number << 1 | 128] + [128] * (size - 2) + [0]) if size > 1 else bytes([number << 1])
+
+
+#: An Updates message of one row, piece by piece: integers by what they are, and the text.
+PIECES = ("branch", "rows", "id", "union", "length", "text", "time", "diff", "end")
+
+
+def spelled(row: int, **sizes: int) -> bytes:
+    """The Updates message of the row ``(row, "x")`` at time 3, with some of its integers in more bytes."""
+    numbers = dict(branch=0, rows=1, id=row, union=1, length=1, time=3, diff=1, end=0)
+    return b"".join(
+        b"x" if piece == "text" else wide(numbers[piece], sizes.get(piece, 1)) for piece in PIECES
+    )
+
+
+def odd_forms() -> dict[str, bytes]:
+    """Messages of one row each, row n the n-th of them, that are encoded as no writer of ours does."""
+    made = {}
+    for piece in PIECES:
+        for size in (2, 5, 6, 10) if piece != "text" else ():
+            made[f"{piece} in {size} bytes"] = spelled(len(made), **{piece: size})
+    for name, before, behind in (
+        ("a block with a size", b"\x00\x01\x0c", b"\x00"), ("a long size", b"\x00\x81\x00\x8c\x00", b"\x80\x00"),
+    ):
+        made[name] = before + spelled(len(made))[2:-1] + behind
+    return made
+
+
 def test_what_another_writer_encodes_in_its_own_way_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Arrays in several blocks, and blocks with a size, are Avro too."""
-    one, two = (CODEC.encode(Updates([(PLAIN.row([number, "x"]), 0, 1)]))[2:-1] for number in (1, 2))
-    blocks = b"\x00\x02" + one + b"\x02" + two + b"\x00"
-    sized = b"\x00\x01" + bytes([2 * len(one)]) + one + b"\x00"
-    place = raw_log(tmp_path / "things", [[blocks, sized, CODEC.encode(Progress([0], [1], {0: 2}))]])
+    """Integers may be longer than they need be, arrays be in several blocks, and blocks have a size."""
+    odd = list(odd_forms().values())
+    one, two = (spelled(row)[2:-1] for row in (len(odd), len(odd) + 1))
+    odd.append(b"\x00\x02" + one + b"\x01" + wide(len(two), 3) + two + b"\x00")
+    count = len(odd) + 1
+    # Of the times from 0 to 5, in blocks: lower in one with a size, upper and counts with long integers.
+    tail = b"\x01\x02\x00\x00" + b"\x82\x00\x8a\x00\x80\x00" + b"\x02\x86\x80\x00" + wide(count, 2) + b"\x00"
+    statements = [wide(1, size) + tail for size in (1, 2, 6, 10)]
+    place = raw_log(tmp_path / "things", [odd, statements])
     wanted = plan(tmp_path, [place])
+    expected = {(PLAIN.row([row, "x"]), 3, 1) for row in range(count)}
+    assert Progress([0], [5], {3: count}) == CODEC.decode(statements[-1])
+    assert expected == {update for batch, _ in Iter(map(CODEC.decode, [*odd, *statements])) for update in batch}
 
     run(spark, wanted)
 
-    assert {(PLAIN.row([1, "x"]), 0, 1), (PLAIN.row([2, "x"]), 0, 1)} == set(replayed(spark, wanted)["things"])
+    assert expected == set(replayed(spark, wanted)["things"])
+    assert Antichain([5]) == finished(wanted.output)
 
 
 def contradiction(spark: SparkSession, tmp_path: Path, said: Sequence[Any]) -> ContradictionError:
