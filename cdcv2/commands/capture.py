@@ -28,12 +28,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cdcv2.commands.console import Output, progress, remark
-from cdcv2.commands.logs import add_kafka_arguments, kafka_client, load_row_type
+from cdcv2.commands.logs import add_kafka_arguments, kafka_client
 from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.sources.asked import recipe_of
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedTopics
@@ -99,7 +100,10 @@ def run(args: argparse.Namespace) -> Exit:
         return run_shared(args, _told_to_stop)
     if args.plain or args.prefix is None:
         raise UsageError("it takes --prefix NAME of a connector, or --remap REMAP, which plain topics need")
-    recipe = _recipe(args)
+    recipe = recipe_of(
+        args.prefix, args.rows, tables=args.tables, snapshot=args.snapshot, notifications=args.notifications,
+        full_identity=args.full_identity, before=args.before,
+    )
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer leaves nothing behind.
     total = sum(topics.ends().values())
@@ -133,25 +137,6 @@ class _Watched:
             yield item
 
 
-def _recipe(args: argparse.Namespace) -> Recipe:
-    folder = Path(args.rows)
-    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.avsc"))}
-    wanted = _names(args.tables) if args.tables else list(found)
-    if not wanted:
-        raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
-    for table in wanted:
-        if table not in found:
-            raise UsageError(f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows")
-    return Recipe(
-        args.prefix,
-        {table: load_row_type(str(found[table])) for table in wanted},
-        snapshot=args.snapshot,
-        notification_topic=args.notifications,
-        full_identity=frozenset(_names(args.full_identity)),
-        before=args.before,
-    )
-
-
 def _logs(recipe: Recipe, into: Path, memory: FileMemory) -> dict[str, DirectoryLog]:
     """The logs; they are made unless the memory has seen them: what is gone must not come back as if it were new."""
     known = memory.load() is not None
@@ -163,10 +148,6 @@ def _logs(recipe: Recipe, into: Path, memory: FileMemory) -> dict[str, Directory
             f"the memory {memory.path} is of logs that are gone: {error}. Bring them back, or remove the memory, and "
             "they are written from the start of the topics"
         ) from error
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:

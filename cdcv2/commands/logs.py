@@ -25,6 +25,7 @@ from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, Unsaf
 from cdcv2.protocol.log import Entry, Log
 from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.named import table_of as table_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_kind
 
@@ -107,20 +108,6 @@ def directory_logs(folder: Path) -> list[Path]:
     if not inside:
         raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")
     return inside
-
-
-def table_of(row: str) -> tuple[str | None, str]:
-    """``TABLE=THING`` taken apart; a thing alone is of no table in particular."""
-    table, sign, thing = row.partition("=")
-    return (table, thing) if sign and table and "/" not in table and ":" not in table else (None, row)
-
-
-def load_row_type(path: str) -> RowType:
-    """The row type in an ``.avsc`` file. Raises UsageError for a file that holds none."""
-    try:
-        return RowType.load(path)
-    except MalformedError as error:
-        raise UsageError(str(error)) from error
 
 
 def kafka_client(args: argparse.Namespace) -> Any:
@@ -267,7 +254,7 @@ def _row_type(table: str, args: argparse.Namespace) -> RowType:
         path = str(Path(args.rows) / f"{table}.avsc")
     if path is None:
         raise UsageError(f"the row type of {table} is not given, and Kafka does not know it: --row FILE.avsc")
-    return load_row_type(path)
+    return RowType.load(path)
 
 
 def _times(text: str) -> Times:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdcv2.commands.logs import Named, directory_logs, load_row_type
+from cdcv2.commands.logs import Named, directory_logs
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError
@@ -155,7 +155,7 @@ class _Reader:
             log = self._missing(part, lambda: DirectoryLog(self.path(part)))
             return Named(name, log, log.row_type, log.times)
         fields = part.fields("kafka row")
-        row_type = part.told(lambda: load_row_type(str(self.path(fields["row"]))))
+        row_type = part.told(lambda: RowType.load(self.path(fields["row"])))
         return Named(name, self._missing(part, lambda: self._topic(fields["kafka"].text(), row_type)), row_type)
 
     def _topic(self, topic: str, row_type: RowType) -> Log:

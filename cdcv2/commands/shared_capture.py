@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import is_kafka, kafka_client, kafka_log, load_row_type, table_of
+from cdcv2.commands.logs import is_kafka, kafka_client, kafka_log, table_of
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
@@ -125,7 +125,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         path = Path(args.rows) / f"{table}.avsc"
         if not path.exists():
             raise UsageError(f"the row type of {table} is missing: {path}")
-        plain[table] = topic, load_row_type(str(path))
+        plain[table] = topic, RowType.load(path)
     if not plain:
         raise UsageError("--remap needs topics to bind: --plain TABLE=TOPIC")
     return Wanted(plain)

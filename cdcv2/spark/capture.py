@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,14 @@ class Capture:
     """One capture: what it knows, and the function of its micro-batches. Made on the driver.
 
     ``specs`` has the log of each of the recipe's tables; ``state`` is its folder (memory and checkpoint). Opening
-    reads the memory and the logs' tails. Raises what these raise: ForeignStateError, LogFinishedError,
-    MissingLogError, UnsafeTopicError, UnavailableError; UsageError for a recipe with old rows from the state.
+    reads the memory, asks the source, calls ``begin``, and reads the logs' tails. Raises what these raise:
+    ForeignStateError, LogFinishedError, MissingLogError, UnsafeTopicError, UnavailableError; UsageError for a recipe
+    with old rows from the state.
     """
 
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None = None,
+        report: Report | None = None, begin: Callable[[], None] = lambda: None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
             raise UsageError(f"a capture on Spark takes old rows {FROM_ENVELOPE}; {recipe.before} is for cdcv2 capture")
@@ -78,15 +79,19 @@ class Capture:
         self._report = report or Report()
         self._memory = CaptureMemory(state / "memory", _binding(recipe, topics, specs))
         remembered = self._memory.load()
+        self.start = dict(remembered.positions) if remembered else {}
+        # Asked before anything is written: a source that does not answer leaves nothing behind.
+        self._identities = same_topics(topics.check(spark, self.start), remembered.identities if remembered else {})
+        begin()
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
         self.commits = _commits(recipe, remembered, self.logs.meet())
-        self.start = dict(remembered.positions) if remembered else {}
-        self._identities = same_topics(topics.check(spark, self.start), remembered.identities if remembered else {})
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
             None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
         )
         self._missing: list[str] | None = None
+        #: Whether the input was read to its end, and nothing more is awaited.
+        self.finished = False
         self.transactions = self.updates = 0
         self._tell_start(remembered is not None)
 

@@ -18,8 +18,9 @@ It may be killed and started again at any moment, and its state may be lost: it 
 and repeats what the logs have. What it cannot carry over (TRUNCATE, a second snapshot, a changed row type) ends it with
 reason and remedy; the logs are complete up to there. SIGTERM and Ctrl-C end it between two micro-batches.
 
-Exit codes, as those of the command cdcv2: 0 done; 2 wrong usage; 3 records or logs that no reader can be right about;
-4 a source that cannot be carried over, or something that does not answer or cannot be written; 70 a mistake in cdcv2.
+Exit codes, as those of the command cdcv2: 0 done; 1 with --available-now: the topics end inside a transaction or a
+snapshot; 2 wrong usage; 3 records or logs that no reader can be right about; 4 a source that cannot be carried over, or
+something that does not answer or cannot be written; 70 a mistake in cdcv2.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from pyspark.sql import SparkSession
 
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.sources.asked import recipe_of
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.noted import note
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_logs import LogSpec
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
-from cdcv2.spark.job import Guard, follow, listen, positive, run
+from cdcv2.spark.job import Guard, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
@@ -69,23 +71,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
             if plan.logs and options.files is None:
                 require(spark, KAFKA)
-            if plan.together is not None:
-                note(plan.together, plan.recipe, option="--logs")
-            capture(spark, plan, Report.standard())
-        return Exit.DONE
+            return outcome(capture(spark, plan, Report.standard()))
 
     return run("capture", body)
 
 
 def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> Capture:
     """Run a capture until its input ends (``available_now``), a signal asks for it (``signals``), or an error."""
-    made = Capture(plan.recipe, plan.topics, plan.logs, plan.state, spark, report)
+
+    def begin() -> None:
+        if plan.together is not None:
+            note(plan.together, plan.recipe, option="--logs")
+
+    made = Capture(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin)
     try:
         guard = Guard(made.batch)
         if signals:
             listen(spark, guard)
-        interval = None if plan.interval is None else f"{plan.interval} seconds"
+        interval = None if plan.interval is None else every(plan.interval)
         follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
+        made.finished = plan.available_now and not guard.stopping.is_set()
         if plan.available_now and not guard.stopping.is_set():
             made.ended()
     finally:
@@ -96,11 +101,19 @@ def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = 
     return made
 
 
+def outcome(made: Capture) -> Exit:
+    """One that goes on, or that was told to end, waits for the rest; one that has read all there is misses it."""
+    return Exit.MISSING if made.finished and made.commits.waits().inside else Exit.DONE
+
+
 def planned(options: argparse.Namespace) -> Plan:
     """The plan of parsed arguments. Raises UsageError."""
     if (options.files is None) == (options.bootstrap is None):
         raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
-    recipe = _recipe(options)
+    recipe = recipe_of(
+        options.prefix, options.rows, tables=options.tables, snapshot=options.snapshot,
+        notifications=options.notifications, full_identity=options.full_identity,
+    )
     topics: Topics
     if options.files is not None:
         topics = FileTopics(local_path(options.files), recipe, options.max_files)
@@ -113,21 +126,6 @@ def planned(options: argparse.Namespace) -> Plan:
     return Plan(
         recipe, topics, logs, local_path(options.state), options.available_now, options.interval,
         local_path(options.logs) if together else None,
-    )
-
-
-def _recipe(options: argparse.Namespace) -> Recipe:
-    folder = Path(options.rows)
-    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.avsc"))}
-    wanted = _names(options.tables) or list(found)
-    if not wanted:
-        raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
-    for table in wanted:
-        if table not in found:
-            raise UsageError(f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows")
-    return Recipe(
-        options.prefix, {table: RowType.load(found[table]) for table in wanted}, snapshot=options.snapshot,
-        notification_topic=options.notifications, full_identity=frozenset(_names(options.full_identity)),
     )
 
 
@@ -146,10 +144,6 @@ def _log(table: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
         table, row_type, topic=topic.replace(TABLE, table), bootstrap=bootstrap, config_file=options.kafka_config,
         partitions=options.log_partitions,
     )
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def parser() -> argparse.ArgumentParser:

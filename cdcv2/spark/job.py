@@ -49,6 +49,10 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
 )
 
 
+#: The greatest number that an argument may be: Spark's options are integers of 32 bits.
+MOST = 2**31 - 1
+
+
 class Stopped(Exception):
     """The batch was not begun, since the job is to end."""
 
@@ -186,12 +190,22 @@ def _around(text: str, found: re.Match[str]) -> str:
     return " ".join(line.split())[:300]
 
 
+def every(seconds: float) -> str:
+    """The interval of micro-batches as Spark takes it: it reads no exponents, and knows no shorter time.
+
+    >>> every(1.5), every(0.00001)
+    ('1500 milliseconds', '1 milliseconds')
+    """
+    return f"{max(1, round(seconds * 1000))} milliseconds"
+
+
 def positive(kind: type[Any]) -> Any:
-    """An argument's type: a number of this kind, above 0."""
+    """An argument's type: a number of this kind, above 0 and no greater than Spark takes one."""
     def read(text: str) -> Any:
         number = kind(text)
-        if number <= 0:
-            raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        # What is no number (nan) is not between any.
+        if not 0 < number <= MOST:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0 and up to {MOST}")
         return number
 
     read.__name__ = f"positive {kind.__name__}"

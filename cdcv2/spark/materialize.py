@@ -131,7 +131,7 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
             raise UsageError(f"the times of {named.log.name} have {named.times} coordinates: this job takes integers")
         spark_type(named.row_type)
         where = str(named.log.path.absolute()) if isinstance(named.log, DirectoryLog) else f"kafka:{named.log.name}"
-        places.append(Place.parse(f"{named.table}={where}"))
+        places.append(Place.of(named.table, where))
         if tables.setdefault(named.table, named.row_type) != named.row_type:
             raise UsageError(f"the logs of {named.table!r} have different row types: they are no copies of one log")
         named.log.close()

@@ -79,11 +79,14 @@ class Files(NamedTuple):
 class Output:
     """The output in ``folder`` for some tables; made if there is none. One thread at a time.
 
-    Raises ForeignStateError when the folder is the output of other tables, other row types or another start.
+    Raises ForeignStateError when the folder is the output of other tables, other row types or another start,
+    UsageError for a table that is called like its manifests' folder.
     """
 
     def __init__(self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain) -> None:
         self.folder = local_path(folder)
+        if _FOLDER in tables:
+            raise UsageError(f"a table called {_FOLDER} cannot be replayed: the output has its own files there")
         self._tables = {name: tables[name].schema for name in sorted(tables)}
         self._start = start
         self._numbered = Numbered(self.folder / _FOLDER, "the output")

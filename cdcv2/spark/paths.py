@@ -57,8 +57,18 @@ def streamable(path: str | Path) -> str:
 
 
 def nameable(spark: SparkSession, *paths: str | Path) -> None:
-    """Whether Java can name these files. Raises UsageError: it cannot where its locale has no such characters."""
+    """Whether Java can name these files, and Hadoop find them.
+
+    Raises UsageError: Java cannot where its locale has no such characters, and Hadoop not a colon within a pattern.
+    """
     for path in paths:
+        full = str(Path(path).absolute())
+        found = _PATTERN.search(full)
+        if found and ":" in full:
+            raise UsageError(
+                f"the path {full!r} has both a colon and {found.group()!r}: Hadoop takes it for a pattern, in which it "
+                "can have no colon. Rename it, or what is called like it"
+            )
         try:
             str(path).encode()
             jvm(spark).java.io.File(str(path)).toPath()

@@ -31,7 +31,7 @@ from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import Guard, follow, listen, positive, run
+from cdcv2.spark.job import Guard, every, follow, listen, positive, run
 from cdcv2.spark.output import Output, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
@@ -102,7 +102,8 @@ def opened(
 ) -> Reader:
     """The reader of a plan, after every check that can be made before anything is read."""
     require(spark, AVRO, *([KAFKA] if plan.logs.topics else []))
-    nameable(spark, plan.output or plan.state, plan.state, plan.checkpoint, *plan.logs.directories)
+    called = [(plan.output or plan.state) / table for table in plan.tables]
+    nameable(spark, plan.state, plan.checkpoint, *called, *plan.logs.directories)
     topics = describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
     reader = Reader(
         plan.state, plan.logs, plan.tables, _target(plan, target), start=plan.start,
@@ -128,7 +129,7 @@ def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:
     writer = writer.option("checkpointLocation", writable(plan.checkpoint))
     if plan.available_now:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{plan.interval} seconds").start()
+    return writer.trigger(processingTime=every(plan.interval)).start()
 
 
 def planned(options: argparse.Namespace) -> Plan:
@@ -163,8 +164,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("--log", action="append", required=True, metavar="TABLE=LOG",
-        help="a log of a table: kafka:TOPIC or a directory; repeat it for more tables, and for copies of one log")
+    add("--log", action="append", required=True, metavar="[TABLE=]LOG",
+        help="a log of a table (default: called as the log is): kafka:TOPIC or a directory; repeat it for more tables, "
+             "and for copies of one log")
     add("--rows", action="append", default=[], metavar="TABLE=FILE",
         help="the row type of a table, an Avro schema (.avsc); a directory knows its own")
     add("--output", required=True, metavar="DIR", help="where the tables go; every machine must see it")

@@ -7,7 +7,6 @@ read decides only what a micro-batch brings. What has been *absorbed* is decided
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -22,6 +21,7 @@ from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
 from cdcv2.wire.container import unpack
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.named import check_table, table_of
 from cdcv2.wire.rows import RowType
 
 # What a directory log calls its files; nothing else in the directory is part of the log.
@@ -41,21 +41,27 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """From ``TABLE=kafka:TOPIC`` or ``TABLE=DIRECTORY``. Raises UsageError for anything else.
+        """From ``TABLE=kafka:TOPIC`` or ``TABLE=DIRECTORY``; without ``TABLE=`` it is called as the log is.
 
-        So it does for a directory that Spark cannot read as a stream.
+        Raises UsageError for a table that cannot be, and a directory that Spark cannot read as a stream.
 
         >>> Place.parse("orders=kafka:shop.orders")
         Place(table='orders', kind='topic', name='shop.orders')
         """
-        table, _, where = text.partition("=")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", table) or not where:
-            raise UsageError(
-                f"the log {text!r} is not TABLE=kafka:TOPIC or TABLE=DIRECTORY, with a table named by letters, digits, "
-                "'_', '.', '-'"
-            )
-        if where.startswith("kafka:"):
-            return cls(table, "topic", where.removeprefix("kafka:"))
+        table, where = table_of(text)
+        if table is None:
+            table = where.removeprefix("kafka:") if where.startswith("kafka:") else Path(where).resolve().name
+        return cls.of(table, where)
+
+    @classmethod
+    def of(cls, table: str, where: str) -> Place:
+        """The same from both parts."""
+        check_table(table)
+        topic = where.removeprefix("kafka:")
+        if not topic:
+            raise UsageError(f"the log of {table} is not named: write TABLE=kafka:TOPIC or TABLE=DIRECTORY")
+        if topic != where:
+            return cls(table, "topic", topic)
         streamable(where)
         return cls(table, "directory", str(Path(where).absolute()))
 

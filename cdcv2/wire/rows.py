@@ -52,7 +52,7 @@ class RowType:
     def load(cls, source: RowType | Mapping[str, Any] | str | Path) -> RowType:
         """A row type from a parsed schema or from the path of an ``.avsc`` file.
 
-        Raises UsageError when the file cannot be read, MalformedError when it holds no row type.
+        Raises UsageError for a file that cannot be read or holds no row type, MalformedError for a schema that is none.
         """
         if isinstance(source, RowType):
             return source
@@ -65,9 +65,9 @@ class RowType:
         try:
             return cls(json.loads(text))
         except json.JSONDecodeError as cause:
-            raise MalformedError(f"the row schema {str(source)!r} is no JSON: {cause}") from cause
+            raise UsageError(f"the row schema {str(source)!r} is no JSON: {cause}") from cause
         except MalformedError as cause:
-            raise MalformedError(f"the row schema {str(source)!r}: {cause}") from None
+            raise UsageError(f"the row schema {str(source)!r}: {cause}") from None
 
     @property
     def schema(self) -> dict[str, Any]:

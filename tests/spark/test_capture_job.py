@@ -117,6 +117,8 @@ def test_told_to_end_it_ends_between_two_batches(tmp_path: Path) -> None:
     (["--bootstrap", "localhost:1"], "either from Kafka"),
     (["--tables", "public.nothing"], "the row type of public.nothing is missing"),
     (["--rows", "nowhere"], "there is no row type in nowhere"),
+    (["--rows", "{bad}", "--tables", "public.bad"], "is no JSON"),
+    (["--tables", ", ,"], "--tables ', ,' names no table"),
     (["--logs", "kafka:one"], "names one topic for all tables"),
     (["--logs", "kafka:one.{table}"], "need --bootstrap"),
     (["--logs", "s3://bucket/logs"], "put-if-absent"),
@@ -126,7 +128,8 @@ def test_wrong_usage_is_one_line_and_code_2(
     more: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Found before Spark is started."""
-    assert 2 == main(arguments(tmp_path, *more))
+    (tmp_path / "public.bad.avsc").write_text("{")
+    assert 2 == main(arguments(tmp_path, *(word.replace("{bad}", str(tmp_path)) for word in more)))
     said = capsys.readouterr().err.splitlines()
     assert 1 == len(said)
     assert text in said[0]

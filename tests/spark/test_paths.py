@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.spark.capture_topics import FileTopics
-from cdcv2.spark.output import as_of
+from cdcv2.spark.output import Output, as_of
 from cdcv2.spark.paths import nameable, readable, streamable, writable
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened
 from cdcv2.spark.sources import Place
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
-from tests.spark.replaying import PLAIN, messages, plan, put, replayed, run, truth, updates
+from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, truth, updates
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +68,31 @@ def test_a_capture_in_oddly_named_folders_makes_what_it_makes_elsewhere(spark: S
     assert sorted(["plain", ODD, STREAMED]) == sorted(path.name for path in tmp_path.iterdir())
 
 
+def test_tables_may_be_called_as_the_database_calls_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Folders of the output and of the state are called like them; the directory of a log as a stream needs it."""
+    logs = {
+        "größe.тест Tab=le, x": tmp_path / "größe.тест Tab=le, x",
+        "_a:b.c": tmp_path / "_a:b.c",
+        "d.e[1]*\\": tmp_path / "linked",
+    }
+    said = {
+        table: messages(updates(number, count=12, times=5, row_type=PLAIN), 5, seed=number)
+        for number, table in enumerate(logs)
+    }
+    places = []
+    for table, path in logs.items():
+        put(path, said[table], row_type=PLAIN, per_file=99)
+        places.append(Place.parse(str(path) if path.name == table else f"{table}={path}"))
+    wanted = plan(tmp_path, places)
+
+    run(spark, wanted)
+
+    assert truth(said) == replayed(spark, wanted)
+    assert sorted([*logs, "_manifests"]) == sorted(path.name for path in wanted.output.iterdir())
+    with pytest.raises(UsageError, match="_manifests cannot be replayed"):
+        Output(tmp_path / "other", {"_manifests": PLAIN}, Antichain([0]))
+
+
 @pytest.mark.parametrize("character", list("*?[]{}\\"))
 def test_a_pattern_cannot_be_read_as_a_stream_and_is_refused_by_name(character: str, tmp_path: Path) -> None:
     """Spark would bring each file again for every file of a micro-batch: wrong in cost, so better not at all."""
@@ -96,7 +123,9 @@ def test_a_name_that_java_cannot_say_is_refused_at_once(spark: SparkSession, tmp
     for wanted in (plan(tmp_path / "\udcff", [place]), plan(tmp_path, [place], output=tmp_path / "\udcff")):
         with pytest.raises(UsageError, match=r"'.*\\udcff.*' has characters that Java has no name for"):
             opened(spark, wanted, ProgressLines())
-    nameable(spark, tmp_path / ODD)
+    nameable(spark, tmp_path / ODD, tmp_path / "a:b")
+    with pytest.raises(UsageError, match=r"b\[1\]' has both a colon and '\['"):
+        opened(spark, plan(tmp_path, [replace(place, table="a:b[1]")], tables={"a:b[1]": ROWS}), ProgressLines())
 
 
 def test_a_path_is_the_driver_s_own_whatever_the_default_file_system_is() -> None:

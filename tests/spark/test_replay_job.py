@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,10 @@ from cdcv2.errors import (
     UsageError,
 )
 from cdcv2.exits import Exit
-from cdcv2.spark.job import exit_code, one_line, run, translated
-from cdcv2.spark.replay import parser, planned
+from cdcv2.spark.capture_job import parser as capture_parser
+from cdcv2.spark.job import every, exit_code, one_line, run, translated
+from cdcv2.spark.materialize import parser as materialize_parser
+from cdcv2.spark.replay import main, parser, planned
 from cdcv2.spark.sources import Logs, Place
 from tests.spark.replaying import PLAIN, ROWS, messages, put, truth, updates
 from tests.spark.submitting import left, reached, rolling, submit
@@ -57,8 +61,10 @@ def test_a_command_line_becomes_a_plan(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--log", "things"], "TABLE=DIRECTORY"),
-     (["--log", "../x=kafka:t"], "with a table named by letters"),
+    [(["--log", "things="], "TABLE=DIRECTORY"),
+     (["--log", "x=kafka:"], "the log of x is not named"),
+     (["--log", "..=kafka:t"], "the table '..' cannot be taken"),
+     (["--log", "a\nb=kafka:t"], r"the table 'a\\nb' cannot be taken: .*'\\n'"),
      (["--log", "x=kafka:t"], "--bootstrap"),
      (["--log", "x=kafka:t", "--bootstrap", "h:1"], "give --rows x=FILE.avsc"),
      (["--log", "x=kafka:t", "--log", "y=kafka:t"], "twice"),
@@ -75,6 +81,53 @@ def test_wrong_arguments_are_refused_by_name(arguments: list[str], words: str, t
 
     with pytest.raises(UsageError, match=words):
         plan_of(*(word.format(things=things, notes=notes) for word in arguments))
+
+
+def test_a_log_without_its_table_s_name_is_called_as_it_is(tmp_path: Path) -> None:
+    """As the command has it; so a table with a sign of equality in its name can be named, too."""
+    odd = put(tmp_path / "public.My Tab=le, x", []).name
+
+    plan = plan_of("--log", odd, "--log", "größe.тест=kafka:a", "--log", "kafka:b", "--bootstrap", "h:1", *[
+        word for table in ("größe.тест", "b") for word in ("--rows", f"{table}={row_file(tmp_path)}")])
+
+    assert ["b", "größe.тест", "public.My Tab=le, x"] == sorted(plan.tables)
+    assert Place("public.My Tab=le, x", "directory", odd) == plan.logs.places[0]
+
+
+def row_file(folder: Path) -> Path:
+    """A row type in a file."""
+    (folder / "plain.avsc").write_text(json.dumps(PLAIN.schema))
+    return folder / "plain.avsc"
+
+
+@pytest.mark.parametrize(("content", "words"), [("{", "is no JSON"), ('"long"', "an Avro record schema")])
+def test_a_file_that_holds_no_row_type_is_wrong_usage(
+    content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for the command: the log is not at fault."""
+    (tmp_path / "bad.avsc").write_text(content)
+    arguments = ["--log", "x=kafka:t", "--bootstrap", "h:1", "--rows", f"x={tmp_path / 'bad.avsc'}"]
+
+    assert Exit.USAGE == main(["--state", "/s", "--output", "/o", *arguments])
+    said = capsys.readouterr().err.splitlines()
+    assert (1, True) == (len(said), words in said[0])
+
+
+@pytest.mark.parametrize("jobs_parser", [parser, capture_parser, materialize_parser])
+@pytest.mark.parametrize("number", ["nan", "inf", "-1", "0", "1e300", "soon"])
+def test_an_interval_that_is_none_is_wrong_usage(
+    jobs_parser: Callable[[], argparse.ArgumentParser], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark would fail at it much later, or never begin a batch."""
+    with pytest.raises(SystemExit) as caught:
+        jobs_parser().parse_args(["--interval", number])
+    assert Exit.USAGE == caught.value.code
+    assert "argument --interval" in capsys.readouterr().err
+
+
+def test_an_interval_is_told_to_spark_without_exponents() -> None:
+    """It reads none."""
+    assert ["250 milliseconds", "1 milliseconds", f"{10**9} milliseconds"] == list(map(every, (0.25, 1e-7, 1e6)))
 
 
 def test_a_directory_that_is_no_log_is_said_to_be_missing(tmp_path: Path) -> None:

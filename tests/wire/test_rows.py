@@ -421,8 +421,9 @@ def test_a_row_type_is_loaded_from_a_file_and_errors_name_it(tmp_path: Path) -> 
 
     assert RowType(FLAT) == RowType.load(good) == RowType.load(str(good)) == RowType.load(FLAT)
     assert RowType.load(RowType(FLAT)) == RowType(FLAT)
-    for path, error in [(broken, MalformedError), (other, MalformedError), (tmp_path / "none.avsc", UsageError)]:
-        with pytest.raises(error, match=path.name):
+    for path in [broken, other, tmp_path / "none.avsc"]:
+        # The file is at fault, and no log.
+        with pytest.raises(UsageError, match=path.name):
             RowType.load(path)
 
 

@@ -1,0 +1,55 @@
+"""What a capture is asked for on a command line, as a recipe: the same for the command and for the job on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdcv2.errors import UsageError
+from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
+from cdcv2.wire.named import check_table
+from cdcv2.wire.rows import RowType
+
+
+def recipe_of(
+    prefix: str,
+    rows: str,
+    *,
+    tables: str | None,
+    snapshot: str,
+    notifications: str | None,
+    full_identity: str | None,
+    before: str = FROM_ENVELOPE,
+) -> Recipe:
+    """The recipe of these options' values; ``rows`` is the folder of the row types, ``SCHEMA.TABLE.avsc``.
+
+    ``tables`` and ``full_identity`` are lists with commas; without ``tables`` each that has a file is captured. Raises
+    UsageError for row types that lack or are none, and for what :class:`Recipe` refuses.
+    """
+    folder = Path(rows)
+    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.avsc"))}
+    wanted = listed("--tables", tables) or list(found)
+    if not wanted:
+        raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
+    for table in map(check_table, wanted):
+        if table not in found:
+            raise UsageError(f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows")
+    return Recipe(
+        prefix,
+        {table: RowType.load(found[table]) for table in wanted},
+        snapshot=snapshot,
+        notification_topic=notifications,
+        full_identity=frozenset(listed("--full-identity", full_identity)),
+        before=before,
+    )
+
+
+def listed(option: str, text: str | None) -> list[str]:
+    """The names in a list with commas; none where nothing is given. Raises UsageError for commas alone.
+
+    >>> listed("--tables", "public.a, public.b"), listed("--tables", None)
+    (['public.a', 'public.b'], [])
+    """
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if text and not names:
+        raise UsageError(f"{option} {text!r} names no table: write them with commas, or leave the option out")
+    return names

@@ -1,0 +1,37 @@
+"""What a table may be called where its name names a folder, and how a log is named together with its table."""
+
+from __future__ import annotations
+
+from cdcv2.errors import UsageError
+
+#: The most bytes that a file system takes for the name of a folder.
+_LONGEST = 255
+
+
+def table_of(row: str) -> tuple[str | None, str]:
+    """``TABLE=THING`` taken apart; a thing alone is of no table in particular.
+
+    >>> table_of("orders=logs/a"), table_of("logs/a=b")
+    (('orders', 'logs/a'), (None, 'logs/a=b'))
+    """
+    table, sign, thing = row.partition("=")
+    return (table, thing) if sign and table and "/" not in table and ":" not in table else (None, row)
+
+
+def check_table(table: str) -> str:
+    """The table, if a folder can be called like it: any text that PostgreSQL takes, but for a few characters.
+
+    Raises UsageError.
+
+    >>> check_table("größe.My Table")
+    'größe.My Table'
+    """
+    unfit = sorted({character for character in table if character == "/" or character < " " or character == "\x7f"})
+    if table in ("", ".", "..") or unfit or len(table.encode("utf-8", "surrogatepass")) > _LONGEST:
+        why = f"names have 1 to {_LONGEST} bytes, and are not dots alone"
+        if unfit:
+            why = f"its name has {', '.join(map(repr, unfit))}"
+        raise UsageError(
+            f"the table {table!r} cannot be taken: a folder is called like it, and {why}; rename it, or leave it out"
+        )
+    return table

@@ -1,0 +1,112 @@
+"""Where the topics end, the capture job says what the command says; and a source that is not there binds nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2.cli import main
+from cdcv2.errors import MissingLogError
+from cdcv2.exits import Exit
+from cdcv2.spark.capture_job import Plan, capture, outcome, parser, planned
+from cdcv2.spark.capture_report import Report
+from cdcv2.wire.captured import CAPTURE_FILE
+
+pytestmark = pytest.mark.spark
+
+#: A name as a database may have it; the topic is called a little otherwise.
+TABLE = "größe.тест"
+ROW = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
+
+
+def row(tx: int, order: int, lsn: int, before: int) -> dict[str, Any]:
+    """The envelope of an inserted row."""
+    schema, _, table = TABLE.partition(".")
+    source = {
+        "name": "p", "schema": schema, "table": table, "txId": tx, "lsn": lsn, "snapshot": "false",
+        "sequence": json.dumps([str(before), str(lsn)]),
+    }
+    place = {"id": f"{tx}:{lsn}", "total_order": order, "data_collection_order": order}
+    return {"op": "c", "before": None, "after": {"id": order}, "source": source, "transaction": place}
+
+
+def end(tx: int, lsn: int, rows: int) -> dict[str, Any]:
+    """The END of a transaction."""
+    counts = [{"data_collection": TABLE, "event_count": rows}]
+    return {"status": "END", "id": f"{tx}:{lsn}", "event_count": rows, "data_collections": counts}
+
+
+def arranged(folder: Path, *said: tuple[str, dict[str, Any]]) -> Path:
+    """A folder with a row type and with the dumped topics, if there are any."""
+    (folder / "rows").mkdir(parents=True)
+    (folder / "rows" / f"{TABLE}.avsc").write_text(json.dumps(ROW))
+    offsets: dict[str, int] = {}
+    lines = []
+    for topic, value in said:
+        offset = offsets[topic] = offsets.get(topic, -1) + 1
+        lines.append(json.dumps({
+            "topic": f"p.{topic}", "partition": 0, "offset": offset, "timestamp": 0, "key": None,
+            "value": json.dumps(value),
+        }))
+    if said:
+        (folder / "topics").mkdir()
+        (folder / "topics" / "all.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def plan(folder: Path) -> Plan:
+    """A capture of all that there is, without a snapshot."""
+    return planned(parser().parse_args([
+        "--files", str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"), "--snapshot", "none",
+        "--logs", str(folder / "logs"), "--state", str(folder / "state"), "--available-now",
+    ]))
+
+
+TOPIC = "gr__e.____"
+WHOLE = [(TOPIC, row(7, 1, 95, 0)), (TOPIC, row(7, 2, 96, 0)), ("transaction", end(7, 100, 2))]
+
+
+@pytest.mark.parametrize(("said", "code"), [(WHOLE, Exit.DONE), ([*WHOLE, (TOPIC, row(8, 1, 105, 100))], Exit.MISSING)])
+def test_topics_that_end_inside_a_transaction_are_told_as_the_command_tells_them(
+    said: list[tuple[str, dict[str, Any]]], code: Exit, spark: SparkSession, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By the exit code, and in words."""
+    folder, people = arranged(tmp_path, *said), io.StringIO()
+    command = main([
+        "capture", str(folder / "topics" / "all.jsonl"), "--prefix", "p", "--rows", str(folder / "rows"),
+        "--snapshot", "none", "--into", str(folder / "by-command"),
+    ])
+    told = capsys.readouterr().err.splitlines()[-1].removeprefix("cdcv2 capture: ")
+
+    made = capture(spark, plan(folder), Report(people=people), signals=False)
+
+    assert (code, code) == (command, outcome(made))
+    assert told in people.getvalue().splitlines()[-1]
+    assert [CAPTURE_FILE, TABLE] == sorted(path.name for path in (folder / "logs").iterdir())
+
+
+def test_one_that_was_told_to_end_is_not_at_the_end(spark: SparkSession, tmp_path: Path) -> None:
+    """Then what is open may come yet."""
+    folder = arranged(tmp_path, *WHOLE, (TOPIC, row(8, 1, 105, 100)))
+    made = capture(spark, plan(folder), Report(people=io.StringIO()), signals=False)
+    assert made.finished
+
+    made.finished = False
+
+    assert Exit.DONE == outcome(made)
+
+
+def test_a_source_that_is_not_there_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
+    """So the next run may be another capture."""
+    folder = arranged(tmp_path)
+
+    with pytest.raises(MissingLogError, match="there is no directory .*topics"):
+        capture(spark, plan(folder), Report(people=io.StringIO()), signals=False)
+
+    assert not (folder / "logs").exists()
