@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
-    Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
+    Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs, place,
 )
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.exits import Exit
@@ -37,8 +37,8 @@ TOGETHER = 100
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("log", metavar="SRC", help="the log, or the directory of a capture")
-    parser.add_argument("to", metavar="DST", help="a new directory, or kafka:TOPIC; {table} stands for the table")
+    parser.add_argument("log", metavar="SRC", type=place, help="the log, or the directory of a capture")
+    parser.add_argument("to", metavar="DST", type=place, help="a new directory, or kafka:TOPIC; {table} stands for the table")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_log_arguments, asked_times, demand_whole, entries, open_logs
+from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs, start_of
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="CSV; for one table")
     parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: 0); once for each element of the frontier")
+                        help="where the history begins (default: at the least time); once for each element of the frontier")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
 
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args)
     demand_whole(args, logs)
     row_types = {named.table: named.row_type for named in logs}
-    start = asked_times("--start", args.start, logs) if args.start else None
+    start = start_of(args.start, logs)
     timeline = Timeline(row_types, start=start)
     with Output(args.output) as output:
         write = _writer(args, row_types, output)

@@ -36,13 +36,19 @@ def through_text(frontier: Antichain, start: Antichain | None = None) -> str:
     ('complete through 17', 'complete through the end: the history is finished', 'nothing is complete yet')
     """
     times = list(frontier)
-    if start is not None and frontier == start != Antichain([0]):
+    if len(times) == 1 and isinstance(times[0], (int, Product)) and not any(_coordinates(times[0])):
+        return "nothing is complete yet"
+    if start is not None and frontier == start:
         return f"nothing is complete yet from {frontier_text(start)} on"
     if not times:
         return "complete through the end: the history is finished"
     if len(times) == 1 and type(times[0]) is int:
-        return f"complete through {times[0] - 1}" if times[0] else "nothing is complete yet"
+        return f"complete through {times[0] - 1}"
     return f"complete through every time not beyond {frontier_text(frontier)}"
+
+
+def _coordinates(time: int | Product) -> list[int]:
+    return [time] if isinstance(time, int) else list(time)
 
 
 def row_text(row_type: RowType, row: Any) -> str:
