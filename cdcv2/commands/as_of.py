@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="TABLE", help="which of the tables in the directory")
     parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
     parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: at the least time); once for each element of the frontier")
+                        help="where the history begins (default: at 0); once for each element of the frontier")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="CSV (this is the default)")

@@ -17,7 +17,6 @@ there. Exit code 1: the topics end inside a transaction or a snapshot.
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output, progress, remark
 from cdcv2.commands.logs import add_kafka_arguments, kafka_client, load_row_type, place
-from cdcv2.commands.shown import through_text
+from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
@@ -60,9 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
     parser.add_argument("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")
-    parser.add_argument("--rows", required=True, metavar="DIR", type=place, help="the row types: DIR/SCHEMA.TABLE.avsc")
+    parser.add_argument("--rows", required=True, metavar="DIR", type=place,
+                        help="the row types: DIR/SCHEMA.TABLE.avsc")
     parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    parser.add_argument("--into", required=True, metavar="DIR", type=place, help="where the logs go, a directory per table")
+    parser.add_argument("--into", required=True, metavar="DIR", type=place,
+                        help="where the logs go, a directory per table")
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
     parser.add_argument("--notifications", metavar="TOPIC",
@@ -175,7 +176,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
     counted = capture.counters
     with Output(None) as output:
         if as_json:
-            output.line(json.dumps({
+            output.line(json_line({
                 "frontier": plain_frontier(frontier),
                 "waiting": {"what": waiting.what, "text": waiting.text},
                 "records": counted.records, "rows": counted.rows, "repeats": counted.repeats,

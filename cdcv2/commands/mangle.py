@@ -9,7 +9,6 @@ Without --window messages are reordered over the whole log, which is then held i
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
     Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs, place,
 )
+from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
@@ -38,7 +38,8 @@ TOGETHER = 100
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("log", metavar="SRC", type=place, help="the log, or the directory of a capture")
-    parser.add_argument("to", metavar="DST", type=place, help="a new directory, or kafka:TOPIC; {table} stands for the table")
+    parser.add_argument("to", metavar="DST", type=place,
+                        help="a new directory, or kafka:TOPIC; {table} stands for the table")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> Exit:
         for named, target in zip(logs, targets):
             written = _copied(named, target, args)
             plain = {"table": named.table, "messages": written, "to": target}
-            output.line(json.dumps(plain) if args.json else f"{named.table}: {written} messages in {target}")
+            output.line(json_line(plain) if args.json else f"{named.table}: {written} messages in {target}")
     return Exit.DONE
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named, add_kafka_arguments, asked_times, open_one, place, start_of
-from cdcv2.commands.shown import through_text, time_text
+from cdcv2.commands.shown import json_line, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.reclock.gauges import lsn_text
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> Exit:
     found = transactions(held)
     with Output(args.output) as output:
         for one in found:
-            output.line(json.dumps(_plain(one)) if args.json else _text(one, as_lsn=args.lsn))
+            output.line(json_line(_plain(one)) if args.json else _text(one, as_lsn=args.lsn))
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
     remark(f"cdcv2 open-transactions: {when}: {len(found)} are held; {_given_out(held, as_lsn=args.lsn)}")
     return Exit.DONE

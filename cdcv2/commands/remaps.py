@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, is_kafka, parse_time, place, whole_number
-from cdcv2.commands.shown import time_text
+from cdcv2.commands.shown import json_line, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
@@ -131,7 +131,7 @@ def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> 
     for position, raw in view.records:
         record, holds = decode(raw, position), position in won
         if as_json:
-            yield json.dumps({"position": position, "won": holds, **json.loads(raw)})
+            yield json_line({"position": position, "won": holds, **json.loads(raw)})
         elif holds or not brief:
             yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
 

@@ -14,14 +14,13 @@ and judged as one. In the directory of a capture, the log of a captured table th
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import add_log_arguments, entries, gone_logs, open_logs, snapshot_assumed, start_of
-from cdcv2.commands.shown import plain_position, raw_text, through_text
+from cdcv2.commands.shown import json_line, plain_position, raw_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
@@ -49,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="find contradictions at finished times, too")
     parser.add_argument("--closed", action="store_true", help="demand that the history is finished")
     parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: at the least time); once for each element of the frontier")
+                        help="where the history begins (default: at 0); once for each element of the frontier")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
 
 
@@ -162,7 +161,7 @@ def _text(judged: list[Judged], gone: list[Path], through: str, verdict: Exit, a
 
 
 def _plain(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> str:
-    return json.dumps({
+    return json_line({
         "exit": int(verdict),
         "frontier": plain_frontier(frontier),
         "closed": not frontier,

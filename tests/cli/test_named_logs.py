@@ -1,4 +1,4 @@
-"""What a command line names, a log or a time, is taken as it is meant or refused; histories begin at their least time."""
+"""What a command line names, a log or a time, is taken as it is meant or refused; histories begin at the least time."""
 
 from __future__ import annotations
 
