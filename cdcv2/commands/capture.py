@@ -29,7 +29,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import FileMemory
@@ -38,6 +38,7 @@ from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
 from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
+from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 
@@ -86,9 +87,11 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
     recipe = _recipe(args)
     topics = _topics(args, recipe)
-    # Asked before anything is written: a source that does not answer leaves nothing behind.
+    # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
     into = Path(args.into)
+    if not (into / CAPTURE_FILE).exists() and not (into / MEMORY_FILE).exists():
+        _try_first(topics, recipe)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
         capture = opened.enter_context(Capture(recipe, _logs(recipe, into, memory), memory=memory))
@@ -99,6 +102,14 @@ def run(args: argparse.Namespace) -> Exit:
         capture.save()
         _report(capture, waiting, as_json=args.json)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
+
+
+def _try_first(topics: Topics, recipe: Recipe) -> None:
+    """Raise what the topics raise when they are read from their start, and what their first record is refused with."""
+    for item in topics.read({}):
+        if isinstance(item, Record):
+            classify(item, recipe)
+            return
 
 
 class _Watched:

@@ -61,7 +61,7 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how to reach Kafka."""
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="the Kafka broker, for kafka:TOPIC")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker of Kafka, where one is named")
     parser.add_argument("--kafka-config", metavar="FILE",
                         help="settings for the Kafka client, key=value a line: TLS, SASL, passwords")
     parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS",
