@@ -17,6 +17,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError
 from cdcv2.wire.binary import guarded
 from cdcv2.wire.varint import bad, long_bytes, read_bytes, read_long
@@ -128,7 +129,7 @@ def _read_digests(held: bytes | None, sync: bytes) -> list[str] | None:
 
 def _check_schema(text: bytes) -> None:
     try:
-        schema = json.loads(text)
+        schema = parse_json(text)
         (field,) = schema["fields"]
         kind = field["type"]
     except (ValueError, KeyError, TypeError):
