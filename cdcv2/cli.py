@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from cdcv2 import __version__
+from cdcv2.commands.console import forget, open_closed_streams, remark
 from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.exits import MEANINGS, Exit, exit_of
 
@@ -50,23 +50,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = f"cdcv2 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "cdcv2"
+    open_closed_streams()
+    code = _run(arguments, name)
+    _flush_or_forget(sys.stderr)
+    return code
+
+
+def _run(arguments: list[str], name: str) -> int:
     try:
         with _warnings_said(name):
             code = _dispatch(arguments)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         return code
     except Cdcv2Error as error:
         _say(f"{name}: {error}")
-        _flush_or_forget()
+        _flush_or_forget(sys.stdout)
         return exit_of(error)
     except KeyboardInterrupt:
         _say(f"{name}: interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
+        forget(sys.stdout)
         return Exit.NOBODY_READS
     except Exception:
-        traceback.print_exc()
+        remark(traceback.format_exc().rstrip())
         _say(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
         return Exit.BUG
 
@@ -129,7 +137,7 @@ def _epilog(examples: Sequence[tuple[str, str]]) -> str:
 
 def _say(text: str) -> None:
     # One line, whatever an error quotes.
-    print(" ".join(text.split()), file=sys.stderr)
+    remark(" ".join(text.split()))
 
 
 @contextmanager
@@ -145,18 +153,11 @@ def _warnings_said(name: str) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _flush_or_forget() -> None:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # The error that was said is this one.
-        _forget_output()
-
-
-def _forget_output() -> None:
-    """Let the interpreter flush what is left into nothing, so that its own last words stay quiet."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        # Standard output is no file here: there is nothing that could be flushed into it.
+def _flush_or_forget(stream: IO[str] | None) -> None:
+    if stream is None:
         return
+    try:
+        stream.flush()
+    except OSError:
+        # Said already, or there is nobody to say it to.
+        forget(stream)

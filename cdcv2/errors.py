@@ -39,24 +39,31 @@ class MalformedError(Cdcv2Error, ValueError):
 
 
 class DecodeError(MalformedError):
-    """Bytes that are no message of this log.
+    """Bytes that are no message of this log, or not what else was to be read.
 
     Attributes:
         reason: what is wrong with them.
         position: where they stand (topic, partition and offset, or file and position), or None when unknown.
         raw: the bytes, where they are at hand.
         fault: who may be at fault, told where the position is known; None: the log's writer, or the row type.
+        what: what they are not, with its article.
     """
 
     def __init__(
-        self, reason: str, *, position: object = None, raw: bytes | None = None, fault: str | None = None
+        self,
+        reason: str,
+        *,
+        position: object = None,
+        raw: bytes | None = None,
+        fault: str | None = None,
+        what: str = "a message of this log",
     ) -> None:
         place, whose = ("", "") if position is None else (f" at {position}", f". {fault or _WRITER}")
-        super().__init__(f"not a message of this log{place}: {reason}{whose}")
-        self.reason, self.position, self.raw, self.fault = reason, position, raw, fault
+        super().__init__(f"not {what}{place}: {reason}{whose}")
+        self.reason, self.position, self.raw, self.fault, self.what = reason, position, raw, fault, what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _decode_error, (self.reason, self.position, self.raw, self.fault)
+        return _decode_error, (self.reason, self.position, self.raw, self.fault, self.what)
 
 
 _WRITER = (
@@ -65,8 +72,10 @@ _WRITER = (
 )
 
 
-def _decode_error(reason: str, position: object, raw: bytes | None, fault: str | None) -> DecodeError:
-    return DecodeError(reason, position=position, raw=raw, fault=fault)
+def _decode_error(
+    reason: str, position: object, raw: bytes | None, fault: str | None, what: str
+) -> DecodeError:
+    return DecodeError(reason, position=position, raw=raw, fault=fault, what=what)
 
 
 class ContradictionError(Cdcv2Error):

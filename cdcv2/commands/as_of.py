@@ -1,7 +1,7 @@
 """Print a table as it was at a time, as CSV or JSON.
 
 The time must be finished: everything that happened up to it is in the log. If it is not, nothing is printed, the exit
-code is 1, and what is known is said. Without --at it is the last time that is finished.
+code is 1, and what is known is said. Without --at it is the last time that is finished; if none is, as above.
 
 In CSV a row that is there n times is n lines, NULL is an empty field, an empty string is "". In JSON each distinct row
 is a line, with how often it is there. A row that is there less than no times is an error, 3: the log does not hold the
@@ -15,7 +15,7 @@ import json
 
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, asked_times, open_one
+from cdcv2.commands.logs import Named, add_log_arguments, asked_times, open_one, start_of
 from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.exits import Exit
 from cdcv2.wire.plain import plain_int
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="TABLE", help="which of the tables in the directory")
     parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
     parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: 0); once for each element of the frontier")
+                        help="where the history begins (default: at 0); once for each element of the frontier")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="CSV (this is the default)")
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Add up the updates, and print what they come to."""
     logs = open_one(args, args.table)
     at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
-    start = asked_times("--start", args.start, logs) if args.start else None
+    start = start_of(args.start, logs)
     rows, frontier = collection(logs, at, start)
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
     with Output(args.output) as output:

@@ -21,22 +21,21 @@ there. Exit code 1: the topics end inside a transaction or a snapshot.
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cdcv2.commands.console import Output, progress, remark
-from cdcv2.commands.logs import add_kafka_arguments, kafka_client
+from cdcv2.commands.logs import add_kafka_arguments, kafka_client, place
 from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
-from cdcv2.commands.shown import through_text
+from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.asked import recipe_of
 from cdcv2.sources.capture import Capture
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import FileMemory
@@ -45,6 +44,7 @@ from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
 from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
+from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 
@@ -71,9 +71,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
     parser.add_argument("--prefix", metavar="NAME", help="the connector's topic.prefix")
-    parser.add_argument("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
+    parser.add_argument("--rows", required=True, metavar="DIR", type=place,
+                        help="the row types: DIR/SCHEMA.TABLE.avsc")
     parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    parser.add_argument("--into", required=True, metavar="DIR",
+    parser.add_argument("--into", required=True, metavar="DIR", type=place,
                         help="where the logs go, a directory per table; with --remap also kafka:NAME.{table}")
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
@@ -105,9 +106,11 @@ def run(args: argparse.Namespace) -> Exit:
         full_identity=args.full_identity, before=args.before,
     )
     topics = _topics(args, recipe)
-    # Asked before anything is written: a source that does not answer leaves nothing behind.
+    # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
     into = Path(args.into)
+    if not (into / CAPTURE_FILE).exists() and not (into / MEMORY_FILE).exists():
+        _try_first(topics, recipe)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
         capture = opened.enter_context(Capture(recipe, _logs(recipe, into, memory), memory=memory))
@@ -119,6 +122,14 @@ def run(args: argparse.Namespace) -> Exit:
         capture.save()
         _report(capture, waiting, as_json=args.json)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
+
+
+def _try_first(topics: Topics, recipe: Recipe) -> None:
+    """Raise what the topics raise when they are read from their start, and what their first record is refused with."""
+    for item in topics.read({}):
+        if isinstance(item, Record):
+            classify(item, recipe)
+            return
 
 
 class _Watched:
@@ -173,7 +184,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
     counted = capture.counters
     with Output(None) as output:
         if as_json:
-            output.line(json.dumps({
+            output.line(json_line({
                 "frontier": plain_frontier(frontier),
                 "waiting": {"what": waiting.what, "text": waiting.text},
                 "records": counted.records, "rows": counted.rows, "repeats": counted.repeats,

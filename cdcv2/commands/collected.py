@@ -12,14 +12,14 @@ from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.rows import Row
 
 
-def collection(logs: list[Named], at: Time | None, start: list[Time] | None) -> tuple[ChangeBatch[Row], Antichain]:
+def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:
     """The rows of a table, or of its copies, at a finished time (None: the last one), and how far the log is complete.
 
-    ``start`` is where the history begins. Raises IncompleteError for a time that is not finished, MalformedError for a
-    row that is there less than no times.
+    ``start`` is where the history begins. Raises IncompleteError for a time that is not finished, and where none is,
+    MalformedError for a row that is there less than no times.
     """
     reader, rows = Resolver(start), ChangeBatch[Row]()
-    if at is not None and not Antichain([0] if start is None else start).less_equal(at):
+    if at is not None and not Antichain(start).less_equal(at):
         raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
     for _, entry in entries(logs, "adding up"):
         batch = reader.absorb(entry)
@@ -32,6 +32,8 @@ def collection(logs: list[Named], at: Time | None, start: list[Time] | None) -> 
             f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(reader.frontier)}, "
             f"and {reader.missing()}"
         )
+    if at is None and reader.frontier == Antichain(start):
+        raise IncompleteError(f"no time is finished in {logs[0].table} yet: {reader.missing()}")
     for data, count in rows:
         if count < 0:
             when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"

@@ -16,7 +16,7 @@ from typing import Any
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
 from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
-from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, time_text
+from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Entry
@@ -95,7 +95,7 @@ def _brief(named: Named, entry: Entry) -> list[str]:
 
 
 def _json(named: Named, entry: Entry) -> list[str]:
-    plain: dict[str, Any] = {"table": named.table, "position": plain_position(entry.position)}
+    plain: dict[str, Any] = safe({"table": named.table, "position": plain_position(entry.position)})
     message: Message | Garbled = entry.message
     if isinstance(message, Garbled):
         plain["garbled"] = {"reason": message.reason, "raw": message.raw.hex()}

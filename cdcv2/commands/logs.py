@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import progress
-from cdcv2.core.order import Time, from_plain
+from cdcv2.core.order import Product, Time, from_plain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log
 from cdcv2.wire.captured import noted
@@ -45,7 +45,7 @@ class Named:
 
 def add_log_arguments(parser: argparse.ArgumentParser, *, several: bool) -> None:
     """Declare the log or logs to read, as ``args.log``, and how to reach Kafka."""
-    parser.add_argument("log", nargs="+" if several else None, metavar="LOG",
+    parser.add_argument("log", nargs="+" if several else None, metavar="LOG", type=place,
                         help="a directory, kafka:TOPIC, or TABLE=one of these")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
@@ -62,7 +62,7 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how to reach Kafka."""
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="the Kafka broker, for kafka:TOPIC")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker of Kafka, where one is named")
     parser.add_argument("--kafka-config", metavar="FILE",
                         help="settings for the Kafka client, key=value a line: TLS, SASL, passwords")
     parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS",
@@ -110,6 +110,13 @@ def directory_logs(folder: Path) -> list[Path]:
     return inside
 
 
+def place(text: str) -> str:
+    """What names a directory, a file or a log: not nothing, which would be the current directory; for argparse."""
+    if not table_of(text)[1].removeprefix("kafka:"):
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing; the current directory is written as a dot")
+    return text
+
+
 def kafka_client(args: argparse.Namespace) -> Any:
     """How to reach Kafka. Raises UsageError without a broker's address, or without the client."""
     from cdcv2.wire.kafka_client import Client
@@ -149,10 +156,36 @@ def parse_time(text: str) -> Time:
     (17, Product(3, 4))
     """
     try:
-        numbers = [int(part) for part in text.split(",")]
+        numbers = [whole_number(part) for part in text.split(",")]
         return from_plain(numbers if len(numbers) > 1 else numbers[0])
     except ValueError as error:
         raise UsageError(f"{text!r} is no time: write an integer from 0 on, or 3,4 for a Product") from error
+
+
+def whole_number(text: str) -> int:
+    """The number that decimal digits are. Raises ValueError for other ways in which Python lets numbers be written."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{text!r} is not made of the digits 0 to 9")
+    return int(text)
+
+
+def start_of(texts: Sequence[str] | None, logs: Sequence[Named]) -> list[Time]:
+    """Where the histories of logs that are read as one begin: as --start says, else with the least time of their kind.
+
+    Raises UsageError for logs of different kinds of times, and as :func:`asked_times`.
+    """
+    kinds = {named.times: named for named in logs}
+    if len(kinds) > 1:
+        named_each = ", ".join(f"{named.table} ({_kind_text(times)})" for times, named in kinds.items())
+        raise UsageError(f"these logs have times of different kinds, so they are of no one timeline: {named_each}")
+    if texts:
+        return asked_times("--start", texts, logs)
+    (times,) = kinds
+    return [0] if times == "int" else [Product(*[0] * int(times))]
+
+
+def _kind_text(times: Times) -> str:
+    return "integers" if times == "int" else f"Products of {times}"
 
 
 def asked_times(option: str, texts: Iterable[str], logs: Iterable[Named]) -> list[Time]:
@@ -261,7 +294,7 @@ def _times(text: str) -> Times:
     if text == "int":
         return text
     try:
-        return int(text)
+        return whole_number(text)
     except ValueError:
         raise UsageError(f"--times {text!r}: it takes int, or the number of coordinates of Product times") from None
 

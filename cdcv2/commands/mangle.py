@@ -1,7 +1,8 @@
 """Copy logs, with every fact repeated, reordered and re-batched.
 
 A reader of the copy gets the same history, and cannot tell the difference; that is the promise, and this is how to try
-it. A directory that a capture wrote is copied log by log. The same seed makes the same copy.
+it. A directory that a capture wrote is copied log by log, with the capture's note, so that a copy that is not whole is
+found out. The same seed makes the same copy.
 
 Without --window messages are reordered over the whole log, which is then held in memory.
 """
@@ -9,19 +10,21 @@ Without --window messages are reordered over the whole log, which is then held i
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
-    Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
+    LOG_FILE, Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
+    place, table_of,
 )
-from cdcv2.errors import DecodeError, UsageError
+from cdcv2.commands.shown import json_line
+from cdcv2.errors import DecodeError, OutputError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.files import DirectoryLog
 
 EXAMPLES = (
@@ -31,14 +34,17 @@ EXAMPLES = (
      "from topic to topic"),
 )
 
+#: In the name of a target, what stands for the table.
+_TABLE = "{table}"
 #: Messages that become durable together: in a directory, a file.
 TOGETHER = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("log", metavar="SRC", help="the log, or the directory of a capture")
-    parser.add_argument("to", metavar="DST", help="a new directory, or kafka:TOPIC; {table} stands for the table")
+    parser.add_argument("log", metavar="SRC", type=place, help="the log, or the directory of a capture")
+    parser.add_argument("to", metavar="DST", type=place,
+                        help="a new directory, or kafka:TOPIC; {table} stands for the table")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")
@@ -56,20 +62,24 @@ def run(args: argparse.Namespace) -> Exit:
     mangle((), copies=args.copies, window=args.window)
     logs = open_logs(args)
     demand_whole(args, logs)
-    targets = [_target(args.to, named.table, several=len(logs) > 1) for named in logs]
+    folder = _capture_folder(args.log)
+    targets = [_target(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
     with Output(None) as output:
+        for named, target in zip(logs, targets):
+            _demand_free(target)
+        if folder is not None and is_kafka(args.to) is None:
+            _carry_note(folder, args.to)
         for named, target in zip(logs, targets):
             written = _copied(named, target, args)
             plain = {"table": named.table, "messages": written, "to": target}
-            output.line(json.dumps(plain) if args.json else f"{named.table}: {written} messages in {target}")
+            output.line(json_line(plain) if args.json else f"{named.table}: {written} messages in {target}")
     return Exit.DONE
 
 
 def _copied(named: Named, target: str, args: argparse.Namespace) -> int:
     log = _open(target, named, args)
     try:
-        if any(log.ends().values()):
-            raise UsageError(f"{target} holds messages already: give the name of a log that is not there yet")
+        _check_empty(log, target)
         written = 0
         mangled = mangle(
             _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch
@@ -91,12 +101,51 @@ def _messages(named: Named) -> Iterator[Message]:
         yield entry.message
 
 
-def _target(text: str, table: str, *, several: bool) -> str:
-    if "{table}" in text:
-        return text.replace("{table}", table)
-    if several and is_kafka(text) is not None:
-        raise UsageError(f"{text} cannot hold the logs of several tables: write {text}-{{table}}")
-    return str(Path(text) / table) if several else text
+def _capture_folder(text: str) -> Path | None:
+    """The directory that is copied log by log; None where the text names one log."""
+    thing = table_of(text)[1]
+    folder = Path(thing)
+    return None if is_kafka(thing) is not None or (folder / LOG_FILE).exists() else folder
+
+
+def _target(text: str, table: str, *, within: bool, several: bool) -> str:
+    if _TABLE in text:
+        return text.replace(_TABLE, table)
+    if is_kafka(text) is None:
+        return str(Path(text) / table) if within else text
+    if several:
+        raise UsageError(f"{text} cannot hold the logs of several tables: write {text}-{_TABLE}")
+    return text
+
+
+def _demand_free(target: str) -> None:
+    """Raise UsageError for a directory log with messages; of a topic that is asked when its turn comes."""
+    if is_kafka(target) is None and (Path(target) / LOG_FILE).exists():
+        _check_empty(DirectoryLog(Path(target)), target)
+
+
+def _check_empty(log: Log, target: str) -> None:
+    if any(log.ends().values()):
+        raise UsageError(f"{target} holds messages already: give the name of a log that is not there yet")
+
+
+def _carry_note(folder: Path, text: str) -> None:
+    """Give the copies the note of the capture, before there is any: what lacks after a crash is then known to lack."""
+    note, into = noted(folder), Path(text)
+    if _TABLE in text:
+        if into.name != _TABLE or _TABLE in str(into.parent):
+            # The copies do not lie in one directory, as the logs of a capture do.
+            return
+        into = into.parent
+    if not note:
+        return
+    try:
+        put_note(into, note)
+    except OSError as error:
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another target") from error
+    there = noted(into)
+    if {**there, "id": None} != {**note, "id": None}:
+        raise UsageError(f"{into} holds logs of another capture: give the name of a directory that is not there yet")
 
 
 def _open(target: str, named: Named, args: argparse.Namespace) -> Log:

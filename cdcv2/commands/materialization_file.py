@@ -101,6 +101,9 @@ def read_plan(path: str) -> Plan:
     if not bound:
         fields["bindings"].fail("there is no binding: name a log and a target")
     logs = reader.logs(fields["logs"], {part: _log_of(part) for part in bound})
+    for named in logs:
+        if named.times != "int":
+            fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]

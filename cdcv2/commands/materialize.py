@@ -26,7 +26,6 @@ Ctrl-C at once. Exit code 1: the logs end before all has arrived that they state
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +37,7 @@ from cdcv2.commands.bookmark import Bookmark
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import Plan, read_plan
-from cdcv2.commands.shown import through_text
+from cdcv2.commands.shown import json_line, through_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Checkpoint, Runtime, Threaded
@@ -171,7 +170,7 @@ def _report(plan: Plan, runtime: Runtime, reading: _Reading, *, as_json: bool) -
     frontier = runtime.checkpoint.frontier
     with Output(None) as output:
         if as_json:
-            output.line(json.dumps({
+            output.line(json_line({
                 "materialization": plan.name, "frontier": plain_frontier(frontier), "closed": not frontier,
                 "transactions": runtime.transactions, "updates": reading.updates,
                 "incomplete": {table: missing.to_plain() for table, missing in reading.incomplete().items()},

@@ -16,8 +16,8 @@ from typing import Any
 
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_kafka_arguments, open_one, parse_time
-from cdcv2.commands.shown import through_text, time_text
+from cdcv2.commands.logs import Named, add_kafka_arguments, asked_times, open_one, place, start_of
+from cdcv2.commands.shown import json_line, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.reclock.gauges import lsn_text
@@ -34,7 +34,7 @@ EXAMPLES = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("log", metavar="LOG", help="the log of TEMP: a directory, or kafka:TOPIC")
+    parser.add_argument("log", metavar="LOG", type=place, help="the log of TEMP: a directory, or kafka:TOPIC")
     add_kafka_arguments(parser)
     parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
     parser.add_argument("--lsn", action="store_true", help="write commits as PostgreSQL writes LSNs")
@@ -71,13 +71,13 @@ def run(args: argparse.Namespace) -> Exit:
     """Add TEMP up, and print it by transaction."""
     logs = open_one(args)
     _check(logs[0])
-    at = parse_time(args.at) if args.at is not None else None
-    content, frontier = collection(logs, at, None)
+    at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
+    content, frontier = collection(logs, at, start_of(None, logs))
     held = [row for row, _ in content]
     found = transactions(held)
     with Output(args.output) as output:
         for one in found:
-            output.line(json.dumps(_plain(one)) if args.json else _text(one, as_lsn=args.lsn))
+            output.line(json_line(_plain(one)) if args.json else _text(one, as_lsn=args.lsn))
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
     remark(f"cdcv2 open-transactions: {when}: {len(found)} are held; {_given_out(held, as_lsn=args.lsn)}")
     return Exit.DONE

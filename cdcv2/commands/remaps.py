@@ -18,8 +18,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, is_kafka, parse_time
-from cdcv2.commands.shown import time_text
+from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, is_kafka, parse_time, place, whole_number
+from cdcv2.commands.shown import json_line, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
@@ -33,7 +33,7 @@ from cdcv2.wire.remap_files import DirectoryRemap
 
 def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the remap to read, as ``args.remap``, how to reach Kafka, and how to show its positions."""
-    parser.add_argument("remap", metavar="REMAP", help="a shared remap: a directory, or kafka:TOPIC")
+    parser.add_argument("remap", metavar="REMAP", type=place, help="a shared remap: a directory, or kafka:TOPIC")
     add_kafka_arguments(parser)
     add_shown_arguments(parser)
 
@@ -75,7 +75,7 @@ def parse_position(text: str) -> Time:
     partition, numbered, rest = text.partition("@")
     try:
         if numbered:
-            return Partitioned.at(int(partition), parse_position(rest))
+            return Partitioned.at(whole_number(partition), parse_position(rest))
         return lsn(text) if "/" in text else parse_time(text)
     except (ValueError, UsageError) as cause:
         raise UsageError(
@@ -134,7 +134,7 @@ def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> 
     for position, raw in view.records:
         record, holds = decode(raw, position), position in won
         if as_json:
-            yield json.dumps({"position": position, "won": holds, **json.loads(raw)})
+            yield json_line({"position": position, "won": holds, **json.loads(raw)})
         elif holds or not brief:
             yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
 

@@ -18,13 +18,14 @@ import json
 from collections.abc import Callable
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_log_arguments, asked_times, demand_whole, entries, open_logs
-from cdcv2.commands.shown import csv_line, frontier_text, row_text, through_text, time_text
+from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs, start_of
+from cdcv2.commands.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
+from cdcv2.wire.plain import plain_int
 from cdcv2.wire.rows import RowType
 
 EXAMPLES = (
@@ -43,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="CSV; for one table")
     parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: 0); once for each element of the frontier")
+                        help="where the history begins (default: at 0); once for each element of the frontier")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
 
 
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args)
     demand_whole(args, logs)
     row_types = {named.table: named.row_type for named in logs}
-    start = asked_times("--start", args.start, logs) if args.start else None
+    start = start_of(args.start, logs)
     timeline = Timeline(row_types, start=start)
     with Output(args.output) as output:
         write = _writer(args, row_types, output)
@@ -91,9 +92,12 @@ def _text(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None
 
 
 def _json(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+    names = {table: safe(table) for table in row_types}
+
     def write(cut: Cut) -> None:
         for table, (data, time, diff) in _each(cut):
-            plain = {"table": table, "data": row_types[table].to_plain(data), "time": plain_time(time), "diff": diff}
+            row = row_types[table].to_plain(data)
+            plain = {"table": names[table], "data": row, "time": plain_time(time), "diff": plain_int(diff)}
             output.line(json.dumps(plain))
         output.line(json.dumps({"frontier": plain_frontier(cut.upper)}))
 

@@ -1,7 +1,7 @@
 """Make the row type of a table: an Avro record schema, to be looked at, committed, and given to capture.
 
-From PostgreSQL, its columns are read from the catalogue. From a record of Debezium that carries its schema
-(schemas.enable=true), from that. Never from values.
+From PostgreSQL, its columns are read from the catalogue; a table that lacks REPLICA IDENTITY FULL is told. From
+a record of Debezium that carries its schema (schemas.enable=true), from that. Never from values.
 
 Where the database is, and with which password, comes from the environment (CDCV2_POSTGRES, a connection string; or
 libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...), from a service in libpq's service file, or from a file that holds a
@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.console import Output
+from cdcv2.commands.console import Output, remark
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 
@@ -57,13 +58,21 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
-    from cdcv2.sources.postgres import connect, row_type_from_postgres
+    from cdcv2.sources.postgres import connect, full_identity, row_type_from_postgres
 
     connection = connect(_connection_string(args))
     try:
-        return row_type_from_postgres(connection, args.table)
+        schema = row_type_from_postgres(connection, args.table)
+        lacks = args.table not in full_identity(connection, [args.table])
     finally:
         connection.close()
+    if lacks:
+        remark(
+            f"cdcv2 rows: {args.table} has not REPLICA IDENTITY FULL, so its records do not hold old rows whole: ALTER "
+            f"TABLE {args.table} REPLICA IDENTITY FULL before the connector's snapshot, or, if it has a primary key, "
+            "capture with --before from-state"
+        )
+    return schema
 
 
 def _connection_string(args: argparse.Namespace) -> str:
@@ -117,12 +126,12 @@ def _text(path: Path) -> str:
 def _values(text: str, place: str) -> Iterator[Any]:
     """The JSON that a whole text is, else that of each of its lines."""
     try:
-        whole = json.loads(text)
+        whole = parse_json(text)
     except ValueError:
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
                 try:
-                    yield json.loads(line)
+                    yield parse_json(line)
                 except ValueError as error:
                     raise MalformedError(f"line {number} of {place} is no JSON: {error}") from None
     else:

@@ -8,6 +8,7 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product, Time
 from cdcv2.protocol.log import Position
+from cdcv2.wire.plain import plain_int
 from cdcv2.wire.rows import RowType
 
 
@@ -36,18 +37,45 @@ def through_text(frontier: Antichain, start: Antichain | None = None) -> str:
     ('complete through 17', 'complete through the end: the history is finished', 'nothing is complete yet')
     """
     times = list(frontier)
-    if start is not None and frontier == start != Antichain([0]):
+    if len(times) == 1 and isinstance(times[0], (int, Product)) and not any(_coordinates(times[0])):
+        return "nothing is complete yet"
+    if start is not None and frontier == start:
         return f"nothing is complete yet from {frontier_text(start)} on"
     if not times:
         return "complete through the end: the history is finished"
     if len(times) == 1 and type(times[0]) is int:
-        return f"complete through {times[0] - 1}" if times[0] else "nothing is complete yet"
+        return f"complete through {times[0] - 1}"
     return f"complete through every time not beyond {frontier_text(frontier)}"
+
+
+def _coordinates(time: int | Product) -> list[int]:
+    return [time] if isinstance(time, int) else list(time)
 
 
 def row_text(row_type: RowType, row: Any) -> str:
     """A row as one line of JSON."""
     return json.dumps(row_type.to_plain(row), ensure_ascii=False)
+
+
+def json_line(plain: Any) -> str:
+    """A line of JSON that every tool takes alike, whatever is in it; see :func:`safe`."""
+    return json.dumps(safe(plain))
+
+
+def safe(plain: Any) -> Any:
+    """The same, with what JSON tools would bend as strings: integers beyond 2**53 - 1, and the names of files.
+
+    >>> safe({"lsn": [2**53, 7], "closed": True, "to": "gr\\udcc3\\udcb6\\udcc3\\udc9fe"})
+    {'lsn': ['9007199254740992', 7], 'closed': True, 'to': 'größe'}
+    """
+    if isinstance(plain, str):
+        # In a locale without its letters, the name of a file comes as its bytes, each one half of a surrogate pair.
+        return plain.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(plain, dict):
+        return {safe(key): safe(value) for key, value in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [safe(item) for item in plain]
+    return plain_int(plain) if type(plain) is int else plain
 
 
 def csv_line(values: list[Any]) -> str:

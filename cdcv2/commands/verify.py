@@ -14,14 +14,13 @@ and judged as one. In the directory of a capture, the log of a captured table th
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
-from cdcv2.commands.logs import add_log_arguments, asked_times, entries, gone_logs, open_logs, snapshot_assumed
-from cdcv2.commands.shown import plain_position, raw_text, through_text
+from cdcv2.commands.logs import add_log_arguments, entries, gone_logs, open_logs, snapshot_assumed, start_of
+from cdcv2.commands.shown import json_line, plain_position, raw_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
@@ -49,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="find contradictions at finished times, too")
     parser.add_argument("--closed", action="store_true", help="demand that the history is finished")
     parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: 0); once for each element of the frontier")
+                        help="where the history begins (default: at 0); once for each element of the frontier")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
 
 
@@ -117,7 +116,7 @@ class Judged:
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends and judge them."""
     logs = open_logs(args)
-    start = Antichain(asked_times("--start", args.start, logs) if args.start else [0])
+    start = Antichain(start_of(args.start, logs))
     readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
     lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
@@ -137,7 +136,7 @@ def run(args: argparse.Namespace) -> Exit:
     gone = [log for log in gone_logs(args) if log.name not in readers]
     if gone:
         # Nothing is complete in a log that is not there.
-        frontier = frontier.meet(Antichain([0]))
+        frontier = frontier.meet(start)
     verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
     assumed = snapshot_assumed(args)
     with Output(None) as output:
@@ -162,7 +161,7 @@ def _text(judged: list[Judged], gone: list[Path], through: str, verdict: Exit, a
 
 
 def _plain(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> str:
-    return json.dumps({
+    return json_line({
         "exit": int(verdict),
         "frontier": plain_frontier(frontier),
         "closed": not frontier,

@@ -8,10 +8,10 @@ before" that.
 from __future__ import annotations
 
 import argparse
-import json
 
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, position_text
+from cdcv2.commands.shown import json_line
 from cdcv2.core.order import Time
 from cdcv2.exits import Exit
 from cdcv2.reclock.asked import When, known, when
@@ -53,7 +53,7 @@ def _text(position: Time, answer: When | None, as_lsn: bool) -> str:
 
 
 def _json(position: Time, answer: When | None) -> str:
-    return json.dumps({
+    return json_line({
         "position": to_plain(position),
         "time": None if answer is None else answer.time,
         "or_before": answer is not None and answer.earlier,

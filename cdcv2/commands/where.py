@@ -8,10 +8,10 @@ forgotten is refused: 4.
 from __future__ import annotations
 
 import argparse
-import json
 
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.remaps import add_remap_arguments, check_time, open_remap, places
+from cdcv2.commands.shown import json_line
 from cdcv2.exits import Exit
 from cdcv2.reclock.asked import known, where
 from cdcv2.reclock.gauges import frontier_to_plain
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Exit:
     time, frontier = remap.last if at is None else at, where(remap, at)
     with Output(args.output) as output:
         if args.json:
-            output.line(json.dumps({"time": time, "frontier": frontier_to_plain(frontier)}))
+            output.line(json_line({"time": time, "frontier": frontier_to_plain(frontier)}))
         else:
             for line in places(frontier, args.lsn):
                 output.line(line)

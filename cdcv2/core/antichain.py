@@ -11,10 +11,18 @@ those with a positive count.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import le
 
-from cdcv2.core.order import Time, check_time, from_plain, is_total, join, less_equal, sort_key, to_plain
+from cdcv2.core.order import (
+    MAX_TIME, Product, Time, check_time, from_plain, is_total, join, less_equal, sort_key, to_plain,
+)
 from cdcv2.errors import MalformedError
+
+
+# From so many elements on, their coordinates are kept at hand.
+_MANY = 8
 
 
 class Antichain:
@@ -25,11 +33,12 @@ class Antichain:
     (Antichain([3]), True, False)
 
     Raises MalformedError for a value that is no time, or times of different kinds.
-    Cost: linear in ``times`` for integers, else one comparison per pair of a time and an element kept.
+    Cost: linear in ``times`` for integers, a sort for Products of two, else one comparison per pair of a time and an
+    element kept: about a second for 2000 elements of three coordinates.
     Source: the frontiers of the CDCv2 post, where they are called antichains.
     """
 
-    __slots__ = ("_elements", "_least")
+    __slots__ = ("_elements", "_least", "_bare")
 
     def __init__(self, times: Iterable[Time] = ()) -> None:
         # Invariant: no element is beyond another; sorted by sort_key, so equal sets have equal tuples.
@@ -40,6 +49,8 @@ class Antichain:
         self._elements: tuple[Time, ...] = _minimal([check_time(time) for time in given])
         # The element of an antichain of integers, which has one at most: asked for every update, so kept at hand.
         self._least = self._elements[0] if self._elements and type(self._elements[0]) is int else None
+        # The coordinates of an antichain of many Products, in order: the times of a forged statement may be thousands.
+        self._bare = _coordinates(self._elements) if len(self._elements) >= _MANY else None
 
     @property
     def elements(self) -> tuple[Time, ...]:
@@ -47,7 +58,7 @@ class Antichain:
         return self._elements
 
     def less_equal(self, time: Time) -> bool:
-        """Whether ``time`` is beyond this frontier. Cost: one comparison per element.
+        """Whether ``time`` is beyond this frontier. Cost: one comparison per element; for Products of two, a search.
 
         >>> from cdcv2.core.order import Product
         >>> frontier = Antichain([Product(2, 0), Product(0, 2)])
@@ -56,6 +67,8 @@ class Antichain:
         """
         if self._least is not None and type(time) is int:
             return self._least <= time
+        if self._bare is not None and isinstance(time, Product) and len(time) == len(self._bare[0]):
+            return _is_beyond(self._bare, time.sort_key())
         for element in self._elements:
             if less_equal(element, time):
                 return True
@@ -133,12 +146,44 @@ def _minimal(times: list[Time]) -> tuple[Time, ...]:
         return tuple(times)
     if all(is_total(time) for time in times):
         return (min(times, key=sort_key),)
+    if _coordinates(times) is not None:
+        return _minimal_products(times)
     kept: list[Time] = []
     # Sorted by a key that extends the order, a time can only be beyond one that came before it.
     for time in sorted(times, key=_mixed_key):
         if not any(less_equal(element, time) for element in kept):
             kept.append(time)
     return tuple(kept)
+
+
+def _minimal_products(times: list[Time]) -> tuple[Time, ...]:
+    """The same for Products that all have as many coordinates."""
+    kept: list[Time] = []
+    low: list[tuple[int, ...]] = []
+    for time in sorted(times, key=sort_key):
+        coordinates = sort_key(time)
+        if not _is_beyond(low, coordinates):
+            kept.append(time)
+            low.append(coordinates)
+    return tuple(kept)
+
+
+def _coordinates(times: Sequence[Time]) -> list[tuple[int, ...]] | None:
+    """The coordinates of Products that all have as many; None for other times."""
+    width = len(times[0]) if isinstance(times[0], Product) else 0
+    if not width or not all(isinstance(time, Product) and len(time) == width for time in times):
+        return None
+    return [sort_key(time) for time in times]
+
+
+def _is_beyond(low: list[tuple[int, ...]], coordinates: tuple[int, ...]) -> bool:
+    """Whether one of ``low`` is less than or equal; it is sorted, and none of it is beyond another."""
+    # Those whose first coordinate is not greater; what follows has no say.
+    end = bisect_right(low, (coordinates[0], MAX_TIME + 1))
+    if len(coordinates) == 2:
+        # Where the first coordinate rises the second falls: the last has the least.
+        return end > 0 and low[end - 1][1] <= coordinates[1]
+    return any(all(map(le, low[number], coordinates)) for number in range(end))
 
 
 def _mixed_key(time: Time) -> tuple[str, object]:

@@ -13,6 +13,7 @@ how the kinds differ:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import le
 from typing import Any, Protocol, TypeAlias, Union, cast, runtime_checkable
 
 from cdcv2.errors import MalformedError
@@ -61,8 +62,7 @@ class Product:
 
     def less_equal(self, other: Product) -> bool:
         """Whether each coordinate is less than or equal to that of ``other``."""
-        mine, theirs = self._coordinates, self._others(other)
-        return all(a <= b for a, b in zip(mine, theirs))
+        return all(map(le, self._coordinates, self._others(other)))
 
     def join(self, other: Product) -> Product:
         """The greater of each pair of coordinates."""

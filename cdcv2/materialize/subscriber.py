@@ -6,12 +6,12 @@ a consistent cut at any moment. Repeats are known by extent and key: after a cra
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ContradictionError, DecodeError, MalformedError, RefusedError, ViewError
 from cdcv2.materialize.combine import COUNT, Binding
 from cdcv2.materialize.deltas import VERSION, value_from_plain
@@ -164,7 +164,7 @@ class _Shown:
 
 def _decoded(raw: bytes | str) -> Mapping[str, Any]:
     try:
-        plain = json.loads(raw)
+        plain = parse_json(raw)
     except ValueError as cause:
         raise DecodeError(f"no JSON: {cause}") from cause
     if not isinstance(plain, dict):

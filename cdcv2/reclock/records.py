@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
@@ -103,7 +104,7 @@ def decode(raw: bytes, position: object = None) -> Record:
     cannot know what it decides. Cost: linear.
     """
     try:
-        said = json.loads(raw)
+        said = parse_json(raw)
     except ValueError:
         said = None
     if not isinstance(said, dict) or _MARK not in said:

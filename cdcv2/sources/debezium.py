@@ -26,12 +26,12 @@ The connector needs ``provide.transaction.metadata=true``, ``decimal.handling.mo
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.sources.facts import (
     Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Told, ToldRow, Truncate, Unfit,
@@ -46,6 +46,8 @@ __all__ = [
 
 #: Who may be at fault where a record is none of the connector's.
 FAULT = "The connector, its converter or another writer of the topic is at fault: name the connector's own topics"
+#: What such a record is not.
+WHAT = "a record of the connector"
 _UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -134,20 +136,24 @@ def classify(record: Record, recipe: Recipe) -> Fact:
 def _parse(value: bytes, record: Record) -> dict[str, Any]:
     """The payload of a JSON record, with or without its schema."""
     try:
-        body = json.loads(value)
-    except (ValueError, RecursionError) as error:
+        body = parse_json(value)
+    except ValueError as error:
         reason = f"no JSON ({error}): capture reads the records of Connect's JSON converter"
-        raise DecodeError(reason, position=record.position, raw=value, fault=FAULT) from None
-    if isinstance(body, dict) and body.keys() == {"schema", "payload"}:
+        raise DecodeError(reason, position=record.position, raw=value, fault=FAULT, what=WHAT) from None
+    if isinstance(body, dict) and body.keys() == {"schema", "payload"} and _is_struct(body["schema"]):
         body = body["payload"]
     if not isinstance(body, dict):
         raise _foreign(f"the JSON is a {type(body).__name__}, not an object", record)
     return body
 
 
+def _is_struct(schema: Any) -> bool:
+    """Whether it is Connect's schema of an object; a key may be of columns called schema and payload, too."""
+    return isinstance(schema, dict) and schema.get("type") == "struct"
+
+
 def _foreign(reason: str, record: Record) -> DecodeError:
-    said = f"no record of the connector: {reason}"
-    return DecodeError(said, position=record.position, raw=record.value, fault=FAULT)
+    return DecodeError(reason, position=record.position, raw=record.value, fault=FAULT, what=WHAT)
 
 
 # -- tables
@@ -259,14 +265,14 @@ def _key(record: Record) -> frozenset[str]:
         return frozenset(_parse(record.key, record))
     except DecodeError as error:
         said = f"its key is {error.reason}"
-        raise DecodeError(said, position=record.position, raw=record.key, fault=FAULT) from None
+        raise DecodeError(said, position=record.position, raw=record.key, fault=FAULT, what=WHAT) from None
 
 
 def _sequence(source: Mapping[str, Any], record: Record) -> int | None:
     """The END of the transaction before: the first of two LSNs in ``source.sequence``, which is JSON in a string."""
     text = source.get("sequence")
     try:
-        first, _ = json.loads(text)  # type: ignore[arg-type]
+        first, _ = parse_json(text)  # type: ignore[arg-type]
         return None if first is None else int(first)
     except (TypeError, ValueError):
         raise _foreign(f"source.sequence is {text!r}, not a list of two LSNs", record) from None

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import gzip
 import heapq
-import json
 import os
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import Record
 from cdcv2.sources.snapshot import Place
 
+_WHAT = "a dumped record"
 _FAULT = "The dump is at fault: dump the topics anew"
 
 
@@ -142,7 +143,8 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
     except FileNotFoundError:
         raise MissingLogError(f"there is no dump {path}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DecodeError(f"the file is damaged: {error}", position=path, fault=_FAULT) from None
+        reason = f"the file is damaged: {error}"
+        raise DecodeError(reason, position=path, fault=_FAULT, what=_WHAT) from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a directory: name the files of the dump, {path}/...") from None
     except OSError as error:
@@ -157,7 +159,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 def _record(line: bytes, path: Path, number: int) -> tuple[int, Record]:
     try:
-        plain: Any = json.loads(line)
+        plain: Any = parse_json(line)
         place = plain["topic"], plain["partition"], plain["offset"]
         if [type(part) for part in place] != [str, int, int]:
             raise ValueError("topic, partition and offset are a string and two integers")
@@ -167,4 +169,4 @@ def _record(line: bytes, path: Path, number: int) -> tuple[int, Record]:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         position = Position(str(path), 0, number)
-        raise DecodeError(f"no dumped record ({error!r})", position=position, raw=line, fault=_FAULT) from None
+        raise DecodeError(repr(error), position=position, raw=line, fault=_FAULT, what=_WHAT) from None

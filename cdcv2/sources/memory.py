@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
 
 
@@ -38,7 +39,7 @@ class FileMemory:
     def load(self) -> dict[str, Any] | None:
         """What was saved last; None if there is no file."""
         try:
-            plain = json.loads(self.path.read_bytes())
+            plain = parse_json(self.path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.sources.debezium import Recipe
-from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.wire.captured import CAPTURE_FILE, put_note
 
 
 def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
@@ -31,15 +30,8 @@ def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
     }
     path = into / CAPTURE_FILE
     try:
-        into.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            text = json.dumps({**begun, "id": uuid.uuid4().hex}, indent=2) + "\n"
-            temporary = write_temporary(into, text.encode())
-            # Another one may have begun here by now: then its note stands, and is compared as any other is.
-            link(temporary, path)
-            temporary.unlink()
-            sync_folder(into)
-        before = json.loads(path.read_bytes())
+        put_note(into, begun)
+        before = parse_json(path.read_bytes())
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error
     except ValueError as error:
@@ -49,13 +41,26 @@ def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
             f"{path} is not what a capture writes ({json.dumps(before)[:40]}): give another {option}"
         )
     changed = [name for name in begun if before.get(name) != begun[name]]
+    if "snapshot" in changed:
+        # What is known of the snapshot follows from whether there is one.
+        changed = [name for name in changed if name != "snapshot_completeness"]
     if changed:
         raise ForeignStateError(
-            f"{into} holds another capture, with {_shown(before, changed)} and not {_shown(begun, changed)}: give "
+            f"{into} holds another capture, {_shown(before, changed)}, and not {_shown(begun, changed)}: give "
             f"another {option}, or the same arguments as before"
         )
     return None if before.get("id") is None else str(before["id"])
 
 
 def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name} {json.dumps(plain.get(name))}" for name in names)
+    return ", ".join(_in_words(name, plain.get(name)) for name in names)
+
+
+def _in_words(name: str, value: Any) -> str:
+    """What is noted, by the options that it came from."""
+    if name == "snapshot_completeness":
+        return "with --notifications" if value == "known" else "without --notifications"
+    if name == "version":
+        return f"in the form {json.dumps(value)}"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"with --{name} {text}"

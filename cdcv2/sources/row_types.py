@@ -7,10 +7,10 @@ than those of Avro's readers, and have infinities.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
 from cdcv2.sources.facts import Record
 from cdcv2.wire.names import avro_name
@@ -81,7 +81,7 @@ def row_types_in(records: Iterable[Record], prefix: str) -> dict[str, dict[str, 
         if record.value is None or not record.topic.startswith(f"{prefix}.") or b'"schema"' not in record.value:
             continue
         try:
-            body = json.loads(record.value)
+            body = parse_json(record.value)
         except ValueError:
             continue
         source = body.get("payload", {}).get("source") if isinstance(body, dict) and "payload" in body else None

@@ -17,7 +17,7 @@ from typing import Any
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.commits import Commits
-from cdcv2.sources.debezium import FAULT
+from cdcv2.sources.debezium import FAULT, WHAT
 from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.release import Release
 from cdcv2.sources.snapshot import Place
@@ -280,7 +280,7 @@ class Tally:
         if not self._errors:
             return None
         position, reason = min(self._errors)
-        return DecodeError(reason, position=position, fault=FAULT)
+        return DecodeError(reason, position=position, fault=FAULT, what=WHAT)
 
     @property
     def rows_waiting(self) -> int:

@@ -5,9 +5,10 @@ that a damaged file is found out, and said where: the header, blocks without com
 sync marker behind each block.
 
 A file written here has a digest of each block in its header, as the metadata ``cdcv2.digests``: hex digits, 32 for
-each block, of the SHA-256 of its count and its bytes. So a changed byte is found out, and a block that is gone, also
-at the end. The sync marker is a digest of these digests, so equal content is equal bytes. A file without this entry
-is another writer's (or older), and is read without this check.
+each block, of the SHA-256 of its count and its bytes. So a changed byte of a block is found out, and a block that is
+gone, also at the end. The sync marker is a digest of these digests, so equal content is equal bytes, and a header that
+says something else is found out, too: other digests, another schema, or digests that have lost their name. A file
+without this entry is another writer's (or older), and is read without this check.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError
 from cdcv2.wire.binary import guarded
 from cdcv2.wire.varint import bad, long_bytes, read_bytes, read_long
@@ -31,8 +34,9 @@ FILE_SCHEMA = {
 DIGESTS = "cdcv2.digests"
 _SYNC = 16
 _DIGITS = 32
-# A block inflates to no more than this: a few bytes of deflate can stand for any number.
-_MOST = 1 << 28
+# A block inflates to no more than the first, or than so many times its own size, nor in any case than the last: a few
+# bytes of deflate can stand for a thousand times as many, which is out of proportion. Blocks written here are plain.
+_FREELY, _TIMES, _MOST = 4 << 20, 100, 1 << 28
 _BLOCK = 1 << 20
 
 
@@ -47,7 +51,7 @@ def pack(values: Iterable[bytes]) -> bytes:
             records, size = [], 0
     if records:
         blocks.append((len(records), b"".join(records)))
-    digests = "".join(_digest(count, body) for count, body in blocks)
+    digests = "".join(_digest(count, body) for count, body in blocks).encode()
     sync = _marker(digests)
     out = [MAGIC, _header(digests), sync]
     for count, body in blocks:
@@ -61,8 +65,8 @@ def _digest(count: int, body: bytes) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def _marker(digests: str) -> bytes:
-    return hashlib.sha256(digests.encode()).digest()[:_SYNC]
+def _marker(digests: bytes) -> bytes:
+    return hashlib.sha256(digests).digest()[:_SYNC]
 
 
 def unpack(raw: bytes) -> Iterator[bytes]:
@@ -81,9 +85,9 @@ def unpack(raw: bytes) -> Iterator[bytes]:
         bad(f"the file ends at byte {at} after {number} of its {len(digests)} blocks: it was cut off")
 
 
-def _header(digests: str) -> bytes:
+def _header(digests: bytes) -> bytes:
     schema = json.dumps(FILE_SCHEMA, separators=(",", ":"))
-    pairs = {"avro.codec": b"null", "avro.schema": schema.encode(), DIGESTS: digests.encode()}
+    pairs = {"avro.codec": b"null", "avro.schema": schema.encode(), DIGESTS: digests}
     coded = [
         long_bytes(len(key)) + key.encode() + long_bytes(len(value)) + value for key, value in sorted(pairs.items())
     ]
@@ -109,32 +113,37 @@ def _read_header(raw: bytes) -> tuple[str, list[str] | None, bytes, int]:
     codec = held.get("avro.codec", b"null").decode()
     if codec not in ("null", "deflate"):
         bad(f"the file is compressed with {codec!r}: write logs without compression or with deflate")
-    _check_schema(held.get("avro.schema", b""))
+    schema = _read_schema(held.get("avro.schema", b""))
     if len(raw) - at < _SYNC:
         bad("the file ends in its header")
     sync = raw[at:at + _SYNC]
-    return codec, _read_digests(held.get(DIGESTS), sync), sync, at + _SYNC
+    return codec, _read_digests(held, schema, sync), sync, at + _SYNC
 
 
-def _read_digests(held: bytes | None, sync: bytes) -> list[str] | None:
+def _read_digests(held: dict[str, bytes], schema: Any, sync: bytes) -> list[str] | None:
     """The digest of each block; None for a file of another writer, which has none."""
-    if held is None:
+    if DIGESTS not in held:
+        if sync in map(_marker, held.values()):
+            bad(f"the header was changed after it was written: its digests of the blocks are not called {DIGESTS}")
         return None
-    text = held.decode()
+    text = held[DIGESTS]
     if _marker(text) != sync:
         bad("the header was changed after it was written: its digests of the blocks do not give the sync marker")
-    return [text[at:at + _DIGITS] for at in range(0, len(text), _DIGITS)]
+    if schema != FILE_SCHEMA:
+        bad(f"the header was changed after it was written: with {DIGESTS} its schema is {json.dumps(FILE_SCHEMA)}")
+    return [text[at:at + _DIGITS].decode() for at in range(0, len(text), _DIGITS)]
 
 
-def _check_schema(text: bytes) -> None:
+def _read_schema(text: bytes) -> Any:
     try:
-        schema = json.loads(text)
+        schema = parse_json(text)
         (field,) = schema["fields"]
         kind = field["type"]
     except (ValueError, KeyError, TypeError):
-        kind = None
+        schema = kind = None
     if kind not in ("bytes", {"type": "bytes"}):
         bad("the file holds no messages: its records are not of one field of type bytes")
+    return schema
 
 
 def _read_block(raw: bytes, at: int, codec: str, sync: bytes, digest: list[str] | None) -> tuple[list[bytes], int]:
@@ -165,11 +174,17 @@ def _read_block(raw: bytes, at: int, codec: str, sync: bytes, digest: list[str] 
 
 
 def _inflated(body: bytes) -> bytes:
+    most = min(_MOST, max(_FREELY, _TIMES * len(body)))
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        out = inflate.decompress(body, _MOST)
+        out = inflate.decompress(body, most)
     except zlib.error as cause:
         raise DecodeError(f"a block that is no deflate: {cause}") from None
-    if inflate.unconsumed_tail or not inflate.eof:
-        bad("a block whose deflate does not end, or is of more than 256 MiB")
+    if len(out) == most and not inflate.eof:
+        bad(
+            f"a block of {len(body)} bytes that inflates to more than {most}: write smaller blocks, or leave them "
+            "uncompressed"
+        )
+    if not inflate.eof:
+        bad("a block whose deflate does not end")
     return out

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2 import steps
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import (
     DecodeError,
     ForeignStateError,
@@ -229,7 +230,7 @@ class DirectoryLog:
 def _described(path: Path) -> tuple[RowType, Times]:
     """What ``_log.json`` says."""
     try:
-        plain: Any = json.loads((path / _DESCRIPTION).read_text("utf-8"))
+        plain: Any = parse_json((path / _DESCRIPTION).read_text("utf-8"))
     except FileNotFoundError:
         there = f"the directory {path} holds no {_DESCRIPTION}" if path.is_dir() else f"there is no directory {path}"
         raise MissingLogError(f"{there}, so it is no log: is the path right, and has the writer started?") from None

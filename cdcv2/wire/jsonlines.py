@@ -16,6 +16,7 @@ import json
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import Product, Time, from_plain, to_plain
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.protocol.messages import Message, Progress, Updates
@@ -67,7 +68,7 @@ class JsonLines:
     def decode(self, line: str | bytes) -> Message:
         """The message of a line. Raises DecodeError, with the reason, for anything else."""
         try:
-            plain = json.loads(line, object_pairs_hook=_once, parse_constant=_no_constant)
+            plain = parse_json(line, object_pairs_hook=_once, parse_constant=_no_constant)
             return self.message(plain)
         except DecodeError:
             raise
@@ -79,7 +80,7 @@ class JsonLines:
             # Bad syntax, or a number of more digits than Python turns into one.
             raise DecodeError(f"a line that is no JSON: {cause}") from None
         except RecursionError:
-            raise DecodeError("JSON that is too deep") from None
+            raise DecodeError("data that is nested too deep") from None
 
     def message(self, plain: Any) -> Message:
         """The message of a parsed JSON object. Raises MalformedError for anything else."""

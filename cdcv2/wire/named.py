@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from cdcv2.errors import UsageError
 
 #: The most bytes that a file system takes for the name of a folder.
@@ -9,11 +11,13 @@ _LONGEST = 255
 
 
 def table_of(row: str) -> tuple[str | None, str]:
-    """``TABLE=THING`` taken apart; a thing alone is of no table in particular.
+    """``TABLE=THING`` taken apart; a thing alone, and a path that is there, are of no table in particular.
 
     >>> table_of("orders=logs/a"), table_of("logs/a=b")
     (('orders', 'logs/a'), (None, 'logs/a=b'))
     """
+    if Path(row).exists():
+        return None, row
     table, sign, thing = row.partition("=")
     return (table, thing) if sign and table and "/" not in table and ":" not in table else (None, row)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, OutputError, RefusedError, UsageError
 
 _NUMBERED = re.compile(r"(\d{20})\.json\Z")
@@ -74,7 +75,7 @@ class Numbered:
         """The value with this number. Raises OutputError when it is not there, MalformedError when it is no JSON."""
         path = self._path(number)
         try:
-            plain = json.loads(path.read_bytes())
+            plain = parse_json(path.read_bytes())
         except OSError as error:
             raise OutputError(f"{self._whose} cannot be read: {error}") from error
         except ValueError as error:

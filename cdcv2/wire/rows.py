@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.wire.binary import Codec, compile_codec, guarded
 from cdcv2.wire.names import python_name
@@ -63,9 +64,11 @@ class RowType:
         except (OSError, UnicodeDecodeError) as cause:
             raise UsageError(f"the row schema {str(source)!r} cannot be read: {cause}") from cause
         try:
-            return cls(json.loads(text))
-        except json.JSONDecodeError as cause:
+            plain = parse_json(text)
+        except ValueError as cause:
             raise UsageError(f"the row schema {str(source)!r} is no JSON: {cause}") from cause
+        try:
+            return cls(plain)
         except MalformedError as cause:
             raise UsageError(f"the row schema {str(source)!r}: {cause}") from None
 

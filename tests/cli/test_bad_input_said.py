@@ -108,10 +108,13 @@ def test_a_file_that_was_removed_is_said(run: Run, prices: Path, tmp_path: Path,
     assert (1 if command == "verify" else 4, True) == (said.code, "it was removed" in said.out + said.err)
 
 
+@pytest.mark.parametrize("text", ["{", "[" * 200_000])
 @pytest.mark.parametrize("command", READERS)
-def test_a_description_that_is_damaged_is_said(run: Run, prices: Path, tmp_path: Path, command: str) -> None:
+def test_a_description_that_is_damaged_is_said(
+    run: Run, prices: Path, tmp_path: Path, command: str, text: str
+) -> None:
     """Without its row type nothing can be read. Exit 4."""
-    (prices / "_log.json").write_text("{", "utf-8")
+    (prices / "_log.json").write_text(text, "utf-8")
     said = run(*words(command, prices, tmp_path))
 
     assert (4, True) == (said.code, "_log.json is no JSON" in said.err)
@@ -147,7 +150,8 @@ def test_a_target_below_a_file_cannot_be_made(run: Run, prices: Path, captured: 
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(None, "cannot be read"), ("{", "is no JSON"), ('"long"', "a row type is an Avro record schema")],
+    [(None, "cannot be read"), ("{", "is no JSON"), ("[" * 200_000, "is no JSON"),
+     ('"long"', "a row type is an Avro record schema")],
 )
 def test_a_row_schema_that_is_none_is_wrong_usage(run: Run, tmp_path: Path, content: str | None, what: str) -> None:
     """Exit 2: the log is not at fault."""

@@ -131,7 +131,11 @@ def test_a_dump_whose_beginning_is_gone_is_refused(run: Run, captured: Path, tmp
         trimmed.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
         said.append(run("capture", trimmed, *words(captured, tmp_path / f"{name}.logs")[2:]))
 
-    assert [4, 0] == [one.code for one in said]
+    # What was refused before it began binds nothing: other tables go into the same folder.
+    again = run("capture", tmp_path / f"{table}.jsonl", "--prefix", "clean_full", "--rows", captured / "rows",
+                "--tables", "public.orders", "--into", tmp_path / f"{table}.logs")  # fmt: skip
+
+    assert ([4, 0], False) == ([one.code for one in said], "another capture" in again.err)
     assert f"{table}.jsonl the topic '{table}' begins at 3 in partition 0, and 0 is wanted" in said[0].err
 
 
@@ -165,6 +169,17 @@ def test_identity_default_is_captured_with_old_rows_from_the_state(run: Run, cap
     assert (0, False) == (rows.code, "__debezium_unavailable_value" in rows.out)
 
 
+def test_a_first_record_that_is_refused_leaves_nothing(run: Run, captured: Path, tmp_path: Path) -> None:
+    """The dump was the wrong one: the right one goes into the same folder."""
+    wrong = tmp_path / "wrong.jsonl"
+    record = {"topic": "clean_full.public.order_items", "partition": 0, "offset": 0, "key": None, "value": '{"op": 1}'}
+    wrong.write_text(json.dumps(record) + "\n", "utf-8")
+    said = run("capture", wrong, *words(captured, tmp_path / "logs")[2:])
+
+    assert (3, False) == (said.code, (tmp_path / "logs").exists())
+    assert "not a record of the connector at clean_full.public.order_items[0]@0" in said.err
+
+
 def test_another_capture_needs_another_directory(run: Run, captured: Path, tmp_path: Path) -> None:
     """Other tables in the same directory would be another timeline."""
     into = tmp_path / "logs"
@@ -172,7 +187,12 @@ def test_another_capture_needs_another_directory(run: Run, captured: Path, tmp_p
     said = run("capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows",
                "--into", into)  # fmt: skip
 
-    assert (4, True) == (said.code, "holds another capture" in said.err)
+    other = run(*words(captured, into, "--notifications", "clean_full.notifications"))
+    none = run(*words(captured, into, "--snapshot", "none"))
+
+    assert (4, True) == (said.code, "holds another capture, with --tables public.order_items, and not" in said.err)
+    assert "without --notifications, and not with --notifications: give another --into" in other.err
+    assert "with --snapshot initial, and not with --snapshot none: give another --into" in none.err
     assert ["public.order_items"] == [path.name for path in sorted(into.iterdir()) if path.is_dir()]
 
 
@@ -215,7 +235,7 @@ def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captu
     )
 
 
-@pytest.mark.parametrize("raw", ["[]", "7", "null", "{"])
+@pytest.mark.parametrize("raw", ["[]", "7", "null", "{", "[" * 200_000])
 def test_a_directory_with_something_else_in_the_captures_place_is_refused(
     run: Run, captured: Path, tmp_path: Path, raw: str
 ) -> None:

@@ -5,10 +5,26 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from cdcv2 import steps
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
+from cdcv2.wire.captured import CAPTURE_FILE, noted
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import HISTORY, Run, append_raw
+
+
+TABLE = "public.order_items"
+
+
+@pytest.fixture
+def one_table(run: Run, captured: Path, tmp_path: Path) -> Path:
+    """What a capture of one table wrote."""
+    into = tmp_path / "one"
+    assert 0 == run("capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows",
+                    "--tables", TABLE, "--into", into).code  # fmt: skip
+    return into
 
 
 def messages(path: Path) -> list[Message]:
@@ -59,6 +75,48 @@ def test_every_log_of_a_capture_is_copied(run: Run, captured: Path, tmp_path: Pa
     frontier = json.loads(run("verify", "--json", tmp_path / "copies").out)["frontier"]
     assert [102462313] == frontier
     assert (tmp_path / "some" / "public.orders" / "log" / "_log.json").exists()
+
+
+def test_a_capture_of_one_table_is_copied_as_one(run: Run, one_table: Path, tmp_path: Path) -> None:
+    """The layout is that of the capture, however many tables it has; a log by itself is copied as a log."""
+    whole, alone = run("mangle", one_table, tmp_path / "copies"), run("mangle", one_table / TABLE, tmp_path / "alone")
+
+    assert (0, 0) == (whole.code, alone.code)
+    assert (tmp_path / "copies" / TABLE / "_log.json").exists() and (tmp_path / "alone" / "_log.json").exists()
+    assert not (tmp_path / "alone" / CAPTURE_FILE).exists()
+
+
+def test_copies_have_the_note_of_the_capture(run: Run, captured: Path, tmp_path: Path) -> None:
+    """What verify says of the capture it says of its copies; and they are no logs that the capture's memory knows."""
+    logs, copies, named = captured / "logs", tmp_path / "copies", tmp_path / "named"
+    run("mangle", logs, copies, "--window", 9)
+    run("mangle", logs, named / "{table}", "--window", 9)
+    note = noted(logs)
+
+    assert "snapshot completeness assumed" in run("verify", copies).out
+    for copy in (copies, named):
+        assert ({**note, "id": None}, True) == ({**noted(copy), "id": None}, noted(copy)["id"] != note["id"])
+
+
+def test_what_lacks_of_copies_after_a_crash_is_missed(run: Run, captured: Path, tmp_path: Path) -> None:
+    """The note is there first: of the tables whose turn did not come, verify knows that they lack."""
+    with steps.placed("files.before-link", 3), pytest.raises(steps.PlacedCrash):
+        run("mangle", captured / "logs", tmp_path / "copies")
+    said = run("verify", tmp_path / "copies")
+
+    assert (1, True) == (said.code, "missing: the whole log" in said.out)
+
+
+def test_copies_of_two_captures_do_not_mix(run: Run, captured: Path, one_table: Path, tmp_path: Path) -> None:
+    """The note would be true of the one only. Nothing is written."""
+    run("mangle", one_table, tmp_path / "copies")
+    for path in (tmp_path / "copies" / TABLE).iterdir():
+        path.unlink()
+    (tmp_path / "copies" / TABLE).rmdir()
+    said = run("mangle", captured / "logs", tmp_path / "copies")
+
+    assert (2, True) == (said.code, "holds logs of another capture" in said.err)
+    assert [CAPTURE_FILE] == [path.name for path in (tmp_path / "copies").iterdir()]
 
 
 def test_a_target_that_holds_messages_is_refused(run: Run, prices: Path, tmp_path: Path) -> None:

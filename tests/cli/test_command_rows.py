@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.sources import postgres
 from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 
+# Deeper than Python can follow.
+DEEP = "[" * 200_000
 IMAGE = {"type": "struct", "optional": True, "fields": [
     {"field": "id", "type": "int64", "optional": False},
     {"field": "day", "type": "int32", "optional": True, "name": "io.debezium.time.Date"},
@@ -50,6 +53,65 @@ def test_records_without_a_schema_say_nothing_about_types(run: Run, captured: Pa
     said = run("rows", "--from-envelope", captured / "topics.jsonl.gz", "--table", "public.orders")
 
     assert (2, True) == (said.code, "schemas.enable=true" in said.err)
+
+
+@pytest.mark.parametrize("content", [DEEP, json.dumps({"value": DEEP})])
+def test_what_is_nested_too_deep_is_no_record(run: Run, tmp_path: Path, content: str) -> None:
+    """In a file, and in the value of a dumped record. Exit 3."""
+    (tmp_path / "record.json").write_text(content, "utf-8")
+    said = run("rows", "--from-envelope", tmp_path / "record.json", "--table", "public.t")
+
+    assert (3, "", True) == (said.code, said.out, "is no JSON: it is nested too deep" in said.err)
+
+
+class Catalogue:
+    """A connection to a database with one table; ``identity`` is what it says of it."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity, self.rows = identity, list[tuple[object, ...]]()
+        self.closed = False
+
+    def cursor(self) -> Catalogue:
+        """It is its own cursor."""
+        return self
+
+    def __enter__(self) -> Catalogue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def execute(self, query: str, _: object) -> None:
+        """What PostgreSQL would say of its table."""
+        columns: list[tuple[object, ...]] = [("id", True, False, 20, -1)]
+        kind: list[tuple[object, ...]] = [("int8", "b", "N", 0, 0, -1)]
+        self.rows = [(1, self.identity)] if "pg_class" in query else columns if "pg_attribute" in query else kind
+
+    def fetchone(self) -> tuple[object, ...]:
+        """The first row."""
+        return self.rows[0]
+
+    def fetchall(self) -> list[tuple[object, ...]]:
+        """All of them."""
+        return self.rows
+
+    def close(self) -> None:
+        """Done."""
+        self.closed = True
+
+
+@pytest.mark.parametrize(("identity", "warned"), [("d", True), ("n", True), ("i", True), ("f", False)])
+def test_a_table_without_whole_old_rows_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch, identity: str, warned: bool
+) -> None:
+    """On standard error, beside its row type: the capture would stop at the first update."""
+    there = Catalogue(identity)
+    monkeypatch.setattr(postgres, "connect", lambda _: there)
+    said = run("rows", "--from-postgres", "--table", "public.t")
+
+    assert (0, True, True) == (said.code, there.closed, '"name": "id"' in said.out)
+    assert warned is ("public.t has not REPLICA IDENTITY FULL" in said.err and "--before from-state" in said.err)
+    assert warned or not said.err
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from cdcv2.commands import console, shown
-from cdcv2.errors import OutputError
+from cdcv2.errors import IncompleteError, OutputError
 
 
 class Terminal(io.StringIO):
@@ -100,6 +101,43 @@ def test_a_file_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) ->
         raise AssertionError("it was opened")
 
     assert str(tmp_path) in str(caught.value) and "--output" in str(caught.value)
+
+
+def test_a_file_stays_as_it_was_when_the_command_fails(tmp_path: Path) -> None:
+    """It may be the last good one; and nothing is left beside it."""
+    kept, fresh = tmp_path / "kept", tmp_path / "fresh"
+    kept.write_text("before", "utf-8")
+    for target in (kept, fresh):
+        with pytest.raises(IncompleteError), console.Output(str(target)) as output:
+            output.line("half")
+            raise IncompleteError("the rest is missing")
+
+    assert ("before", [kept]) == (kept.read_text("utf-8"), list(tmp_path.iterdir()))
+
+
+def test_a_file_keeps_its_rights_and_a_link_to_it_stays_one(tmp_path: Path) -> None:
+    """It is its content that is made anew."""
+    target, link = tmp_path / "out", tmp_path / "link"
+    target.write_text("before", "utf-8")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with console.Output(str(link)) as output:
+        output.line("after")
+
+    assert (True, "after\n", 0o640) == (link.is_symlink(), target.read_text("utf-8"), target.stat().st_mode & 0o777)
+
+
+def test_what_is_no_regular_file_is_written_as_it_is(tmp_path: Path) -> None:
+    """A named pipe has a reader that waits at it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with console.Output(str(pipe)) as output:
+        output.line("through")
+    said = os.read(reader, 100)
+    os.close(reader)
+
+    assert (b"through\n", True) == (said, pipe.is_fifo())
 
 
 def test_values_of_a_column_have_an_order() -> None:

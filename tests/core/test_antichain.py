@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcv2.core import antichain
 from cdcv2.core.antichain import Antichain, MutableAntichain
 from cdcv2.core.order import Product, less_equal
 from cdcv2.errors import MalformedError
@@ -47,6 +48,45 @@ def test_an_antichain_keeps_what_is_beyond_and_no_comparable_elements(kind: str,
     assert bool(drawn) == bool(frontier)
     assert list(frontier) == list(frontier.elements)
     assert len(frontier) == len(frontier.elements)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@given(st.data())
+def test_an_antichain_of_many_products_is_that_of_the_definition(width: int, data: st.DataObject) -> None:
+    """Where there are many, their coordinates are searched; the answers are those of comparing each pair."""
+    times = st.builds(Product, *[st.integers(0, 12)] * width)
+    drawn, asked = data.draw(st.lists(times, max_size=40)), data.draw(st.lists(times, max_size=10))
+    minimal = {time for time in drawn if not any(less_equal(one, time) and one != time for one in drawn)}
+    frontier = Antichain(drawn)
+
+    assert minimal == set(frontier.elements)
+    assert sorted(map(tuple, minimal)) == list(map(tuple, frontier.elements))
+    for time in asked:
+        assert any(less_equal(one, time) for one in drawn) == frontier.less_equal(time)
+
+
+def test_an_antichain_of_many_products_takes_times_of_its_kind_only() -> None:
+    """With many elements as with few."""
+    frontier = Antichain(Product(at, 20 - at) for at in range(20))
+    for time in (3, Product(1, 2, 3)):
+        with pytest.raises(MalformedError, match="different kinds"):
+            frontier.less_equal(time)
+
+
+def test_thousands_of_products_of_two_are_not_compared_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are not trusted may state such a frontier; a few kilobytes must not take seconds."""
+    compared = [0]
+
+    def counted(one: Any, other: Any) -> bool:
+        compared[0] += 1
+        return bool(one <= other)
+
+    monkeypatch.setattr(antichain, "le", counted)
+    monkeypatch.setattr(antichain, "less_equal", counted)
+    frontier = Antichain(Product(at, 2000 - at) for at in range(2000))
+
+    assert 2000 == len(frontier) and frontier.dominates(frontier)
+    assert 0 == compared[0]
 
 
 @each_kind

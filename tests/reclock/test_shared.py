@@ -308,7 +308,7 @@ def test_records_survive_their_bytes(record: Record) -> None:
             assert 7 == found.value.position
 
 
-@pytest.mark.parametrize("raw", [b"", b"\xff", b"[]", b'{"kind":"genesis"}', b'{"cdcv2-remap":1}',
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"[" * 200_000, b"[]", b'{"kind":"genesis"}', b'{"cdcv2-remap":1}',
                                  b'{"cdcv2-remap":1,"kind":"other","by":""}'])  # fmt: skip
 def test_bytes_that_are_no_record_are_an_error(raw: bytes) -> None:
     """Somebody else writes here; passing over it would be right only by luck."""

@@ -242,6 +242,22 @@ def test_a_delete_of_an_empty_row_is_believed_where_one_can(key: Any, tables: tu
     assert isinstance(fact, RowFact)
 
 
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_a_key_of_columns_called_schema_and_payload_is_a_key(with_schema: bool) -> None:
+    """It looks like a payload with its schema beside it, and is none: its schema is a text."""
+    names = ("schema", "payload", "note")
+    recipe = Recipe("src", {TABLE: row_type(*((name, "string") for name in names))})
+    key: dict[str, Any] = {"schema": "s", "payload": "p"}
+    body = envelope("d", before={**key, "note": "n"})
+    if with_schema:
+        key = {"schema": {"type": "struct", "fields": []}, "payload": key}
+    fact = said(body, key=key, recipe=recipe)
+    kept = said(body, key=key, recipe=Recipe("src", dict(recipe.tables), before="from-state"))
+
+    assert isinstance(fact, RowFact) and [-1] == [diff for _, diff in fact.changes]
+    assert {"schema", "payload"} == set(kept.told.key.columns)
+
+
 @pytest.mark.parametrize("column, value", [
     ("name", "__debezium_unavailable_value"), ("raw", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="),
 ])
@@ -276,7 +292,7 @@ def test_an_incremental_snapshot_is_refused() -> None:
     (TOPIC, b"{", "no JSON"),
     (TOPIC, b"[" * 100_000, "no JSON"),
     (TOPIC, b"[1]", "the JSON is a list"),
-    (TOPIC, b'{"schema": {}, "payload": null}', "the JSON is a NoneType"),
+    (TOPIC, b'{"schema": {"type": "struct"}, "payload": null}', "the JSON is a NoneType"),
     (TOPIC, b'{"id": 5}', "an envelope has op and source"),
     (TOPIC, json.dumps(envelope("x")).encode(), "op is 'x'"),
     (TOPIC, json.dumps(envelope(source={"table": "u"})).encode(), "it is of table public.u of src, in the topic"),
@@ -307,7 +323,7 @@ def test_a_foreign_record_is_named_with_its_place(topic: str, value: bytes, reas
 def test_a_foreign_key_is_named_too() -> None:
     """A delete needs it, to see whether its old row is whole."""
     value = json.dumps(envelope("d", before=ROW)).encode()
-    with pytest.raises(DecodeError, match="its key is no JSON"):
+    with pytest.raises(DecodeError, match="^not a record of the connector at .*: its key is no JSON"):
         classify(Record(TOPIC, 1, 17, b"\x00", value), RECIPE)
 
 

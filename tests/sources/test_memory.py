@@ -21,7 +21,7 @@ def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
     assert ["memory.json"] == os.listdir(memory.path.parent)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"\xff"])
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"\xff", b"[" * 200_000])
 def test_a_file_that_is_no_memory_is_refused(tmp_path: Path, raw: bytes) -> None:
     """It belongs to somebody else, or is damaged; the text says that losing it costs time only."""
     (tmp_path / "memory.json").write_bytes(raw)

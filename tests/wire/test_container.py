@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import random
 import re
+import tracemalloc
 from typing import Any
 
 import fastavro
@@ -100,6 +102,56 @@ def test_a_block_more_and_other_digests_are_damage() -> None:
     for damaged in (raw + block, raw[:digests] + b"-" + raw[digests + 1:]):
         with pytest.raises(DecodeError, match="was changed after it was written"):
             list(unpack(damaged))
+
+
+def test_no_byte_of_the_header_can_be_changed_to_hide_damage() -> None:
+    """With any one of them changed, the file is refused, or a changed byte in a row is found as before."""
+    raw = pack([b"a" * 20, b"b"])
+    row = raw.index(b"a" * 20) + 3
+    for at in range(row - 22):
+        for bit in range(8):
+            damaged = bytearray(raw)
+            damaged[at] ^= 1 << bit
+            damaged[row] ^= 1
+            with pytest.raises(DecodeError):
+                list(unpack(bytes(damaged)))
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    (b"cdcv2.digests", b"cdcv2.digestt", "its digests of the blocks are not called cdcv2.digests"),
+    (b'"name":"value"', b'"name":"volue"', "with cdcv2.digests its schema is"),
+])
+def test_a_header_that_says_something_else_is_damage(old: bytes, new: bytes, said: str) -> None:
+    """Another tool would read other columns; without the digests nothing would be checked."""
+    with pytest.raises(DecodeError, match=f"the header was changed after it was written: {said}"):
+        list(unpack(pack([b"a"]).replace(old, new)))
+
+
+def inflating(size: int, level: int = 9) -> bytes:
+    """A container with one message of so many zeros, deflated into one block."""
+    return of_another(FILE_SCHEMA, [{"value": bytes(size)}], codec="deflate", codec_compression_level=level)
+
+
+def test_a_block_inflates_to_no_more_than_is_in_proportion() -> None:
+    """A few bytes of deflate can stand for a thousand times as many; nothing is made of the rest."""
+    bomb = inflating(40_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError, match=r"a block of \d{5} bytes that inflates to more than 4194304: .* smaller"):
+            list(unpack(bomb))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 20_000_000
+
+
+def test_what_deflates_well_is_read() -> None:
+    """A hundred times is in proportion, and a few megabytes are, whatever they come from."""
+    text = random.Random(7).randbytes(100_000)
+    for value in (bytes(4_000_000), text * 60):
+        raw = of_another(FILE_SCHEMA, [{"value": value}], codec="deflate", sync_interval=1 << 30)
+        assert [value] == list(unpack(raw))
 
 
 def test_equal_content_is_equal_bytes() -> None:

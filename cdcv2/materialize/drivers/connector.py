@@ -26,6 +26,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, FencedError, TurnError, UnavailableError, UsageError
 
 #: What connectors in use say last when another instance has raised the store's fence: the protocol has no word for it.
@@ -176,8 +177,8 @@ class Connector:
         if isinstance(news, _News):
             self._gone(news)
         try:
-            found = json.loads(news, parse_constant=_no_constant)
-        except (ValueError, RecursionError):
+            found = parse_json(news, parse_constant=_no_constant)
+        except ValueError:
             found = None
         if isinstance(found, dict):
             return found
@@ -245,8 +246,8 @@ class Connector:
         if not line:
             return
         level, text = logging.WARNING, line
-        with suppress(ValueError, RecursionError):
-            plain = json.loads(line)
+        with suppress(ValueError):
+            plain = parse_json(line)
             if isinstance(plain, dict) and isinstance(plain.get("msg"), str):
                 level = _LEVELS.get(str(plain.get("level")).lower(), logging.WARNING)
                 fields = plain.get("fields")

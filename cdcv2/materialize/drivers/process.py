@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, RefusedError, TurnError, UsageError
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.drivers.connector import Connector
@@ -266,7 +267,7 @@ def checkpoint_from_plain(plain: Any, message: Open) -> Checkpoint:
         return Checkpoint(message.start)
     try:
         raw = base64.b64decode(plain["ackIntents"][INTENT], validate=True)
-        return Checkpoint.from_plain(json.loads(raw))
+        return Checkpoint.from_plain(parse_json(raw))
     except (KeyError, TypeError, ValueError) as cause:
         raise ForeignStateError(
             f"the connector has a checkpoint for {message.materialization!r} that is not of cdcv2: another keeps "
