@@ -13,7 +13,7 @@ from typing import Any
 import benchmarks
 from benchmarks.harness import RESULTS, Answer, Plan, Question, ask, keep, row, surroundings
 
-MACHINERY = ("harness", "stage")
+MACHINERY = ("harness", "shop", "stage")
 
 
 def names() -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from cdcv2.errors import TurnError
@@ -51,20 +51,27 @@ class _Served:
         self.driver = driver
         self._turns = Turns()
 
-    def answers(self, message: Request) -> Iterator[Response]:
+    def answers(self, message: Request) -> Iterable[Response]:
+        """Let the driver work on it. Most messages are Loads and Stores that have no answer: these cost little."""
         self._turns.said(message)
-        for response in self._called(message):
+        kind = type(message)
+        if kind is Store:
+            self.driver.store(message)  # type: ignore[arg-type]
+            return ()
+        if kind is Load:
+            found = self.driver.load(message)  # type: ignore[arg-type]
+            return self._told(found, message) if found else ()
+        return self._told(self._called(message), message)
+
+    def _told(self, found: Iterable[Response], message: Request) -> Iterator[Response]:
+        for response in found:
             self._turns.said(response)
             yield response
         if type(message) is Flush and "Flushed" in self._turns.expected("driver"):
             raise TurnError("driver", "did not end its answer to Flush with Flushed")
 
     def _called(self, message: Request) -> Iterator[Response]:
-        if isinstance(message, Load):
-            yield from self.driver.load(message)
-        elif isinstance(message, Store):
-            self.driver.store(message)
-        elif isinstance(message, Flush):
+        if isinstance(message, Flush):
             yield from self.driver.flush(message)
         elif isinstance(message, StartCommit):
             yield self.driver.start_commit(message)
@@ -105,13 +112,23 @@ class Inline:
         self._served.driver.close()
 
 
+#: How many Loads or Stores go to a driver's thread together: a queue's lock costs more than the message.
+_TOGETHER = 200
+
+
 class Threaded:
-    """A driver on a thread of its own. ``ahead``: how many messages may be on their way to it."""
+    """A driver on a thread of its own. ``ahead``: how many messages may be on their way to it, at least.
+
+    Loads and Stores are handed over some at a time, at the latest with the message that follows them, or when
+    somebody waits.
+    """
 
     def __init__(self, driver: Driver, *, ahead: int = 10_000) -> None:
         self._served = _Served(driver)
         self._turns = Turns()
-        self._requests: queue.Queue[Request | None] = queue.Queue(ahead)
+        self._requests: queue.Queue[list[Request] | None] = queue.Queue(max(1, ahead // _TOGETHER))
+        # Said, and not handed over yet.
+        self._held: list[Request] = []
         self._answers: deque[Response] = deque()
         # What ended the driver; set once, after its last answer.
         self._failure: BaseException | None = None
@@ -123,10 +140,16 @@ class Threaded:
     def send(self, message: Request) -> None:
         """Say it; blocks while too much is on its way. Raises what ended the driver."""
         self._turns.said(message)
-        while True:
+        self._held.append(message)
+        if type(message) not in (Load, Store) or len(self._held) >= _TOGETHER:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        held, self._held = self._held, []
+        while held:
             self._demand_alive()
             try:
-                return self._requests.put(message, timeout=0.5)
+                return self._requests.put(held, timeout=0.5)
             except queue.Full:
                 continue
 
@@ -141,6 +164,7 @@ class Threaded:
 
     def wait(self) -> None:
         """Return when there is an answer, or the driver has failed."""
+        self._hand_over()
         with self._news:
             self._news.wait_for(lambda: bool(self._answers) or self._failure is not None)
 
@@ -160,10 +184,7 @@ class Threaded:
 
     def _serve(self) -> None:
         try:
-            while not self._closing:
-                message = self._requests.get()
-                if message is None or self._closing:
-                    break
+            for message in self._taken():
                 for response in self._served.answers(message):
                     self._tell(response)
         except BaseException as failure:  # handed to the runtime's thread, which raises it
@@ -174,6 +195,14 @@ class Threaded:
             self._failure = self._failure or failure
         with self._news:
             self._news.notify_all()
+
+    def _taken(self) -> Iterator[Request]:
+        """What is handed over, until somebody closes."""
+        while (messages := self._requests.get()) is not None:
+            for message in messages:
+                if self._closing:
+                    return
+                yield message
 
     def _tell(self, response: Response) -> None:
         with self._news:

@@ -135,11 +135,15 @@ class Intake:
                 yield key, update
 
 
+#: Types whose values are themselves in the canonical bytes.
+_PLAIN = frozenset({bool, int, str, bytes})
+
+
 def canonical(key: Key) -> bytes:
     """The bytes by which a key gets its number: the same for equal keys, in every process."""
-    return repr(tuple(value if isinstance(value, (int, str, bytes)) else str(value) for value in key)).encode(
-        "utf-8", "surrogatepass"
-    )
+    if not _PLAIN.issuperset(map(type, key)):
+        key = tuple([value if isinstance(value, (int, str, bytes)) else str(value) for value in key])
+    return repr(tuple(key)).encode("utf-8", "surrogatepass")
 
 
 def _split(cut: Cut, limit: Antichain) -> tuple[Cut, Cut]:

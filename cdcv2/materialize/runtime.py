@@ -46,6 +46,7 @@ from cdcv2.materialize.messages import (
     Response,
     StartCommit,
     StartedCommit,
+    Store,
 )
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
 
@@ -217,7 +218,8 @@ class Runtime:
             last = portion
             for number, updates in portion.updates:
                 for key in combined.add(number, updates):
-                    yield from self._say(Load(number, key))
+                    yield Load
+                    self._connection.send(Load(number, key))
             yield from self._listen(combined)
             if self._extent is None and combined.size >= self._rows or portion.upper == self._extent:
                 return last
@@ -229,7 +231,8 @@ class Runtime:
         flushed = yield from self._expect(Flushed, combined)
         self._prepare(last.upper, flushed.state)
         for store in combined.stores():
-            yield from self._say(store)
+            yield Store
+            self._connection.send(store)
         checkpoint = Checkpoint(last.upper, last.state)
         yield from self._say(StartCommit(checkpoint))
         started = yield from self._expect(StartedCommit)

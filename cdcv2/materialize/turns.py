@@ -40,6 +40,9 @@ class Phase(Enum):
     STORE = "flushed: everything that is there was loaded, rows are being stored"
     COMMIT = "the commit has begun"
 
+    # An Enum's own hash is a function of Python's, and every message asks for two of them.
+    __hash__ = object.__hash__
+
 
 #: Kind of message -> the phase that its speaker is in afterwards.
 Moves = dict[type[Any], Phase]
@@ -80,6 +83,17 @@ WHILE: dict[type[Any], tuple[frozenset[Phase], str]] = {
 TABLES: Mapping[str, dict[Phase, Moves]] = {"runtime": RUNTIME_TURNS, "driver": DRIVER_TURNS}
 _OTHER = {"runtime": "driver", "driver": "runtime"}
 _SIDE = {kind: side for side, table in TABLES.items() for moves in table.values() for kind in moves}
+#: The phases of runtime and driver -> kind of message that may be said then -> its speaker, and where that takes it.
+_MAY: dict[tuple[Phase, Phase], dict[type[Any], tuple[str, Phase]]] = {
+    (runtime, driver): {
+        kind: (side, following)
+        for side, own, other in (("runtime", runtime, driver), ("driver", driver, runtime))
+        for kind, following in TABLES[side][own].items()
+        if other in WHILE[kind][0]
+    }
+    for runtime in Phase
+    for driver in Phase
+}
 
 
 class Turns:
@@ -99,6 +113,8 @@ class Turns:
 
     def __init__(self) -> None:
         self.phases = {"runtime": Phase.START, "driver": Phase.START}
+        # What may be said now: of _MAY.
+        self._may = _MAY[Phase.START, Phase.START]
         self._tables: Sequence[Table] = ()
         # The keys of this transaction: asked for; of those, the answered ones; stored.
         self._asked: set[tuple[int, Key]] = set()
@@ -108,24 +124,33 @@ class Turns:
     def said(self, message: Any) -> None:
         """Take note of a message that its side is about to say, or that has just been heard."""
         kind = type(message)
-        side = _SIDE.get(kind)
-        if side is None:
-            raise TurnError("runtime", f"sent {message!r}, which is no message")
-        following = TABLES[side][self.phases[side]].get(kind)
-        allowed, why = WHILE[kind]
-        if following is None:
-            raise TurnError(side, self._out_of_turn(side, kind))
-        if self.phases[_OTHER[side]] not in allowed:
-            raise TurnError(side, f"sent {kind.__name__} {why}")
-        if kind is Load or kind is Store:
-            self._check_request(message)
+        may = self._may.get(kind)
+        if may is None:
+            raise self._wrong(message)
+        if kind is Load:
+            self._check_load(message)
+        elif kind is Store:
+            self._check_store(message)
         elif kind is Loaded:
             self._check_loaded(message)
-        self.phases[side] = following
+        side, following = may
+        if self.phases[side] is not following:
+            self.phases[side] = following
+            self._may = _MAY[self.phases["runtime"], self.phases["driver"]]
         if kind is Open:
             self._tables = message.tables
         elif kind is StartCommit:
             self._asked, self._loaded, self._stored = set(), set(), set()
+
+    def _wrong(self, message: Any) -> TurnError:
+        """Why the message may not be said."""
+        kind = type(message)
+        side = _SIDE.get(kind)
+        if side is None:
+            return TurnError("runtime", f"sent {message!r}, which is no message")
+        if kind not in TABLES[side][self.phases[side]]:
+            return TurnError(side, self._out_of_turn(side, kind))
+        return TurnError(side, f"sent {kind.__name__} {WHILE[kind][1]}")
 
     def ended(self) -> None:
         """Take note that the conversation is over. It may end between transactions only; TurnError otherwise."""
@@ -146,18 +171,22 @@ class Turns:
             return "sent Flushed before Acknowledged"
         return f"sent {name} out of turn (expected {' or '.join(self.expected(side)) or 'nothing'}, got {name})"
 
-    def _check_request(self, message: Load | Store) -> None:
-        place, name = (message.binding, message.key), type(message).__name__
+    def _table(self, message: Load | Store) -> Table:
         if not 0 <= message.binding < len(self._tables):
+            name = type(message).__name__
             raise TurnError("runtime", f"sent {name} for table {message.binding} of {len(self._tables)}")
-        table = self._tables[message.binding]
-        if isinstance(message, Load):
-            if table.delta:
-                raise TurnError("runtime", f"sent Load for {table.name}, which takes changes and is never asked")
-            if place in self._asked:
-                raise TurnError("runtime", f"sent Load twice for the key {message.key!r} of {table.name}")
-            self._asked.add(place)
-            return
+        return self._tables[message.binding]
+
+    def _check_load(self, message: Load) -> None:
+        table, place = self._table(message), (message.binding, message.key)
+        if table.delta:
+            raise TurnError("runtime", f"sent Load for {table.name}, which takes changes and is never asked")
+        if place in self._asked:
+            raise TurnError("runtime", f"sent Load twice for the key {message.key!r} of {table.name}")
+        self._asked.add(place)
+
+    def _check_store(self, message: Store) -> None:
+        table, place = self._table(message), (message.binding, message.key)
         if place in self._stored:
             raise TurnError("runtime", f"sent Store twice for the key {message.key!r} of {table.name}")
         if message.exists != (place in self._loaded):

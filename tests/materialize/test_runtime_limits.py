@@ -10,6 +10,7 @@ import pytest
 
 from cdcv2 import steps
 from cdcv2.core import Antichain
+from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import RefusedError, TurnError, UsageError, ViewError
 from cdcv2.materialize import (
     Binding,
@@ -33,6 +34,7 @@ from cdcv2.materialize.messages import (
     Flushed,
     Load,
     Loaded,
+    Open,
     StartCommit,
     StartedCommit,
     Store,
@@ -94,6 +96,45 @@ def test_the_recovery_log_decides_what_was_committed(step: str, committed: int) 
 
     assert Checkpoint(Antichain([committed])) == again.run()
     assert ({"totals": {("a",): (1, 5), ("b",): (1, 1)}} if committed else {}) == shelf.rows
+
+
+class Stuck(toys.Toy):
+    """A driver whose first Store takes until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.busy, self.let = threading.Event(), threading.Event()
+
+    def store(self, message: Store) -> None:
+        """Wait."""
+        self.busy.set()
+        assert self.let.wait(60), "nobody let the driver go on"
+        super().store(message)
+
+
+def test_what_was_said_and_not_begun_is_not_done_when_it_is_closed() -> None:
+    """Stores go to the driver's thread some at a time, and yet one ends the conversation between two of them."""
+    driver, at = Stuck(), Antichain([1])
+    connection = Threaded(driver)
+    for request in (Open("m", (TOTALS.view().table,)), Acknowledge(), Flush(Antichain([0]), at)):
+        connection.send(request)
+        connection.wait()
+
+        assert connection.poll() is not None
+
+    for name in "abc":
+        connection.send(Store(0, (name,), (1, 1)))
+    connection.send(StartCommit(Checkpoint(at)))
+    assert driver.busy.wait(60)
+    closing = threading.Thread(target=connection.close)
+    closing.start()
+    assert poll_until(lambda: connection._closing, 60)
+    driver.let.set()
+    closing.join(60)
+
+    assert not closing.is_alive()
+    assert [("a",)] == [one.key for one in driver.staged]
+    assert {} == driver.rows
 
 
 class Slow(toys.Lake):

@@ -1,0 +1,127 @@
+"""What the questions about materialization share: changes of orders, as cuts, as logs, and as rows for other ways."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from time import process_time
+from typing import Any, TypeVar
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.embedded.postgres import Postgres
+from cdcv2.materialize import Binding, Checkpoint
+from cdcv2.protocol.timeline import Cut
+from cdcv2.protocol.writer import Writer
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+
+Input = TypeVar("Input")
+
+
+def with_cpu(run: Callable[[Input], object]) -> Callable[[Input], dict[str, float]]:
+    """The work, which also says the CPU time of this process, all its threads: a busy machine bends that less."""
+
+    def timed(given: Input) -> dict[str, float]:
+        before = process_time()
+        run(given)
+        return {"CPU seconds of this process": process_time() - before}
+
+    return timed
+
+
+ORDERS = RowType({
+    "type": "record", "name": "orders",
+    "fields": [
+        {"name": "id", "type": "long"}, {"name": "customer", "type": "int"}, {"name": "total", "type": "long"},
+        {"name": "note", "type": ["null", "string"]},
+    ],
+})  # fmt: skip
+BINDING = Binding("orders", ORDERS, "orders", ("id",))
+PLAN = """
+materialization: shop
+logs: logs
+bindings: [{log: orders, target: orders, key: [id]}]
+rows: 1
+"""
+
+
+@dataclass
+class Shop:
+    """Transactions of changed orders: three of five are new, the others change one that is there.
+
+    ``rows``: per transaction, the rows as they are then; ``cuts``: the same as updates.
+    """
+
+    rows: list[list[tuple[Any, ...]]]
+    cuts: list[Cut]
+    folder: Path
+    server: Postgres | None = None
+    held: dict[int, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, seed: int, changes: int, per_transaction: int) -> Shop:
+        """So many changes, so many in a transaction."""
+        random, held = Random(seed), dict[int, Any]()
+        shop = cls([], [], Path(tempfile.mkdtemp(prefix="cdcv2-bench-")), held=held)
+        for time, first in enumerate(range(0, changes, per_transaction)):
+            changed: dict[int, Any] = {}
+            updates: list[Any] = []
+            known = len(held)
+            for _ in range(min(per_transaction, changes - first)):
+                fresh = not known or random.random() < 0.6
+                number = len(held) if fresh else random.randrange(known)
+                while number in changed:
+                    # No order twice in a transaction: that would be less work for some than for others.
+                    number = len(held)
+                note = f"note {random.randrange(10**6)}" if random.random() < 0.5 else None
+                row = ORDERS.row((number, random.randrange(10**4), random.randrange(10**6), note))
+                if number in held:
+                    updates.append((held[number], time, -1))
+                updates.append((row, time, 1))
+                held[number] = changed[number] = row
+            shop.rows.append([tuple(row) for row in changed.values()])
+            shop.cuts.append(Cut({"orders": updates}, Antichain([time]), Antichain([time + 1])))
+        return shop
+
+    def source(self, checkpoint: Checkpoint) -> Iterator[Cut]:
+        """As a runtime is fed."""
+        return iter(self.cuts)
+
+    def serve(self) -> Shop:
+        """Start a PostgreSQL, with a disk that is waited for, as everybody's is."""
+        self.server = Postgres(settings={"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "4GB"}).__enter__()
+        return self
+
+    def connect(self) -> Any:
+        """A session."""
+        if self.server is None:
+            raise ValueError("there is no server: serve() was not called")
+        return self.server.connect()
+
+    def clean(self) -> None:
+        """No table, no checkpoint."""
+        with self.connect() as session:
+            session.execute("DROP TABLE IF EXISTS orders, cdcv2_checkpoints, plain")
+
+    def write(self) -> None:
+        """The same as a log in a directory, and a file for the command."""
+        with Writer(DirectoryLog(self.folder / "logs" / "orders", ORDERS, create=True)) as writer:
+            for cut in self.cuts:
+                writer.extend(cut.updates["orders"])
+                writer.advance(cut.upper)
+            writer.finish()
+
+    def check(self, rows: list[tuple[Any, ...]]) -> None:
+        """Raise ValueError unless these are the orders at the end."""
+        if sorted(rows) != sorted(tuple(row) for row in self.held.values()):
+            raise ValueError(f"{len(rows)} rows are there, and they are not the {len(self.held)} that should be")
+
+    def close(self) -> None:
+        """Stop the server, remove the folder."""
+        if self.server is not None:
+            self.server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
