@@ -18,13 +18,15 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import job_script, spark_submit
-from cdcv2.errors import MalformedError, RefusedError, ViewError
+from cdcv2.errors import MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.exits import Exit
-from cdcv2.materialize.drivers.delta import open_delta
+from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
+from cdcv2.materialize.drivers.delta_tables import opened
 from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol import Progress, Updates
 from cdcv2.spark.carrying import Views
+from cdcv2.spark.delta import committer
 from cdcv2.spark.materialize import main, parser, planned
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
@@ -40,15 +42,19 @@ PATIENCE = 300
 LAKE, DELTA = "{driver: lake, folder: tables}", "{driver: delta, folder: tables}"
 
 
-def run(spark: SparkSession, path: Path, *options: str) -> Reader:
+def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> Reader:
     """The job in this process, to the end of what is there."""
     given = read_plan(str(path))
     arguments = [str(path), "--state", str(path.parent / "state"), "--available-now", "--interval", "0.1", *options]
     plan = planned(given, parser().parse_args(arguments))
     log = given.recovery()
-    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=log, start=[given.start])
+    driver = given.driver()
+    runtime = SpreadRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
 
     def target() -> Views:
+        if merge:
+            assert isinstance(driver, DeltaDriver)
+            driver.commit = committer(spark)
         runtime.open()
         return Views(runtime)
 
@@ -63,31 +69,56 @@ def seen(view: Any) -> dict[str, dict[Any, Any]]:
     return {table: dict(view.rows(table)) for table in ("account_total", "entry_log", "account_now")}
 
 
-LOOKS: dict[str, Callable[[Path], Any]] = {LAKE: open_lake, DELTA: open_delta}
+KINDS: dict[str, tuple[str, Callable[[Path], Any], list[str]]] = {
+    "lake": (LAKE, open_lake, ["materialize.carried"]),
+    "delta": (DELTA, open_delta, []),
+    "merged on Spark": (DELTA, open_delta, ["delta.table", "reader.before-manifest"]),
+}
 
 
-@pytest.mark.parametrize("target", [LAKE, DELTA])
-def test_views_are_kept_through_a_crash_at_each_step(spark: SparkSession, tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Sums, a multiset, rows by key; micro-batch after micro-batch; what is committed is a cut, and is not repeated."""
-    work = Workload(cuts=6)
+    target, look, crashes = KINDS[kind]
+    work, merge = Workload(cuts=6), kind == "merged on Spark"
     path = written(tmp_path, work, target=target, cuts=5)
-    for step in ["materialize.carried"] if target == LAKE else ["delta.table", "reader.before-manifest"]:
+    for step in crashes:
         with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
-            run(spark, path, "--max-files", "4")
-        view = LOOKS[target](tmp_path / "tables")
+            run(spark, path, "--max-files", "4", merge=merge)
+        view = look(tmp_path / "tables")
         (upper,) = view.frontier.elements
         assert work.truth(upper) == work.shown(seen(view)), step
-    reader = run(spark, path)
+    reader = run(spark, path, merge=merge)
 
     assert (Exit.DONE, Antichain([10])) == (outcome(reader), reader.released)
-    assert work.truth(10) == work.shown(seen(LOOKS[target](tmp_path / "tables")))
+    assert work.truth(10) == work.shown(seen(look(tmp_path / "tables")))
     # And the other way of keeping them takes its turn.
     written(tmp_path, work, target=target)
     assert 0 == command(["materialize", str(path)])
-    assert work.truth() == work.shown(seen(LOOKS[target](tmp_path / "tables")))
+    assert work.truth() == work.shown(seen(look(tmp_path / "tables")))
     assert 0 == command(["compare", str(path)])
-    again = run(spark, path)
-    assert Antichain() == again.released
+    if merge:
+        said = opened(tmp_path / "tables" / "account_total").history()
+        engines = ["Spark" in one["engineInfo"] for one in reversed(said[:-1])]
+        assert engines == sorted(engines, reverse=True) and {True, False} == set(engines), said
+
+
+def test_spark_without_delta_is_said_to_be_without(spark: SparkSession) -> None:
+    """With what to give it."""
+    class Bare:
+        """A Spark that was started with nothing."""
+
+        @property
+        def sparkContext(self) -> Any:  # noqa: N802
+            """Its settings."""
+            return self
+
+        def getConf(self) -> dict[str, str]:  # noqa: N802
+            """None."""
+            return {}
+
+    with pytest.raises(UsageError, match="--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"):
+        committer(Bare())  # type: ignore[arg-type]
 
 
 def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
