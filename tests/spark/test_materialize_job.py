@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.cli import main as command
+from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
@@ -32,7 +34,7 @@ from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
 from cdcv2.testing import Workload
-from cdcv2.testing.workload import ENTRIES
+from cdcv2.testing.workload import ACCOUNTS, ENTRIES
 from cdcv2.wire.files import DirectoryLog
 from tests.spark.materializing import written
 from tests.spark.submitting import QUICK
@@ -171,6 +173,44 @@ def test_wrong_usage_is_one_line_and_code_2(
     assert 2 == main(read_plan, [str(path), "--state", str(tmp_path / "state")])
     told = capsys.readouterr().err.splitlines()
     assert (1, True) == (len(told), said in told[0]), told
+
+
+@dataclass
+class Topic:
+    """A log in Kafka, as far as a plan looks at it."""
+
+    name: str
+    closed: bool = False
+
+    def close(self) -> None:
+        """It is not read here."""
+        self.closed = True
+
+
+def test_the_logs_of_the_file_become_those_of_the_reader(tmp_path: Path) -> None:
+    """Topics with their settings, directories, copies; what Spark cannot read is refused."""
+    written(tmp_path, Workload(cuts=1), target=LAKE)
+    (tmp_path / "kafka").write_text("security.protocol = SSL\n")
+    given = read_plan(str(tmp_path / "shop.yaml"))
+    topic = Topic("shop.entries")
+    logs = [*given.logs, Named("entries", topic, ENTRIES)]  # type: ignore[arg-type]
+    options = parser().parse_args(["f", "--state", "/s", "--max-messages", "9", "--available-now"])
+    plan = planned(replace(given, logs=logs, kafka=("h:1", tmp_path / "kafka"), start=5), options)
+
+    assert [("accounts", "directory"), ("entries", "directory"), ("entries", "topic")] == [
+        (place.table, place.kind) for place in plan.logs.places
+    ]
+    assert ["shop.entries"] == plan.logs.topics and topic.closed
+    assert {"bootstrap.servers": "h:1", "security.protocol": "SSL"} == plan.logs.kafka
+    assert (9, None, [5], Path("/s/checkpoint")) == (
+        plan.logs.messages, plan.output, plan.start.to_plain(), plan.checkpoint
+    )  # fmt: skip
+    for wrong, said in [
+        (Named("entries", topic, ACCOUNTS), "different row types"),  # type: ignore[arg-type]
+        (Named("entries", topic, ENTRIES, 2), "have 2 coordinates"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(UsageError, match=said):
+            planned(replace(given, logs=[*given.logs, wrong], kafka=("h:1", None)), options)
 
 
 def test_help_shows_how_it_is_started_and_the_entry_point_is_short(capsys: pytest.CaptureFixture[str]) -> None:
