@@ -48,11 +48,13 @@ def spark_submit(
     memory: str = "1g",
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    sets: Sequence[str] = ("spark",),
 ) -> Child:
     """Start a job; what it prints goes to ``folder/JOB.log``.
 
-    ``settings`` are Spark's (``--conf``), ``environment`` adds to ours. The child's pid is that of the driver's JVM,
-    whose child is the Python driver; both are in its process group. Raises UnavailableError without pyspark or Java.
+    It gets the jars of ``sets``; ``settings`` are Spark's (``--conf``), ``environment`` adds to ours. The pid is
+    that of the driver's JVM, whose child is the Python driver; both are in its process group. Raises UnavailableError
+    without pyspark or Java.
     """
     program = spark_home() / "bin" / "spark-submit"
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def spark_submit(
         program,
         "--master", master,
         "--driver-memory", memory,
-        "--jars", jars.comma_list("spark"),
+        "--jars", ",".join(jars.comma_list(name) for name in sets),
         "--py-files", package_zip(folder),
         *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
         job_script(job),

@@ -5,6 +5,10 @@
     spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/materialize.py \\
         shop.yaml --state /data/shop-state
     ... streaming_jobs/materialize.py shop.yaml --state /data/shop-state --available-now --max-files 100
+    ... --jars $(python -m cdcv2.embedded.jars spark),$(python -m cdcv2.embedded.jars delta) \\
+        --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \\
+        --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog \\
+        ... streaming_jobs/materialize.py shop-delta.yaml --state /data/shop-state --merge-on-spark
 
 The file is that of cdcv2 materialize (its --help shows all that it may say); the two may take turns on one target, and
 cdcv2 compare takes it, too. Drivers: postgres, lake, delta; for the others use cdcv2 materialize. Rows are reduced,
@@ -31,10 +35,12 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.driver import Driver
+from cdcv2.materialize.drivers.delta import DeltaDriver
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol.log import Log
 from cdcv2.spark.carrying import Views
+from cdcv2.spark.delta import committer
 from cdcv2.spark.job import positive, run
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, outcome, replay
@@ -107,11 +113,16 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
         given = read(options.file)
         plan = planned(given, options)
         log = given.recovery()
-        runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=log, start=[given.start])
+        driver = given.driver()
+        if options.merge_on_spark and not isinstance(driver, DeltaDriver):
+            raise UsageError("--merge-on-spark is for the driver delta: leave it out")
+        runtime = SpreadRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
         try:
             with ended(session(options.name, spark_log=options.spark_log)) as spark:
 
                 def target() -> Views:
+                    if isinstance(driver, DeltaDriver) and options.merge_on_spark:
+                        driver.commit = committer(spark)
                     runtime.open()
                     return Views(runtime)
 
@@ -160,6 +171,8 @@ def parser() -> argparse.ArgumentParser:
         help="begin a batch at most so often (default: 1)")
     add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
     add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
+    add("--merge-on-spark", action="store_true",
+        help="the driver delta: staged rows are merged by Delta on Spark, not by one process; see above")
     add("--name", default="cdcv2 materialize", help="the application's name in Spark")
     add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made

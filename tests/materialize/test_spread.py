@@ -201,22 +201,33 @@ def test_a_file_that_the_driver_does_not_see_is_said() -> None:
 
 @pytest.mark.integration
 def test_staging_tables_of_the_dead_are_removed(request: pytest.FixtureRequest) -> None:
-    """In PostgreSQL, by the next instance that is spread; those of another materialization stay."""
+    """In PostgreSQL, by the next instance that is spread; those of another materialization stay; a commit empties."""
     PostgresSubject.server = request.getfixturevalue("server")
     subject, work = Served(), Workload(cuts=4)
     with subject.connect() as connection:
-        connection.execute("CREATE TABLE cdcv2_staged_00000000_1_0 ()")
+        connection.execute("CREATE TABLE cdcv2_staged_0_1_0 ()")
+    living = opened(subject, work)
+    run(living, work, 1)
+    living.close()
+    with subject.connect() as connection:
+        left = connection.execute(f"SELECT count(*) FROM {_staged(connection)[0]}".encode()).fetchone()[0]
     for _ in range(2):
         dying = opened(subject, work)
         with steps.placed("materialize.carried"), pytest.raises(steps.PlacedCrash):
             run(dying, work, 1)
         dying.close()
     with subject.connect() as connection:
-        names = connection.execute(
-            "SELECT relname FROM pg_class WHERE relname LIKE 'cdcv2_staged%' "
-            "AND relnamespace = current_schema()::regnamespace"
-        ).fetchall()
-    fences = {name.rsplit("_", 2)[1] for (name,) in names if "_00000000_" not in name}
+        names, all_of_them = _staged(connection), _staged(connection, "cdcv2_staged_")
 
-    assert (4, 1) == (len(names), len(fences))
+    assert (0, 3, 4) == (left, len(names), len(all_of_them))
+    assert 1 == len({name.rsplit("_", 2)[1] for name in names})
     subject.close()
+
+
+def _staged(connection: Any, prefix: str = "cdcv2_staged_[0-9a-f]{8}_") -> list[str]:
+    """The names of staging tables; by default without that of another materialization."""
+    rows = connection.execute(
+        "SELECT relname FROM pg_class WHERE relname ~ %s AND relnamespace = current_schema()::regnamespace "
+        "AND relkind = 'r' ORDER BY 1", [prefix],
+    ).fetchall()  # fmt: skip
+    return [name for (name,) in rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,27 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.cli import main as command
+from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import job_script, spark_submit
-from cdcv2.errors import MalformedError, RefusedError, ViewError
+from cdcv2.errors import MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.exits import Exit
-from cdcv2.materialize.drivers.delta import open_delta
+from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
+from cdcv2.materialize.drivers.delta_tables import opened
 from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol import Progress, Updates
 from cdcv2.spark.carrying import Views
+from cdcv2.spark.delta import committer
 from cdcv2.spark.materialize import main, parser, planned
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
 from cdcv2.testing import Workload
-from cdcv2.testing.workload import ENTRIES
+from cdcv2.testing.workload import ACCOUNTS, ENTRIES
 from cdcv2.wire.files import DirectoryLog
 from tests.spark.materializing import written
 from tests.spark.submitting import QUICK
@@ -40,15 +44,19 @@ PATIENCE = 300
 LAKE, DELTA = "{driver: lake, folder: tables}", "{driver: delta, folder: tables}"
 
 
-def run(spark: SparkSession, path: Path, *options: str) -> Reader:
+def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> Reader:
     """The job in this process, to the end of what is there."""
     given = read_plan(str(path))
     arguments = [str(path), "--state", str(path.parent / "state"), "--available-now", "--interval", "0.1", *options]
     plan = planned(given, parser().parse_args(arguments))
     log = given.recovery()
-    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=log, start=[given.start])
+    driver = given.driver()
+    runtime = SpreadRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
 
     def target() -> Views:
+        if merge:
+            assert isinstance(driver, DeltaDriver)
+            driver.commit = committer(spark)
         runtime.open()
         return Views(runtime)
 
@@ -63,32 +71,56 @@ def seen(view: Any) -> dict[str, dict[Any, Any]]:
     return {table: dict(view.rows(table)) for table in ("account_total", "entry_log", "account_now")}
 
 
-LOOKS: dict[str, Callable[[Path], Any]] = {LAKE: open_lake, DELTA: open_delta}
+KINDS: dict[str, tuple[str, Callable[[Path], Any], list[str]]] = {
+    "lake": (LAKE, open_lake, ["materialize.carried"]),
+    "delta": (DELTA, open_delta, []),
+    "merged on Spark": (DELTA, open_delta, ["delta.table", "reader.before-manifest"]),
+}
 
 
-@pytest.mark.parametrize("target", [LAKE, DELTA])
-def test_views_are_kept_through_a_crash_at_each_step(spark: SparkSession, tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Sums, a multiset, rows by key; micro-batch after micro-batch; what is committed is a cut, and is not repeated."""
-    work = Workload(cuts=6)
+    target, look, crashes = KINDS[kind]
+    work, merge = Workload(cuts=6), kind == "merged on Spark"
     path = written(tmp_path, work, target=target, cuts=5)
-    own = ["lake.applied"] if target == LAKE else ["delta.table"]
-    for step in ["materialize.carried", "materialize.after-commit", *own, "reader.before-manifest"]:
+    for step in crashes:
         with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
-            run(spark, path, "--max-files", "4")
-        view = LOOKS[target](tmp_path / "tables")
+            run(spark, path, "--max-files", "4", merge=merge)
+        view = look(tmp_path / "tables")
         (upper,) = view.frontier.elements
         assert work.truth(upper) == work.shown(seen(view)), step
-    reader = run(spark, path)
+    reader = run(spark, path, merge=merge)
 
     assert (Exit.DONE, Antichain([10])) == (outcome(reader), reader.released)
-    assert work.truth(10) == work.shown(seen(LOOKS[target](tmp_path / "tables")))
+    assert work.truth(10) == work.shown(seen(look(tmp_path / "tables")))
     # And the other way of keeping them takes its turn.
     written(tmp_path, work, target=target)
     assert 0 == command(["materialize", str(path)])
-    assert work.truth() == work.shown(seen(LOOKS[target](tmp_path / "tables")))
+    assert work.truth() == work.shown(seen(look(tmp_path / "tables")))
     assert 0 == command(["compare", str(path)])
-    again = run(spark, path)
-    assert Antichain() == again.released
+    if merge:
+        said = opened(tmp_path / "tables" / "account_total").history()
+        engines = ["Spark" in one["engineInfo"] for one in reversed(said[:-1])]
+        assert engines == sorted(engines, reverse=True) and {True, False} == set(engines), said
+
+
+def test_spark_without_delta_is_said_to_be_without(spark: SparkSession) -> None:
+    """With what to give it."""
+    class Bare:
+        """A Spark that was started with nothing."""
+
+        @property
+        def sparkContext(self) -> Any:  # noqa: N802
+            """Its settings."""
+            return self
+
+        def getConf(self) -> dict[str, str]:  # noqa: N802
+            """None."""
+            return {}
+
+    with pytest.raises(UsageError, match="--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"):
+        committer(Bare())  # type: ignore[arg-type]
 
 
 def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
@@ -143,6 +175,44 @@ def test_wrong_usage_is_one_line_and_code_2(
     assert (1, True) == (len(told), said in told[0]), told
 
 
+@dataclass
+class Topic:
+    """A log in Kafka, as far as a plan looks at it."""
+
+    name: str
+    closed: bool = False
+
+    def close(self) -> None:
+        """It is not read here."""
+        self.closed = True
+
+
+def test_the_logs_of_the_file_become_those_of_the_reader(tmp_path: Path) -> None:
+    """Topics with their settings, directories, copies; what Spark cannot read is refused."""
+    written(tmp_path, Workload(cuts=1), target=LAKE)
+    (tmp_path / "kafka").write_text("security.protocol = SSL\n")
+    given = read_plan(str(tmp_path / "shop.yaml"))
+    topic = Topic("shop.entries")
+    logs = [*given.logs, Named("entries", topic, ENTRIES)]  # type: ignore[arg-type]
+    options = parser().parse_args(["f", "--state", "/s", "--max-messages", "9", "--available-now"])
+    plan = planned(replace(given, logs=logs, kafka=("h:1", tmp_path / "kafka"), start=5), options)
+
+    assert [("accounts", "directory"), ("entries", "directory"), ("entries", "topic")] == [
+        (place.table, place.kind) for place in plan.logs.places
+    ]
+    assert ["shop.entries"] == plan.logs.topics and topic.closed
+    assert {"bootstrap.servers": "h:1", "security.protocol": "SSL"} == plan.logs.kafka
+    assert (9, None, [5], Path("/s/checkpoint")) == (
+        plan.logs.messages, plan.output, plan.start.to_plain(), plan.checkpoint
+    )  # fmt: skip
+    for wrong, said in [
+        (Named("entries", topic, ACCOUNTS), "different row types"),  # type: ignore[arg-type]
+        (Named("entries", topic, ENTRIES, 2), "have 2 coordinates"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(UsageError, match=said):
+            planned(replace(given, logs=[*given.logs, wrong], kafka=("h:1", None)), options)
+
+
 def test_help_shows_how_it_is_started_and_the_entry_point_is_short(capsys: pytest.CaptureFixture[str]) -> None:
     """With examples, and what the exit codes mean."""
     with pytest.raises(SystemExit) as caught:
@@ -165,13 +235,12 @@ def server() -> Iterator[Postgres]:
         yield started
 
 
-def submit(path: Path, server: Postgres, *options: str, environment: dict[str, str] | None = None) -> Child:
+def submit(path: Path, server: Postgres, *options: str) -> Child:
     """Start the job."""
     arguments = [str(path), "--state", str(path.parent / "state"), "--interval", "0.05", *options]
     return spark_submit(
-        "materialize", arguments, folder=path.parent, settings=QUICK,
-        environment={**server.environment, **(environment or {})},
-    )  # fmt: skip
+        "materialize", arguments, folder=path.parent, settings=QUICK, environment=server.environment
+    )
 
 
 def reached(server: Postgres) -> int:
@@ -196,7 +265,7 @@ def in_postgres(server: Postgres) -> dict[str, dict[Any, Any]]:
 @pytest.mark.xdist_group("jobs")
 @pytest.mark.integration
 def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path, server: Postgres) -> None:
-    """SIGKILL for the whole process group, and at a step inside a commit; SIGTERM; everything is there once."""
+    """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and everything is there once."""
     work = Workload(cuts=20)
     path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=12)
     first = submit(path, server, "--max-files", "2")
@@ -204,19 +273,11 @@ def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path:
     first.kill9()
     assert work.truth(reached(server)) == work.shown(in_postgres(server))
 
-    second = submit(path, server, environment={"CDCV2_CRASH": "postgres.before-commit", "CDCV2_CRASH_HOW": "kill"})
-    second.wait(PATIENCE)
-    at = reached(server)
-    assert at < 24
-    assert work.truth(at) == work.shown(in_postgres(server))
-
-    third = submit(path, server)
-    third.wait_until(lambda: reached(server) == 24, "the end of the log", PATIENCE)
-    third.signal(signal.SIGTERM)
-    assert 0 == third.wait(PATIENCE), third.log_tail()
-    assert "materialize: finished before 24; nothing that was stated is missing" in third.log_since_start()
-
-    written(tmp_path, work, target="{driver: postgres}", more="")
-    fourth = submit(path, server, "--available-now")
-    assert 0 == fourth.wait(PATIENCE), fourth.log_tail()
-    assert work.truth() == work.shown(in_postgres(server))
+    second = submit(path, server)
+    second.wait_until(lambda: reached(server) == 24, "the end of the log", PATIENCE)
+    written(tmp_path, work, target="{driver: postgres}", more="", cuts=14)
+    second.wait_until(lambda: reached(server) == 28, "what came since", PATIENCE)
+    second.signal(signal.SIGTERM)
+    assert 0 == second.wait(PATIENCE), second.log_tail()
+    assert "materialize: finished before 28; nothing that was stated is missing" in second.log_since_start()
+    assert work.truth(28) == work.shown(in_postgres(server))

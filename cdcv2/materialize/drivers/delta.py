@@ -21,7 +21,7 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Files, Manifest
-from cdcv2.materialize.drivers.delta_tables import DeltaView, check, commit, delta, demand, make, open_delta
+from cdcv2.materialize.drivers.delta_tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
 from cdcv2.materialize.drivers.lake_files import Staged
 from cdcv2.materialize.drivers.staging import DeltaHand, demand_there
 from cdcv2.materialize.messages import (
@@ -54,6 +54,8 @@ class DeltaDriver(Spread):
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = DeltaFolder(folder)
+        #: what puts a transaction's rows into a table
+        self.commit: Commit = commit
         self._message: Open | None = None
         # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
         self._pending: dict[str, Applying] = {}
@@ -196,7 +198,7 @@ class DeltaDriver(Spread):
         for name, files in transaction.files.items():
             try:
                 table = manifest.tables[name]
-                mark = commit(self._folder, table, files, number, manifest.materialization, transaction.upper)
+                mark = self.commit(self._folder, table, files, number, manifest.materialization, transaction.upper)
             except OutputError:
                 if self._folder.last()[0] == number:
                     raise

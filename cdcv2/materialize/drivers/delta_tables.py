@@ -8,10 +8,10 @@ or not at all (no retries of Delta's own), so two who commit the same transactio
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from cdcv2.core.antichain import Antichain
@@ -23,6 +23,8 @@ from cdcv2.wire.numbered import durable
 
 #: What column names of a Delta table must not have in them.
 _NEVER = set(" ,;{}()\n\t=")
+#: Puts a transaction's rows into a table: :func:`commit`, or what does the same by other means.
+Commit: TypeAlias = Callable[[DeltaFolder, Table, Files, int, str, Antichain], "Mark | None"]
 #: The property of a table that says whose it is.
 OWNER = "cdcv2.materialization"
 
@@ -85,7 +87,7 @@ def make(folder: DeltaFolder, table: Table, materialization: str) -> Mark:
             "the folder, or begin anew with an empty folder and an empty recovery log"
         )
     _demand_columns(made, place, table)
-    _sync(place, version)
+    sync(place, version)
     return Mark(version, None)
 
 
@@ -147,7 +149,7 @@ def commit(
         if last is not None and last > number:
             return None
         if last == number:
-            _sync(place, found.version())
+            sync(place, found.version())
             return Mark(found.version(), number)
         rows = arrow().concat_tables([read_part(folder.staged(one)) for one in files.names])
         properties = delta().CommitProperties(
@@ -175,31 +177,32 @@ def _append(found: Any, table: Table, rows: Any, properties: Any) -> None:
 
 
 def _merge(found: Any, table: Table, rows: Any, properties: Any) -> None:
-    same = " AND ".join(f"t.{_quoted(one.name)} = s.{_quoted(one.name)}" for one in table.key)
+    same = " AND ".join(f"t.{quoted(one.name)} = s.{quoted(one.name)}" for one in table.key)
     merger = found.merge(
         rows.drop_columns([KEY]), predicate=same, source_alias="s", target_alias="t", commit_properties=properties
     )
     merger = merger.when_matched_delete(predicate=f"s.{GONE}")
     if table.values:
-        merger = merger.when_matched_update({_quoted(one.name): f"s.{_quoted(one.name)}" for one in table.values})
-    every = {_quoted(one.name): f"s.{_quoted(one.name)}" for one in table.fields}
+        merger = merger.when_matched_update({quoted(one.name): f"s.{quoted(one.name)}" for one in table.values})
+    every = {quoted(one.name): f"s.{quoted(one.name)}" for one in table.fields}
     merger.when_not_matched_insert(every, predicate=f"NOT s.{GONE}").execute()
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name, in conditions of the engine's and of Spark's."""
     doubled = name.replace("`", "``")
     return f"`{doubled}`"
 
 
-def _sync(place: Path, version: int) -> None:
-    """Return when the commit would survive a loss of power; Delta's writers do not see to that."""
+def sync(place: Path, version: int) -> None:
+    """Return when a commit would survive a loss of power; Delta's writers do not see to that."""
     log = place / "_delta_log" / f"{version:020d}.json"
     try:
         actions = [json.loads(line) for line in log.read_bytes().splitlines() if line.strip()]
         files = [place / unquote(one["add"]["path"]) for one in actions if "add" in one]
         durable(log, *files)
     except OSError as cause:
-        raise _unusable(place, "written", cause) from cause
+        raise unusable(place, "written", cause) from cause
 
 
 class DeltaView:
@@ -277,7 +280,7 @@ def _between(table: Table, keys: Iterable[Key]) -> str | None:
     bounds = []
     for column, values in zip(table.key, zip(*keys)):
         if column.kind in ("int", "long"):
-            bounds.append(f"{_quoted(column.name)} BETWEEN {min(values)} AND {max(values)}")
+            bounds.append(f"{quoted(column.name)} BETWEEN {min(values)} AND {max(values)}")
     return " AND ".join(bounds) or None
 
 
@@ -312,10 +315,11 @@ def told(place: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (delta().exceptions.DeltaError, arrow().ArrowException, OSError) as cause:
-        raise _unusable(place, what, cause) from cause
+        raise unusable(place, what, cause) from cause
 
 
-def _unusable(place: Path, what: str, cause: BaseException) -> OutputError:
+def unusable(place: Path, what: str, cause: BaseException) -> OutputError:
+    """The error of a table that cannot be ``what``."""
     line = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
     return OutputError(
         f"the Delta table in {place} cannot be {what}: {line}. Make room, grant the rights, or restore it, and start "
