@@ -50,13 +50,7 @@ class Database:
         ordering: str = COMMIT_ORDER,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        if recipe.before != FROM_ENVELOPE:
-            raise UsageError("on a shared remap old rows come from the records: --before from-envelope")
-        if recipe.snapshot == "initial" and recipe.notification_topic is None:
-            raise UsageError(
-                f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
-                "says how many rows it has; or, if there was none, --snapshot none"
-            )
+        check_recipe(recipe)
         self._recipe, self._ordering = recipe, ordering
         self._writers, (self._log, self._temp) = dict(sorted(writers.items())), temp
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
@@ -82,15 +76,12 @@ class Database:
         """The connector's."""
         return frozenset(self._recipe.topics())
 
-    @property
-    def waits(self) -> bool:
-        """Whether something is held that is not given out, or not even the snapshot is."""
-        return self._transactions.through is None or self._transactions.held > 0
-
-    @property
-    def held(self) -> int:
-        """How many records are held."""
-        return self._transactions.held
+    def waits(self) -> str | None:
+        """That the snapshot is not whole, or how many records are held of transactions that are not."""
+        if self._transactions.through is None:
+            return f"the initial snapshot of {self._recipe.prefix} is not complete"
+        held = self._transactions.held
+        return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
 
     def knowns(self) -> Iterator[tuple[str, Antichain]]:
         """How far its logs are stated, TEMP's as one of them."""
@@ -168,6 +159,17 @@ class Database:
         """Release the logs."""
         for writer in (self._temp, *self._writers.values()):
             writer.close()
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Whether the database can be captured on a timeline. Raises UsageError."""
+    if recipe.before != FROM_ENVELOPE:
+        raise UsageError("on a shared remap old rows come from the records: --before from-envelope")
+    if recipe.snapshot == "initial" and recipe.notification_topic is None:
+        raise UsageError(
+            f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
+            "says how many rows it has; or, if there was none, --snapshot none"
+        )
 
 
 def _lsns(held: Iterable[Held]) -> list[int]:

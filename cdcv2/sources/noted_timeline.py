@@ -18,15 +18,17 @@ from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 
-def note_timeline(into: Path, timeline: str, tables: Collection[str]) -> None:
+def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
     """Note in ``into`` that the logs there are of this timeline; or check that they are.
+
+    ``ordering`` is that of transactions, for those who need a consistent cut.
 
     Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written.
     """
     path = into / CAPTURE_FILE
     begun: dict[str, Any] = {
         "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
-        "id": uuid.uuid4().hex,
+        "ordering": ordering, "id": uuid.uuid4().hex,
     }
     try:
         into.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,9 @@ class Output(Protocol):
     def stopped(self) -> SourceStop | None:
         """Why nothing more can be written, now and after every restart."""
 
+    def waits(self) -> str | None:
+        """What it holds on to, in words, if it does."""
+
     def close(self) -> None:
         """Release the logs. States nothing."""
 
@@ -107,6 +110,10 @@ class PlainTables:
 
     def stopped(self) -> SourceStop | None:
         """Whatever a record says is a row, or an error."""
+        return None
+
+    def waits(self) -> str | None:
+        """A record is a row as soon as it is there."""
         return None
 
     def close(self) -> None:
@@ -230,6 +237,10 @@ class SharedCapture:
         self.frontier = frontier
         if frontier:
             self._hold.move(max(0, check_int(frontier.elements[0]) - 1))
+
+    def waits(self) -> list[str]:
+        """What is held that more records may complete."""
+        return [text for text in (output.waits() for output in self._outputs) if text is not None]
 
     def close(self) -> None:
         """Release logs and remap. States nothing."""
