@@ -55,6 +55,8 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_argument("--bind-at-most", type=int, default=100_000, metavar="N",
                         help="about how many records one binding takes in; they are held in memory (default: 100000)")
     shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
+    shared.add_argument("--begin-at-first", action="store_true",
+                        help="plain topics that are bound for the first time begin with the first record that is there")
     shared.add_argument("--propose-recipe", action="store_true",
                         help="if times are bound under another recipe, bind them under this one from now on")
 
@@ -75,7 +77,7 @@ def run_shared(
         every=int(args.bind_every * 1000) if follow else 0,
         idle=int(args.bind_idle * 1000) if follow and args.bind_idle else None,
     )
-    binder.begin(look, needed=asked.needed, propose=args.propose_recipe)
+    binder.begin(look, needed=asked.needed, propose=args.propose_recipe, at_first=args.begin_at_first)
     with told_to_stop() as stopping:
         while True:
             try:

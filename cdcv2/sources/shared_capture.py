@@ -144,7 +144,9 @@ class SharedCapture:
         begun = resume(binder.remap, [Antichain([at]) for at in known])
         #: All logs are complete up to here.
         self.frontier = begun.frontier
-        self._read: Mapping[Place, int] = of_topics(places(begun.source), self._output)
+        before = of_topics(places(begun.source), self._output)
+        begins = {place: max(at, before.get(place, 0)) for place, at in binder.recipe.firsts.items()}
+        self._read: Mapping[Place, int] = before | of_topics(begins, self._output)
         self._hold = binder.remap.hold(max(0, *(check_int(at) - 1 for at in begun.frontier)))
         self._pending: deque[Won] = deque()
         for output in outputs:
