@@ -150,6 +150,13 @@ def test_each_transaction_as_soon_as_it_is_complete(run: Run, recorded: Path, ca
     assert (4, True) == (other.code, "'clean_full' has ordering 'commit', bound 'complete'" in other.err)
     ours = run("as-of", tmp_path / "logs", "--table", "public.orders").out
     assert run("as-of", captured / "logs", "--table", "public.orders").out == ours
+    lake = tmp_path / "lake.yaml"
+    lake.write_text(
+        "materialization: m\nlogs: logs\nbindings: [{log: public.orders, target: o, key: [id]}]\n"
+        "target: {driver: lake, folder: lake}\nrecovery_log: r\n", "utf-8",
+    )
+    view = run("materialize", lake)
+    assert (4, True) == (view.code, "a view of public.orders needs the state before each transaction" in view.err)
 
 
 def test_a_truncate_stops_it_now_and_whenever_it_is_started(run: Run, captured: Path, tmp_path: Path) -> None:
