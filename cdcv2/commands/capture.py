@@ -70,7 +70,8 @@ RELEASE_EVERY = 2000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
-    parser.add_argument("--prefix", metavar="NAME", help="the connector's topic.prefix")
+    parser.add_argument("--prefix", action="append", metavar="NAME",
+                        help="the connector's topic.prefix; with --remap also several, one for each database")
     parser.add_argument("--rows", required=True, metavar="DIR", type=place,
                         help="the row types: DIR/SCHEMA.TABLE.avsc")
     parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
@@ -78,8 +79,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="where the logs go, a directory per table; with --remap also kafka:NAME.{table}")
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
-    parser.add_argument("--notifications", metavar="TOPIC",
-                        help="the connector's notification topic: it says how many rows the snapshot has")
+    parser.add_argument("--notifications", action="append", default=[], metavar="TOPIC",
+                        help="the connector's notification topic: it says how many rows the snapshot has; PREFIX=TOPIC "
+                             "for one of several")
     parser.add_argument("--full-identity", metavar="A,B", default="",
                         help="tables that are known to have REPLICA IDENTITY FULL")
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
@@ -99,11 +101,11 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
     if args.remap:
         return run_shared(args, _told_to_stop)
-    if args.plain or args.prefix is None:
-        raise UsageError("it takes --prefix NAME of a connector, or --remap REMAP, which plain topics need")
+    if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
+        raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
     recipe = recipe_of(
-        args.prefix, args.rows, tables=args.tables, snapshot=args.snapshot, notifications=args.notifications,
-        full_identity=args.full_identity, before=args.before,
+        args.prefix[0], args.rows, tables=args.tables, snapshot=args.snapshot,
+        notifications=next(iter(args.notifications), None), full_identity=args.full_identity, before=args.before,
     )
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.

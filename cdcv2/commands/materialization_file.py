@@ -43,6 +43,8 @@ from cdcv2.materialize import (
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log
+from cdcv2.reclock.temp import COMMIT_ORDER, check_ordered
+from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
@@ -93,7 +95,11 @@ class Plan:
 
 
 def read_plan(path: str) -> Plan:
-    """What the file says. Raises UsageError with the line, and MissingLogError and UnavailableError of its logs."""
+    """What the file says.
+
+    Raises UsageError with the line, MissingLogError and UnavailableError of its logs, and RefusedError for those of
+    transactions that are not in the order of their commits.
+    """
     whole = load(path)
     fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start")
     reader = _Reader(Path(path).absolute().parent, fields)
@@ -104,6 +110,7 @@ def read_plan(path: str) -> Plan:
     for named in logs:
         if named.times != "int":
             fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
+        _check_ordered(named)
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]
@@ -120,6 +127,13 @@ def read_plan(path: str) -> Plan:
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
         start=start, kafka=reader.kafka(),
     )  # fmt: skip
+
+
+def _check_ordered(named: Named) -> None:
+    """Whether the capture that wrote the log says that transactions are in the order of their commits."""
+    if isinstance(named.log, DirectoryLog):
+        ordering = noted(named.log.path.absolute().parent).get("ordering", COMMIT_ORDER)
+        check_ordered(str(ordering), f"a view of {named.table}")
 
 
 class _Reader:

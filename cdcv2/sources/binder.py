@@ -74,8 +74,12 @@ class Binder:
         """The current recipe of the remap. Raises ForeignStateError for one that no capture bound."""
         return BoundRecipe.parse(self._shared.recipe.text)
 
-    def begin(self, look: Look, *, needed: Collection[str] = (), propose: bool = False) -> None:
+    def begin(
+        self, look: Look, *, needed: Collection[str] = (), propose: bool = False, at_first: bool = False
+    ) -> None:
         """Read the remap, and begin it if nobody has; with ``propose`` our recipe is the next one, if it is another.
+
+        With ``at_first`` plain topics that are bound by it begin where they begin now.
 
         Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
         under our recipe and none will be, and what the log raises.
@@ -85,15 +89,25 @@ class Binder:
         missing = sorted(set(needed) - look.topics - known)
         if missing:
             raise MissingLogError(f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet")
-        self._shared.want(replace(self.recipe, topics=look.ids).text())
-        self.recipe = replace(self.recipe, topics=look.ids, timeline=None)
+        self.recipe = replace(self.recipe, topics=look.ids, begins=self._begins(look) if at_first else {})
+        self._shared.want(self.recipe.text())
+        self.recipe = replace(self.recipe, timeline=None)
         self._run(lambda: None if self._shared.begun else self._shared.propose(NOT_STARTED, 0))
         if propose:
             # Asked until it has won once: whoever proposes another one after that is obeyed.
             self._run(lambda: None if self.is_ours else self._next_recipe())
         if all(self.differences(recipe.text) for recipe in self._shared.recipes):
             raise self.stopped(self._shared.recipe.since, None)
-        self.recipe = replace(self.recipe, timeline=self.bound.timeline)
+        self.recipe = replace(self.recipe, begins=self.bound.begins, timeline=self.bound.timeline)
+
+    def _begins(self, look: Look) -> dict[str, dict[str, int]]:
+        """Where plain topics begin whose head is gone."""
+        plain = {of["topic"] for of in self.recipe.tables.values() if "topic" in of}
+        found: dict[str, dict[str, int]] = {}
+        for (topic, part), (low, _) in sorted(look.spans.items()):
+            if low and topic in plain:
+                found.setdefault(topic, {})[str(part)] = low
+        return found
 
     def follow(self) -> None:
         """Read what is new in the remap."""
@@ -109,7 +123,7 @@ class Binder:
         self.follow()
         self.recipe = replace(self.recipe, topics={**self.recipe.topics, **look.ids})
         if self.remap.upper:
-            current = places(self.remap.current)
+            current = self._current()
             target = limited(current, of_topics(look.ends, self._topics), self._at_most)
             waited = self._now() - self._moved
             if target:
@@ -126,7 +140,12 @@ class Binder:
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Whether all that was observed is bound."""
-        return not limited(places(self.remap.current), of_topics(ends, self._topics), 1)
+        return not limited(self._current(), of_topics(ends, self._topics), 1)
+
+    def _current(self) -> dict[Place, int]:
+        """Where the topics are bound to, or begin."""
+        current = places(self.remap.current)
+        return current | {place: max(at, current.get(place, 0)) for place, at in self.recipe.firsts.items()}
 
     def differences(self, text: str) -> list[str]:
         """In which points our recipe is another one than this text; none: times bound under it are ours to write."""

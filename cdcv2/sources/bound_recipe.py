@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcv2.errors import ForeignStateError
+from cdcv2.sources.snapshot import Place
 
 #: The version of the mapping from records to rows. Whoever changes what is written changes it.
 MAPPING = 1
@@ -28,7 +29,9 @@ class BoundRecipe:
     """The recipe, as plain values.
 
     ``tables`` maps the name of each log to where its rows come from, and to the fingerprint of its row type;
-    ``databases`` has the options of each connector, by prefix; ``topics`` what the cluster calls those that are there.
+    ``databases`` has the options of each connector, by prefix; ``topics`` what the cluster calls those that are there;
+    ``begins`` the first offset of each partition of plain topics whose head was gone when they were first bound: what
+    stood before is no part of their tables.
 
     >>> recipe = BoundRecipe({"orders": {"topic": "shop.orders", "row": "7f"}})
     >>> BoundRecipe.parse(recipe.text()) == recipe
@@ -38,6 +41,7 @@ class BoundRecipe:
     tables: Mapping[str, Mapping[str, Any]]
     databases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
+    begins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     timeline: str | None = None
     mapping: int = MAPPING
 
@@ -45,7 +49,7 @@ class BoundRecipe:
         """The same for equal recipes."""
         plain = {
             _MARK: _VERSION, "mapping": self.mapping, "timeline": self.timeline, "tables": self.tables,
-            "databases": self.databases, "topics": self.topics,
+            "databases": self.databases, "topics": self.topics, "begins": self.begins,
         }
         return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
@@ -57,8 +61,8 @@ class BoundRecipe:
             if plain[_MARK] != _VERSION:
                 raise ValueError(f"version {plain[_MARK]!r}")
             return cls(
-                dict(plain["tables"]), dict(plain["databases"]), dict(plain["topics"]), plain["timeline"],
-                int(plain["mapping"]),
+                dict(plain["tables"]), dict(plain["databases"]), dict(plain["topics"]), dict(plain["begins"]),
+                plain["timeline"], int(plain["mapping"]),
             )
         except (ValueError, KeyError, TypeError) as cause:
             raise ForeignStateError(
@@ -94,8 +98,17 @@ class BoundRecipe:
         return [topic for topic in both if self.topics[topic] != ids[topic]]
 
     def joined(self, bound: BoundRecipe) -> BoundRecipe:
-        """What both know; the timeline is the one that is bound."""
-        return replace(self, topics={**bound.topics, **self.topics}, timeline=bound.timeline)
+        """What both know; the timeline, and where topics begin that are bound, are those of ``bound``."""
+        bound_ones = {of.get("topic") for of in bound.tables.values()}
+        begins = {topic: at for topic, at in self.begins.items() if topic not in bound_ones}
+        return replace(
+            self, topics={**bound.topics, **self.topics}, begins={**begins, **bound.begins}, timeline=bound.timeline
+        )
+
+    @property
+    def firsts(self) -> dict[Place, int]:
+        """Where partitions begin, other than with their first offset."""
+        return {(topic, int(part)): at for topic, parts in self.begins.items() for part, at in parts.items()}
 
     def captures(self, table: str, bound: BoundRecipe) -> bool:
         """Whether times under ``bound`` have anything of one of our tables."""

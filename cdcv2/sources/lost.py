@@ -38,7 +38,8 @@ def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collectio
         if low > wanted:
             raise UnsafeTopicError(
                 f"{_named(place)} begins at {low}, and {wanted} is wanted: what came before was removed (retention). "
-                f"{lost(remap, place, wanted, min(low, through))}. {_ANEW}"
+                f"{lost(remap, place, wanted, min(low, through))}. {_ANEW}. Plain topics may begin with what is there: "
+                "--begin-at-first"
             )
 
 

@@ -14,19 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.reclock.temp import AS_COMPLETE
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 
-def note_timeline(into: Path, timeline: str, tables: Collection[str]) -> None:
+def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
     """Note in ``into`` that the logs there are of this timeline; or check that they are.
+
+    ``ordering`` is that of transactions, for those who need a consistent cut; one that is none stays noted.
 
     Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written.
     """
     path = into / CAPTURE_FILE
     begun: dict[str, Any] = {
         "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
-        "id": uuid.uuid4().hex,
+        "ordering": ordering, "id": uuid.uuid4().hex,
     }
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -39,9 +42,11 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str]) -> None:
                 f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
                 f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
             )
-        more = sorted({*before.get("tables", []), *tables})
-        if more != before.get("tables"):
-            temporary = write_temporary(into, _text({**before, "tables": more}))
+        now = {**before, "tables": sorted({*before.get("tables", []), *tables})}
+        if ordering == AS_COMPLETE:
+            now["ordering"] = AS_COMPLETE
+        if now != before:
+            temporary = write_temporary(into, _text(now))
             os.replace(temporary, path)
             sync_folder(into)
     except OSError as error:

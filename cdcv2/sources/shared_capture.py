@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from cdcv2 import steps
@@ -46,17 +46,26 @@ class Output(Protocol):
     def topics(self) -> frozenset[str]:
         """The topics that it takes records of."""
 
-    def knowns(self) -> Mapping[str, Antichain]:
-        """How far each of its logs is stated, by the table that it is of; logs of no table by any other name."""
+    def knowns(self) -> Iterable[tuple[str, Antichain]]:
+        """How far each of its logs is stated, with the table that it is of."""
 
-    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, int]:
-        """Go on at a frontier, at which the topics were ``before``; from where it wants to read instead, if earlier."""
+    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+        """Go on at a frontier, before which the topics were at ``before``; what of that it needs once more."""
+
+    def remember(self, record: Record) -> None:
+        """Take a record that was written before, and is needed once more."""
 
     def take(self, record: Record, into: int) -> None:
         """Take a record at its time. Raises DecodeError for one that is none."""
 
     def advance(self, frontier: Antichain) -> None:
         """All records before the frontier were taken: write and state. Raises SourceStop when all before is written."""
+
+    def stopped(self) -> SourceStop | None:
+        """Why nothing more can be written, now and after every restart."""
+
+    def waits(self) -> str | None:
+        """What it holds on to, in words, if it does."""
 
     def close(self) -> None:
         """Release the logs. States nothing."""
@@ -74,13 +83,16 @@ class PlainTables:
         """Those of the tables."""
         return frozenset(self._of)
 
-    def knowns(self) -> Mapping[str, Antichain]:
+    def knowns(self) -> Iterator[tuple[str, Antichain]]:
         """How far each log is stated."""
-        return {table: writer.known for table, writer in self._writers.items()}
+        yield from ((table, writer.known) for table, writer in self._writers.items())
 
-    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, int]:
-        """There is nothing to be remembered of what was written."""
-        return before
+    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+        """Nothing is needed of what was written."""
+        return {}
+
+    def remember(self, record: Record) -> None:
+        """It asks for none."""
 
     def take(self, record: Record, into: int) -> None:
         """One more of the record's row."""
@@ -95,6 +107,14 @@ class PlainTables:
         for writer in self._writers.values():
             writer.commit()
             steps.reach(TABLE_STATED)
+
+    def stopped(self) -> SourceStop | None:
+        """Whatever a record says is a row, or an error."""
+        return None
+
+    def waits(self) -> str | None:
+        """A record is a row as soon as it is there."""
+        return None
 
     def close(self) -> None:
         """Release the logs."""
@@ -118,18 +138,20 @@ class SharedCapture:
         # The logs were read after the remap, and others write them: only now the remap has all that they have.
         binder.follow()
         known = [
-            binder.starts(table, check_int(at)) if table in binder.recipe.tables else check_int(at)
-            for output in outputs for table, known in output.knowns().items() for at in known
+            binder.starts(table, check_int(at))
+            for output in outputs for table, known in output.knowns() for at in known
         ]
         begun = resume(binder.remap, [Antichain([at]) for at in known])
         #: All logs are complete up to here.
         self.frontier = begun.frontier
-        self._read: Mapping[Place, int] = of_topics(places(begun.source), self._output)
+        before = of_topics(places(begun.source), self._output)
+        begins = {place: max(at, before.get(place, 0)) for place, at in binder.recipe.firsts.items()}
+        self._read: Mapping[Place, int] = before | of_topics(begins, self._output)
         self._hold = binder.remap.hold(max(0, *(check_int(at) - 1 for at in begun.frontier)))
         self._pending: deque[Won] = deque()
-        self._again: dict[Place, int] = {}
         for output in outputs:
-            self._again |= output.resume(begun.frontier, self._read)
+            for record in ranges.read(output.resume(begun.frontier, self._read)):
+                output.remember(record)
         #: How many records were taken.
         self.records = 0
 
@@ -155,6 +177,9 @@ class SharedCapture:
         Raises DecodeError and SourceStop once all before is written, and SourceStop where the next time is bound under
         another recipe.
         """
+        stops = [stop for stop in (output.stopped() for output in self._outputs) if stop is not None]
+        if stops:
+            raise stops[0]
         self._take_won()
         if not self._pending and self._binder.is_ours:
             return False
@@ -214,6 +239,10 @@ class SharedCapture:
         self.frontier = frontier
         if frontier:
             self._hold.move(max(0, check_int(frontier.elements[0]) - 1))
+
+    def waits(self) -> list[str]:
+        """What is held that more records may complete."""
+        return [text for text in (output.waits() for output in self._outputs) if text is not None]
 
     def close(self) -> None:
         """Release logs and remap. States nothing."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +16,9 @@ import pytest
 
 from cdcv2.cli import main
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.protocol.resolver import Resolver
 from cdcv2.sources.kafka_ranges import KafkaRanges
+from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.kafka_client import Client
 
 from tests.wire.polling import until
@@ -169,3 +174,45 @@ def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: A
 
     assert 4 == hands.run()
     assert f"the topic '{hands.name}' was deleted and made anew" in capsys.readouterr().err
+
+
+def content(folder: Path) -> tuple[Counter[str], int]:
+    """What a directory log has by now, and the last time that is complete."""
+    if not (folder / "_log.json").exists():
+        return Counter(), -1
+    reader, found = Resolver(), Counter[str]()
+    for entry in DirectoryLog(folder).read():
+        batch = reader.absorb(entry) if entry is not None else None
+        for row, _, diff in batch.updates if batch is not None else ():
+            found[row.page] += diff
+    (upper,) = reader.frontier
+    assert isinstance(upper, int)
+    return found, upper - 1
+
+
+def test_two_captures_follow_and_either_may_die(hands: Hands) -> None:
+    """Of two processes that write one log one is killed; the other goes on, states idle times, and ends when told."""
+    hands.make(2)
+    hands.send(0, "a")
+    line = [
+        sys.executable, "-m", "cdcv2", "capture", "kafka", "--bootstrap", hands.bootstrap, "--remap",
+        f"kafka:{hands.name}.remap", "--plain", f"clicks={hands.name}", "--rows", str(hands.folder), "--into",
+        str(hands.folder / "logs"), "--follow", "--bind-every", "0.1", "--bind-idle", "0.5",
+    ]
+    log = hands.folder / "logs" / "clicks"
+    running = [subprocess.Popen([*line, "--name", name], stderr=subprocess.PIPE, text=True) for name in ("a", "b")]
+    try:
+        until(lambda: content(log)[0] == Counter("a"), "the first record", seconds=60)
+        running[0].kill()
+        hands.send(1, "b", "b")
+        until(lambda: content(log)[0] == Counter("abb"), "records after one has died", seconds=60)
+        last = content(log)[1]
+        until(lambda: content(log)[1] > last, "a time at which nothing has happened", seconds=60)
+        running[1].send_signal(signal.SIGTERM)
+        said = running[1].communicate(timeout=60)[1]
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+    assert (-9, 0, "") == (running[0].returncode, running[1].returncode, said)

@@ -88,11 +88,13 @@ class Stage:
         self.clock += 1
         return self.clock
 
-    def binder(self, tables: str = "a", *, propose: bool = False, mapping: int = 1, **more: Any) -> Binder:
+    def binder(
+        self, tables: str = "a", *, propose: bool = False, at_first: bool = False, mapping: int = 1, **more: Any
+    ) -> Binder:
         recipe = BoundRecipe({table: {"topic": f"topic-{table}", "row": "7"} for table in tables}, timeline="drawn")
         topics = frozenset(f"topic-{table}" for table in tables)
         binder = Binder(self.remap, replace(recipe, mapping=mapping), topics=topics, now=self.now, **more)
-        binder.begin(self.topics.look(), needed=topics, propose=propose)
+        binder.begin(self.topics.look(), needed=topics, propose=propose, at_first=at_first)
         return binder
 
     def capture(self, binder: Binder, **more: Any) -> SharedCapture:
@@ -240,6 +242,38 @@ def test_a_topic_trimmed_while_it_is_read_is_told_with_its_times(stage: Stage, m
     with pytest.raises(UnsafeTopicError, match="begins at 1, and 0 is wanted.*Lost are rows of the time"):
         while capture.carry():
             pass
+
+
+def test_a_topic_whose_head_is_gone_begins_with_what_is_there(stage: Stage) -> None:
+    """If it is asked for when it is first bound; then that is bound, too, and is so for everybody, and for ever."""
+    stage.topics.add(A, "y", "z")
+    stage.topics.lows[A] = 3
+    with pytest.raises(UnsafeTopicError, match="begins at 3, and 0 is wanted.*--begin-at-first"):
+        stage.run()
+    stage.remap.raws.clear()
+    stage.logs["a"] = MemoryLog("a")
+    stage.run(at_first=True, at_most=1)
+    stage.topics.add(A, "w")
+    stage.run()
+    assert ["z", "w"] == [text for text, _, _ in stage.told()]
+    stage.logs["a"] = MemoryLog("a")
+    stage.run()
+    assert ["z", "w"] == [text for text, _, _ in stage.told()]
+    stage.topics.lows[A] = 4
+    stage.logs["a"] = MemoryLog("a")
+
+    with pytest.raises(UnsafeTopicError, match="begins at 4, and 3 is wanted.*Lost are rows of the time"):
+        stage.run(at_first=True)
+
+
+def test_a_topic_that_is_bound_already_does_not_begin_again(stage: Stage) -> None:
+    """A proposal that adds another topic says where that one begins, and nothing of the first."""
+    stage.run()
+    stage.topics.add(B, "b", "c")
+    stage.topics.lows |= {A: 1, B: 1}
+    stage.run("ab", propose=True, at_first=True)
+
+    assert ({B[0]: {"0": 1}}, ["c"]) == (stage.binder("ab").bound.begins, [text for text, _, _ in stage.told("b")])
 
 
 # -- recipes

@@ -1,0 +1,153 @@
+"""What a capture on a shared remap is asked for: plain topics and databases, of row types in a folder.
+
+::
+
+    --plain clicks=web.clicks --rows rows                  rows/clicks.avsc, written to the log clicks
+    --prefix shop --rows rows                              rows/SCHEMA.TABLE.avsc, to the logs SCHEMA.TABLE
+    --prefix bank --prefix shop --rows rows                rows/bank/SCHEMA.TABLE.avsc, to the logs bank.SCHEMA.TABLE
+"""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdcv2.commands.logs import table_of
+from cdcv2.errors import UsageError
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.database import check_recipe
+from cdcv2.sources.debezium import Recipe
+from cdcv2.wire.rows import RowType
+
+
+def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
+    """Declare what only a capture on a shared remap can be asked for."""
+    parser.add_argument("--plain", action="append", default=[], metavar="TABLE=TOPIC",
+                        help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows")
+    parser.add_argument("--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
+                        help="transactions in the order of their commits (the default), or each as soon as it is "
+                             "complete: no consistent cut, and nothing that needs the state before")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the arguments ask for."""
+
+    #: Table -> its topic and row type.
+    plain: Mapping[str, tuple[str, RowType]]
+    #: Prefix -> what is captured of that database, and table -> its log.
+    databases: Mapping[str, tuple[Recipe, Mapping[str, str]]]
+    ordering: str
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All that is read."""
+        of_databases = [topic for recipe, _ in self.databases.values() for topic in recipe.topics()]
+        return frozenset([*(topic for topic, _ in self.plain.values()), *of_databases])
+
+    @property
+    def single(self) -> frozenset[str]:
+        """Those whose records have an order."""
+        recipes = [recipe for recipe, _ in self.databases.values()]
+        topics = [topic for recipe in recipes for topic in (recipe.transaction_topic, recipe.notification_topic)]
+        return frozenset(topic for topic in topics if topic is not None)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Those that must be there: a connector makes a table's topic with its first row."""
+        of_databases = [recipe.transaction_topic for recipe, _ in self.databases.values()]
+        return frozenset([*(topic for topic, _ in self.plain.values()), *of_databases])
+
+    @property
+    def recipe(self) -> BoundRecipe:
+        """What is bound of it; the timeline is a name for one that nobody has begun."""
+        tables = {table: {"topic": topic, "row": kind.fingerprint} for table, (topic, kind) in self.plain.items()}
+        for prefix, (recipe, names) in self.databases.items():
+            for table, kind in recipe.tables.items():
+                tables[names[table]] = {"database": prefix, "table": table, "row": kind.fingerprint}
+        databases = {
+            prefix: {
+                "snapshot": recipe.snapshot, "notifications": recipe.notification_topic,
+                "transactions": recipe.transaction_topic, "ordering": self.ordering,
+                "full_identity": sorted(recipe.full_identity),
+            }
+            for prefix, (recipe, _) in self.databases.items()
+        }
+        return BoundRecipe(tables, databases, timeline=uuid.uuid4().hex)
+
+
+def wanted(args: argparse.Namespace) -> Wanted:
+    """What the arguments ask for. Raises UsageError."""
+    plain = _plain(args)
+    prefixes = args.prefix or []
+    if len(set(prefixes)) < len(prefixes):
+        raise UsageError(f"--prefix {' '.join(prefixes)}: each database once")
+    databases = {prefix: _database(args, prefix) for prefix in prefixes}
+    if not plain and not databases:
+        raise UsageError("--remap needs topics to bind: --plain TABLE=TOPIC, or --prefix NAME of a connector")
+    found = Wanted(plain, databases, args.ordering)
+    logs = [*plain, *(log for _, names in databases.values() for log in names.values())]
+    twice = sorted({log for log in logs if logs.count(log) > 1})
+    if twice:
+        raise UsageError(f"two tables would be written to the log {twice[0]}: give --plain another TABLE")
+    named = set(_names(args.tables)) - set(logs)
+    if named:
+        raise UsageError(f"--tables names {min(named)}, whose row type is missing in {args.rows}")
+    return found
+
+
+def _plain(args: argparse.Namespace) -> dict[str, tuple[str, RowType]]:
+    plain: dict[str, tuple[str, RowType]] = {}
+    for text in args.plain:
+        table, topic = table_of(text)
+        if table is None or not topic:
+            raise UsageError(f"--plain {text!r}: write TABLE=TOPIC")
+        if table in plain or topic in {taken for taken, _ in plain.values()}:
+            raise UsageError(f"--plain {text!r}: each table has one topic, and each topic one table")
+        path = Path(args.rows) / f"{table}.avsc"
+        if not path.exists():
+            raise UsageError(f"the row type of {table} is missing: {path}")
+        plain[table] = topic, RowType.load(path)
+    return plain
+
+
+def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:
+    """What is captured of a database, and the logs of its tables."""
+    folder, own = Path(args.rows) / prefix, True
+    if not folder.is_dir():
+        folder, own = Path(args.rows), False
+        if len(args.prefix) > 1:
+            raise UsageError(f"of several databases each has a folder of row types: {folder / prefix} is missing")
+    # Without a schema it is the row type of a plain topic.
+    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.*.avsc"))}
+    names = {table: f"{prefix}.{table}" if own else table for table in found}
+    chosen, full = _names(args.tables), _names(args.full_identity)
+    tables = [table for table in found if not chosen or names[table] in chosen]
+    if not tables:
+        raise UsageError(f"there is no row type of a table of {prefix} in {folder}: make one per table with cdcv2 rows")
+    recipe = Recipe(
+        prefix,
+        {table: RowType.load(found[table]) for table in tables},
+        snapshot=args.snapshot,
+        notification_topic=_notifications(args, prefix),
+        full_identity=frozenset(table for table in tables if names[table] in full),
+        before=args.before,
+    )
+    check_recipe(recipe)
+    return recipe, {table: names[table] for table in tables}
+
+
+def _notifications(args: argparse.Namespace, prefix: str) -> str | None:
+    given = [table_of(text) for text in args.notifications]
+    topics = [topic for of, topic in given if of == prefix or (of is None and len(args.prefix) == 1)]
+    if len(topics) > 1 or any(of is not None and of not in args.prefix for of, _ in given):
+        raise UsageError(f"--notifications {' '.join(args.notifications)}: one for each database, PREFIX=TOPIC")
+    return topics[0] if topics else None
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -1,0 +1,177 @@
+"""A database on a timeline: the connector's topics become whole transactions, at the times that bindings give them.
+
+What came of a transaction that is not whole stands in TEMP, a log beside those of the tables. At every time that is
+bound, TEMP and where the topics were are all that a capture needs to go on as it would have: see
+:mod:`cdcv2.reclock.transactions`. Each database has its own transactions and its own TEMP; one remap makes one cut
+over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.errors import SourceStop, UsageError
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, End, Held, Row, Said
+from cdcv2.reclock.transactions import Transactions, write
+from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe, classify
+from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.said import said
+from cdcv2.sources.scanned import Scanned
+from cdcv2.sources.snapshot import Place
+from cdcv2.wire.temp_rows import TempRows
+
+
+class Database:
+    """The output of one connector's topics; see :class:`~cdcv2.sources.shared_capture.Output`.
+
+    Args:
+        recipe: what is captured; a snapshot needs its notification topic, or nobody says how many rows it has.
+        writers: of each table's log.
+        temp: the log of TEMP, of row type :data:`~cdcv2.wire.temp_rows.TEMP`, and its writer.
+        ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
+        names: what the recipe of the remap calls the tables, where that is another name.
+
+    Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        writers: Mapping[str, Writer],
+        temp: tuple[Log, Writer],
+        *,
+        ordering: str = COMMIT_ORDER,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        check_recipe(recipe)
+        self._recipe, self._ordering = recipe, ordering
+        self._writers, (self._log, self._temp) = dict(sorted(writers.items())), temp
+        self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
+        self._rows = TempRows(recipe.tables)
+        self._transactions = self._operator((), Antichain([0]))
+        self._scanned = Scanned(recipe.tables)
+        # Whether the snapshot's End was said, or none is wanted.
+        self._ended = recipe.snapshot != "initial"
+        # The least LSN of the snapshot's rows.
+        self._lsn: int | None = None
+        # Time -> what came at it.
+        self._said: dict[int, list[Said]] = {}
+        self._notified: dict[int, list[Notification]] = {}
+
+    def _operator(self, temp: tuple[Update, ...], frontier: Antichain) -> Transactions:
+        return Transactions(
+            self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
+            frontier=frontier,
+        )
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The connector's."""
+        return frozenset(self._recipe.topics())
+
+    def waits(self) -> str | None:
+        """That the snapshot is not whole, or how many records are held of transactions that are not."""
+        if self._transactions.through is None:
+            return f"the initial snapshot of {self._recipe.prefix} is not complete"
+        held = self._transactions.held
+        return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
+
+    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+        """How far its logs are stated, TEMP's as one of them."""
+        for table, writer in self._writers.items():
+            yield self._names[table], writer.known
+        yield min(self._names.values()), self._temp.known
+
+    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+        """Go on with what TEMP held there. While the snapshot is not whole its notifications are read again."""
+        sums: ChangeBatch[Held] = ChangeBatch(
+            (self._rows.held(row), diff)
+            for batch in Iter(self._log.read()) for row, time, diff in batch.updates if not frontier.less_equal(time)
+        )
+        # At the time before, at which all of it is there.
+        at = check_int(frontier.elements[0]) - 1 if frontier else 0
+        self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier)
+        held = self._transactions.temp()
+        self._ended |= self._transactions.through is not None
+        self._ended |= any(isinstance(one, End) and one.tx == SNAPSHOT for one in held)
+        self._lsn = min(_lsns(held), default=None)
+        topic = self._recipe.notification_topic
+        return {} if self._ended else {place: (0, end) for place, end in before.items() if place[0] == topic}
+
+    def remember(self, record: Record) -> None:
+        """Take a notification again that was taken before."""
+        fact = classify(record, self._recipe)
+        if isinstance(fact, Notification):
+            self._scanned.notification(fact)
+
+    def take(self, record: Record, into: int) -> None:
+        """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
+        fact = classify(record, self._recipe)
+        if isinstance(fact, Notification):
+            self._notified.setdefault(into, []).append(fact)
+        one = said(fact)
+        if one is not None:
+            self._said.setdefault(into, []).append(one)
+
+    def advance(self, frontier: Antichain) -> None:
+        """Give out what is whole: TEMP and tables, durable and then stated.
+
+        Raises SourceStop, when all before is written, where nothing more can be given out.
+        """
+        updates = list(self._taken(frontier))
+        summary = self._transactions.updates(updates, frontier)
+        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
+        write(summary._replace(temp=temp), self._temp, self._writers)
+        stop = self.stopped()
+        if stop is not None:
+            raise stop
+
+    def stopped(self) -> SourceStop | None:
+        """What the source said that cannot be carried over."""
+        return self._transactions.stop
+
+    def _taken(self, frontier: Antichain) -> Iterator[Update]:
+        """What came at the times that are finished now, and the End of the snapshot at its own."""
+        for time in sorted({*self._said, *self._notified}):
+            if frontier.less_equal(time):
+                return
+            records = self._said.pop(time, [])
+            yield from ((one, time, 1) for one in records)
+            notified = self._notified.pop(time, [])
+            if self._ended:
+                continue
+            for fact in notified:
+                self._scanned.notification(fact)
+            self._lsn = min([*_lsns(records), *([] if self._lsn is None else [self._lsn])], default=None)
+            end = self._scanned.end(self._lsn)
+            if end is not None:
+                self._ended = True
+                yield end, time, 1
+
+    def close(self) -> None:
+        """Release the logs."""
+        for writer in (self._temp, *self._writers.values()):
+            writer.close()
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Whether the database can be captured on a timeline. Raises UsageError."""
+    if recipe.before != FROM_ENVELOPE:
+        raise UsageError("on a shared remap old rows come from the records: --before from-envelope")
+    if recipe.snapshot == "initial" and recipe.notification_topic is None:
+        raise UsageError(
+            f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
+            "says how many rows it has; or, if there was none, --snapshot none"
+        )
+
+
+def _lsns(held: Iterable[Held]) -> list[int]:
+    """Where the rows of the snapshot among these say that it was taken."""
+    return [one.after for one in held if isinstance(one, Row) and one.tx == SNAPSHOT and one.after is not None]

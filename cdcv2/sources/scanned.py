@@ -1,0 +1,58 @@
+"""The End of an initial snapshot, which no record of a connector is: made of the notifications about it.
+
+On a timeline of bindings the snapshot is a transaction before all others. It is whole when each table has as many rows
+as the notifications of its completed run say. Its commit is the LSN that its rows carry, so the End is said at the
+first time at which the completion is bound and a row; if no captured table has any, at that of the completion, as the
+least commit there is. So it is a function of what is bound, and all captures say it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cdcv2.reclock.temp import SNAPSHOT, End, Halt
+from cdcv2.sources.facts import Notification
+from cdcv2.sources.snapshot import ANEW
+
+
+class Scanned:
+    """What the notifications come to, in the order of their topic.
+
+    >>> scanned = Scanned(["t"])
+    >>> for kind, table, rows in (("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 2), ("COMPLETED", None, None)):
+    ...     scanned.notification(Notification(kind, table, rows, 0))
+    >>> scanned.end(None), scanned.end(70)
+    (None, End(tx='snapshot', commit=70, counts=(('t', 2),)))
+    """
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        self._tables = tuple(tables)
+        self._completed = False
+        self._counts: dict[str, int | None] = {}
+        self._twice = False
+
+    def notification(self, fact: Notification) -> None:
+        """Take the next one."""
+        if fact.kind == "STARTED":
+            # A run that was broken off counts nothing; one that was completed is the snapshot.
+            self._twice |= self._completed
+            self._counts = {}
+        elif fact.kind == "TABLE_SCAN_COMPLETED" and fact.table is not None:
+            self._counts[fact.table] = fact.rows
+        elif fact.kind in ("COMPLETED", "SKIPPED"):
+            # SKIPPED first of all: no snapshot was taken. After a completed one it is said at each start.
+            self._completed = True
+
+    def end(self, lsn: int | None) -> End | Halt | None:
+        """The End as far as is known by now, or why there can be none; ``lsn`` is that of the snapshot's first rows."""
+        if self._twice:
+            return Halt(SNAPSHOT, None, "the connector has begun a second snapshot after a completed one", ANEW)
+        if not self._completed:
+            return None
+        counts = {table: self._counts.get(table, 0) for table in self._tables}
+        unsaid = sorted(table for table, rows in counts.items() if rows is None)
+        if unsaid:
+            return Halt(SNAPSHOT, None, f"the notifications do not say how many rows of {unsaid[0]} were scanned", ANEW)
+        if lsn is None and any(counts.values()):
+            return None
+        return End.of(SNAPSHOT, lsn or 0, {table: rows for table, rows in counts.items() if rows is not None})

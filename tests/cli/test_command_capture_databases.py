@@ -1,0 +1,247 @@
+"""`cdcv2 capture --remap --prefix`: databases on a timeline, by several captures, with one cut over all of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcv2.wire.captured import CAPTURE_FILE
+from tests.cli.conftest import Run
+
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "debezium"
+TABLES = ("public.order_items", "public.orders")
+
+
+def notes(
+    prefix: str, topics: list[dict[str, object]], tables: tuple[str, ...] = TABLES
+) -> list[dict[str, object]]:
+    """The notifications that the connector would have sent."""
+    counts = dict.fromkeys(tables, 0)
+    for record in topics:
+        table = str(record["topic"]).partition(".")[2]
+        if table in counts and '"op":"r"' in str(record["value"]):
+            counts[table] += 1
+    said = [("STARTED", None, None), *(("TABLE_SCAN_COMPLETED", *found) for found in counts.items())]
+    return [
+        {"topic": f"{prefix}.notes", "partition": 0, "offset": at, "value": json.dumps({
+            "type": kind, "aggregate_type": "Initial Snapshot",
+            "additional_data": {"scanned_collection": table, "total_rows_scanned": rows}})}
+        for at, (kind, table, rows) in enumerate([*said, ("COMPLETED", None, None)])
+    ]  # fmt: skip
+
+
+def write(path: Path, records: list[dict[str, object]]) -> Path:
+    """A dump."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def recorded(captured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dumps of two databases that had the same history; halves that end in a transaction; row types of two tables."""
+    folder = tmp_path_factory.mktemp("databases")
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        text = dump.read()
+    wanted = {f"clean_full.{table}" for table in TABLES} | {"clean_full.transaction"}
+    for prefix in ("clean_full", "bank"):
+        lines = [line for line in text.splitlines() if json.loads(line)["topic"] in wanted]
+        records = [json.loads(line.replace("clean_full", prefix)) for line in lines]
+        more = notes(prefix, records)
+        write(folder / f"{prefix}.jsonl", [*more, *records])
+        middle = sorted(record["timestamp"] for record in records)[len(records) // 2]
+        half = [one for one in records if one["timestamp"] < middle]
+        half.remove([one for one in half if one["topic"] == f"{prefix}.public.order_items"][-1])
+        write(folder / f"{prefix}-half.jsonl", [*more, *half])
+        for rows in (folder / "rows", folder / "both" / prefix):
+            rows.mkdir(parents=True, exist_ok=True)
+            for table in TABLES:
+                shutil.copy(captured / "rows" / f"{table}.avsc", rows)
+    return folder
+
+
+def words(recorded: Path, folder: Path, *more: object, dump: str = "clean_full.jsonl") -> list[object]:
+    """The capture of one of them."""
+    return ["capture", recorded / dump, "--remap", folder / "remap", "--prefix", "clean_full", "--notifications",
+            "clean_full.notes", "--rows", recorded / "rows", "--into", folder / "logs", *more]  # fmt: skip
+
+
+def test_a_walk_along_everything_that_can_be_asked(
+    run: Run, recorded: Path, captured: Path, tmp_path: Path
+) -> None:
+    """Half of the topics, what is open then, all of them: the tables that a capture by commit times has."""
+    half = run(*words(recorded, tmp_path, "--bind-at-most", 500, dump="clean_full-half.jsonl"))
+    temp = tmp_path / "logs" / "_temp" / "clean_full"
+    held = run("open-transactions", temp)
+    assert (1, True) == (half.code, "are of transactions that are not complete" in half.err)
+    assert held.code == 0 and "given out through" in held.err and held.out
+    said = run(*words(recorded, tmp_path, "--bind-at-most", 500))
+    assert (0, "") == (said.code, said.err)
+    through = int(said.out.split()[2].rstrip(":"))
+    verified = run("verify", "--full", tmp_path / "logs")
+    assert (0, f"complete through {through}") == (verified.code, verified.out.splitlines()[-1])
+    assert 0 == run("verify", "--full", temp).code
+    assert "0 are held" in run("open-transactions", temp).err
+    for table in TABLES:
+        ours, theirs = (run("as-of", logs, "--table", table).out for logs in (tmp_path / "logs", captured / "logs"))
+        assert theirs == ours != ""
+    position = "clean_full.transaction=0@100"
+    time = int(run("when", tmp_path / "remap", position).out.split()[-1])
+    assert "clean_full.transaction=0@" in run("where", tmp_path / "remap", "--at", time).out
+    again = run(*words(recorded, tmp_path, "--json"))
+
+    assert (0, {"frontier": [through + 1], "records": 0, "waiting": []}) == (again.code, json.loads(again.out))
+
+
+def test_two_databases_with_one_cut_over_both(run: Run, recorded: Path, captured: Path, tmp_path: Path) -> None:
+    """One capture of both, into one directory; each table is that of its database, and all are complete alike."""
+    said = run(
+        "capture", recorded / "clean_full.jsonl", recorded / "bank.jsonl", "--remap", tmp_path / "remap",
+        "--prefix", "clean_full", "--prefix", "bank", "--notifications", "clean_full=clean_full.notes",
+        "--notifications", "bank=bank.notes", "--rows", recorded / "both", "--into", tmp_path / "logs",
+        "--bind-at-most", 3000,
+    )
+    assert (0, "") == (said.code, said.err)
+    logs = sorted(path.name for path in (tmp_path / "logs").iterdir() if path.is_dir())
+    assert ["_temp", *(f"{prefix}.{table}" for prefix in ("bank", "clean_full") for table in TABLES)] == logs
+    verified = json.loads(run("verify", "--json", tmp_path / "logs").out)
+    assert [verified["frontier"]] * 4 == [table["frontier"] for table in verified["tables"].values()]
+    for prefix in ("clean_full", "bank"):
+        ours = run("as-of", tmp_path / "logs", "--table", f"{prefix}.public.orders").out
+        assert run("as-of", captured / "logs", "--table", "public.orders").out == ours
+
+
+def test_a_database_and_a_plain_topic_are_one_timeline(run: Run, recorded: Path, tmp_path: Path) -> None:
+    """Added by a proposal: the database's transactions go on as if nothing had been."""
+    run(*words(recorded, tmp_path, "--bind-at-most", 500, dump="clean_full-half.jsonl"))
+    rows = tmp_path / "rows"
+    shutil.copytree(recorded / "rows", rows / "clean_full")
+    shutil.copytree(recorded / "rows", rows, dirs_exist_ok=True)
+    clicks = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]}
+    (rows / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")
+    shutil.rmtree(rows / "clean_full")
+    write(tmp_path / "clicks.jsonl", [{"topic": "web", "partition": 0, "offset": 0, "value": '{"page": "/"}'}])
+    said = run(
+        "capture", recorded / "clean_full.jsonl", tmp_path / "clicks.jsonl", *words(recorded, tmp_path)[2:], "--rows",
+        rows, "--plain", "clicks=web", "--propose-recipe",
+    )
+
+    assert (0, "") == (said.code, said.err)
+    assert 0 == run("verify", "--full", tmp_path / "logs").code
+    assert ["page", "/"] == run("as-of", tmp_path / "logs", "--table", "clicks").out.split()
+
+
+def test_each_transaction_as_soon_as_it_is_complete(run: Run, recorded: Path, captured: Path, tmp_path: Path) -> None:
+    """Noted beside the logs and in TEMP; the other ordering is another recipe."""
+    said = run(*words(recorded, tmp_path, "--ordering", "complete", "--bind-at-most", 700))
+    other = run(*words(recorded, tmp_path))
+
+    assert 0 == said.code
+    assert "complete" == json.loads((tmp_path / "logs" / CAPTURE_FILE).read_text("utf-8"))["ordering"]
+    held = run("open-transactions", tmp_path / "logs" / "_temp" / "clean_full")
+    assert "each as soon as it is complete" in held.err
+    assert (4, True) == (other.code, "'clean_full' has ordering 'commit', bound 'complete'" in other.err)
+    ours = run("as-of", tmp_path / "logs", "--table", "public.orders").out
+    assert run("as-of", captured / "logs", "--table", "public.orders").out == ours
+    lake = tmp_path / "lake.yaml"
+    lake.write_text(
+        "materialization: m\nlogs: logs\nbindings: [{log: public.orders, target: o, key: [id]}]\n"
+        "target: {driver: lake, folder: lake}\nrecovery_log: r\n", "utf-8",
+    )
+    view = run("materialize", lake)
+    assert (4, True) == (view.code, "a view of public.orders needs the state before each transaction" in view.err)
+
+
+def test_a_truncate_stops_it_now_and_whenever_it_is_started(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Exit 4 with reason and remedy; everything before it is written."""
+    full, table = RECORDED / "clean_full" / "topics.jsonl.gz", "public.pgbench_history"
+    with gzip.open(full, "rt", encoding="utf-8") as dump:
+        counted = notes("clean_full", [json.loads(line) for line in dump], (table,))
+    line = [
+        "capture", full, write(tmp_path / "n.jsonl", counted), "--remap", tmp_path / "remap", "--prefix", "clean_full",
+        "--notifications", "clean_full.notes", "--rows", RECORDED / "rows", "--tables", table, "--into",
+        tmp_path / "logs",
+    ]
+    said = [run(*line) for _ in range(2)]
+
+    assert [4, 4] == [one.code for one in said]
+    assert all(f"{table} was truncated in transaction" in one.err for one in said)
+    assert 0 == run("verify", "--full", tmp_path / "logs").code
+    assert 300 < len(run("as-of", tmp_path / "logs").out.splitlines())
+
+
+@pytest.mark.parametrize("more, said", [
+    (["--before", "from-state"], "old rows come from the records"),
+    (["--prefix", "clean_full"], "each database once"),
+    (["--prefix", "bank"], "of several databases each has a folder of row types"),
+    (["--notifications", "other=x"], "one for each database, PREFIX=TOPIC"),
+    (["--tables", "public.none"], "there is no row type of a table of clean_full"),
+    (["--tables", "public.none,public.orders"], "--tables names public.none"),
+    (["--plain", "public.orders=web"], "two tables would be written to the log public.orders"),
+    (["--into", "kafka:logs", "--bootstrap", "127.0.0.1:1"], "kafka:NAME.{table}"),
+])  # fmt: skip
+def test_wrong_arguments_leave_nothing_behind(
+    run: Run, recorded: Path, tmp_path: Path, more: list[str], said: str
+) -> None:
+    """Exit 2 and what it takes."""
+    result = run(*words(recorded, tmp_path, *more))
+
+    assert (2, True) == (result.code, said in result.err)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_snapshot_that_nobody_counts_is_refused(run: Run, recorded: Path, tmp_path: Path) -> None:
+    """Exit 2, with the two ways out."""
+    line = [word for word in words(recorded, tmp_path) if word not in ("--notifications", "clean_full.notes")]
+    said = run(*line)
+
+    assert (2, True) == (said.code, "or, if there was none, --snapshot none" in said.err)
+    assert [] == list(tmp_path.iterdir())
+
+
+# -- two processes
+
+
+@pytest.fixture
+def ended() -> Iterator[list[subprocess.Popen[str]]]:
+    """What was started is ended."""
+    running: list[subprocess.Popen[str]] = []
+    yield running
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.xdist_group("jobs")
+def test_two_processes_one_killed_and_started_again(
+    run: Run, recorded: Path, captured: Path, tmp_path: Path, ended: list[subprocess.Popen[str]]
+) -> None:
+    """Killed between the statement of TEMP and those of the tables, while the other writes the same."""
+    def started(crash: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "CDCV2_CRASH": crash, "CDCV2_CRASH_HOW": "kill"}
+        line = map(str, words(recorded, tmp_path, "--bind-at-most", 150, "--release-every", 200))
+        return subprocess.Popen(
+            [sys.executable, "-m", "cdcv2", *line], env=environment, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    ended += [started("transactions.temp-stated:5"), started("")]
+    said = [process.communicate(timeout=120) for process in ended]
+    assert ([-9, 0], "") == ([process.returncode for process in ended], said[1][1])
+    ended.append(started(""))
+    again = ended[-1].communicate(timeout=120)
+
+    assert (0, "") == (ended[-1].returncode, again[1])
+    assert 0 == run("verify", "--full", tmp_path / "logs").code
+    assert 0 == run("verify", "--full", tmp_path / "logs" / "_temp" / "clean_full").code
+    for table in TABLES:
+        ours, theirs = (run("as-of", logs, "--table", table).out for logs in (tmp_path / "logs", captured / "logs"))
+        assert theirs == ours

@@ -1,0 +1,228 @@
+"""The recorded topics on timelines that are drawn: how they are seen to grow, and with it what is bound when.
+
+A timeline is a remap, logs and topics in memory; captures of it are real ones. Records are parsed, and what TEMP holds
+is encoded, once for all timelines: :func:`made_once`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+from unittest import mock
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import SourceStop
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Progress, Update, Updates
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.shared import View
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.sources import database
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.database import Database
+from cdcv2.sources.debezium import Recipe, classify
+from cdcv2.sources.facts import Fact, Record, SnapshotRow
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.temp_rows import TempRows
+from tests.recorded import TABLES, as_copied, facts, truth
+
+NOTIFICATIONS = "notifications"
+Place = tuple[str, int]
+
+
+def notified(offset: int, kind: str, table: str | None = None, rows: int | None = None) -> Record:
+    """A notification about the snapshot."""
+    more = {"scanned_collection": table, "total_rows_scanned": rows}
+    said = {"type": kind, "aggregate_type": "Initial Snapshot", "additional_data": more}
+    return Record(NOTIFICATIONS, 0, offset, None, json.dumps(said).encode())
+
+
+@cache
+def topics(run: str) -> dict[Place, list[Record]]:
+    """The topics of a run, with the notifications that it would have had."""
+    found = {place: [record for record, _ in entries] for place, entries in facts(run).items()}
+    scanned = Counter(fact.table for entries in facts(run).values() for _, fact in entries
+                      if isinstance(fact, SnapshotRow))  # fmt: skip
+    said = [("STARTED", None, None), *(("TABLE_SCAN_COMPLETED", table, scanned[table]) for table in TABLES)]
+    found[NOTIFICATIONS, 0] = [notified(at, *one) for at, one in enumerate([*said, ("COMPLETED", None, None)])]
+    return {place: records for place, records in found.items() if place[0] in recipe(run).topics()}
+
+
+@cache
+def recipe(run: str) -> Recipe:
+    """The capture of a run."""
+    return Recipe(run, TABLES, notification_topic=NOTIFICATIONS)
+
+
+KNOWN: dict[Any, Fact] = {}
+ENCODED: dict[Any, Any] = {}
+
+
+class EncodedOnce(TempRows):
+    """What TEMP holds becomes a row once, however many timelines hold it."""
+
+    def row(self, held: Any) -> Any:
+        """As the other one."""
+        if held not in ENCODED:
+            ENCODED[held] = super().row(held)
+        return ENCODED[held]
+
+
+def parsed(record: Record, how: Recipe) -> Fact:
+    """What a record says, parsed once."""
+    at = how.prefix, record.position
+    if at not in KNOWN:
+        KNOWN[at] = classify(record, how)
+    return KNOWN[at]
+
+
+@contextmanager
+def made_once() -> Iterator[None]:
+    """Within the block, nothing of the runs is parsed or encoded twice."""
+    with mock.patch.object(database, "classify", parsed), mock.patch.object(database, "TempRows", EncodedOnce):
+        yield
+    KNOWN.clear()
+    ENCODED.clear()
+
+
+class Timeline:
+    """A remap, logs, and topics that are seen to grow as chance has it."""
+
+    name = "remap"
+
+    def __init__(self, records: Mapping[Place, list[Record]], chance: random.Random) -> None:
+        self.records, self.chance, self.clock = records, chance, 0
+        self.ends = {place: 0 for place in records if chance.random() < 0.7}
+        self.raws: list[bytes] = []
+        self.tables = {table: MemoryLog(table) for table in TABLES}
+        self.temp = MemoryLog("temp")
+
+    # -- the remap
+
+    def read(self, after: Any) -> Any:
+        """The remap from a place on; or the records of ranges."""
+        if isinstance(after, int):
+            return View(list(enumerate(self.raws))[after:], len(self.raws))
+        return self._records(after)
+
+    def _records(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        for place in sorted(ranges, key=lambda place: self.chance.random()):
+            yield from self.records[place][slice(*ranges[place])]
+
+    def append(self, raw: bytes, after: int) -> int:
+        """A record of the remap."""
+        self.raws.append(raw)
+        return len(self.raws) - 1
+
+    def trim(self, before: int) -> None:
+        """Never."""
+        raise AssertionError
+
+    # -- the topics
+
+    def look(self) -> Look:
+        """Somewhat further than the last time; partitions appear as they like."""
+        for place, records in self.records.items():
+            step = self.chance.choice((0, 0, 0.02, 0.1, 0.4))
+            if place in self.ends or self.chance.random() < 0.2:
+                self.ends[place] = min(len(records), self.ends.get(place, 0) + int(len(records) * step) + 1)
+        return Look({place: (0, end) for place, end in self.ends.items() if end})
+
+    @property
+    def all_seen(self) -> bool:
+        """Whether they cannot grow any more."""
+        return all(self.ends.get(place, 0) == len(records) for place, records in self.records.items())
+
+    # -- captures
+
+    def now(self) -> int:
+        self.clock += 1
+        return self.clock
+
+    def opened(self, how: Recipe, *, ordering: str = COMMIT_ORDER, at_most: int = 5000) -> tuple[Binder, SharedCapture]:
+        bound = BoundRecipe({table: {"database": how.prefix} for table in how.tables})
+        binder = Binder(self, bound, topics=frozenset(how.topics()), now=self.now)
+        binder.begin(Look({}))
+        writers = {table: Writer(self.tables[table]) for table in how.tables}
+        output = Database(how, writers, (self.temp, Writer(self.temp)), ordering=ordering)
+        return binder, SharedCapture(binder, self, [output], at_most=at_most)
+
+    def run(self, how: Recipe, **more: Any) -> SharedCapture:
+        """Until everything is bound and written."""
+        binder, capture = self.opened(how, **more)
+        while True:
+            look = self.look()
+            moved = binder.bind(look)
+            if not (capture.carry() or moved) and self.all_seen:
+                return capture
+
+    def told(self) -> dict[str, tuple[dict[Any, int], Antichain]]:
+        """What each log says, and up to where."""
+        found = {}
+        for log in (*self.tables.values(), self.temp):
+            reader = Iter(log.messages)
+            updates: Counter[Any] = Counter()
+            for batch in reader:
+                for row, time, diff in batch.updates:
+                    updates[row, time] += diff
+            found[log.name] = dict(updates), reader.frontier
+        return found
+
+    def back_at(self, time: int) -> Timeline:
+        """The same timeline, as if nothing had been written after this time."""
+        other = Timeline(self.records, self.chance)
+        other.raws, other.clock = self.raws, self.clock
+        other.ends = {place: len(records) for place, records in self.records.items()}
+        for name, (updates, _) in self.told().items():
+            log = other.temp if name == "temp" else other.tables[name]
+            kept: list[Update] = [(row, at, diff) for (row, at), diff in updates.items() if at <= time]
+            if kept:
+                log.send(Updates(kept))
+            log.send(Progress([0], [time + 1], Counter(at for _, at, _ in kept)))
+            log.flush()
+        return other
+
+
+def until_the_truncate(timeline: Timeline, run: str) -> None:
+    """Every run ends with one."""
+    try:
+        timeline.run(recipe(run), at_most=timeline.chance.choice((300, 5000)))
+    except SourceStop as stop:
+        assert "was truncated" in stop.reason
+        return
+    raise AssertionError("it went past the TRUNCATE")
+
+
+def check_true_tables(run: str, seed: int) -> None:
+    """Of a timeline that is drawn, the tables at its end are what PostgreSQL held before the TRUNCATE."""
+    timeline = Timeline(topics(run), random.Random(seed))
+    until_the_truncate(timeline, run)
+    told = timeline.told()
+    for table in TABLES:
+        content: Counter[Any] = Counter()
+        for (row, _), diff in told[table][0].items():
+            content[row] += diff
+        texts = Counter({as_copied(table, row): number for row, number in content.items() if number})
+
+        assert truth(run, "04_quiesced", table) == texts, f"{table}, timeline {seed}"
+    assert 1 == len({str(frontier) for _, frontier in told.values()})
+
+
+def check_begun_again(run: str, seed: int, times: int) -> None:
+    """Of a timeline that is drawn, whatever is written after some time is written again by who begins there."""
+    timeline = Timeline(topics(run), random.Random(seed))
+    until_the_truncate(timeline, run)
+    told = timeline.told()
+    for time in timeline.chance.sample(range(told["temp"][1].elements[0]), times):  # type: ignore[arg-type]
+        other = timeline.back_at(time)
+        until_the_truncate(other, run)
+
+        assert told == other.told(), f"timeline {seed}, begun again at {time}"
