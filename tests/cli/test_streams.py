@@ -66,9 +66,11 @@ def test_a_full_standard_output_is_said(prices: Path) -> None:
 
 def test_an_output_by_the_name_of_a_stream_goes_there(prices: Path, tmp_path: Path) -> None:
     """/dev/stdout leads to a file that is open: one in its place would be seen by nobody."""
-    done = shell(f"as-of LOG --output /dev/stdout >>{tmp_path}/out", prices)
-
-    assert (0, "id,price,name") == (done.code, (tmp_path / "out").read_text("utf-8").partition("\n")[0])
+    words = [sys.executable, "-m", "cdcv2", "as-of", prices, "--output", "/dev/stdout"]
+    with open(tmp_path / "out", "w+b") as out:
+        done = subprocess.run(words, stdout=out, stderr=subprocess.DEVNULL, check=False)
+        out.seek(0)
+        assert (0, b"id,price,name\n") == (done.returncode, out.readline())
 
 
 def test_wrong_usage_leaves_the_output_of_before(run: Run, prices: Path, tmp_path: Path) -> None:
