@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError, UsageError
+from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
 from cdcv2.materialize.combine import Binding, Combined, View
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Piece, Range
@@ -42,7 +43,7 @@ from cdcv2.materialize.turns import Turns
 from cdcv2.protocol.messages import Update
 
 #: How many keys a hand looks up and stages at once.
-AT_ONCE = 20_000
+AT_ONCE = 50_000
 
 CARRIED = steps.declare("materialize.carried", "executors have staged the rows of a transaction; no commit names them")
 
@@ -92,10 +93,15 @@ def carry(view: View, number: int, hand: Hand, groups: Iterable[tuple[Key, Itera
 
     Raises what the view and the hand do. Memory: the updates of :data:`AT_ONCE` keys, reduced.
     """
+    groups = iter(groups)
+    first = next(groups, None)
+    if first is None:
+        # A task without keys needs no session and no file.
+        return None
     work = hand.work(number)
     try:
         combined, keys = Combined([view]), list[Key]()
-        for key, updates in groups:
+        for key, updates in chain([first], groups):
             keys += combined.add(0, ((key, update) for update in updates))
             if len(keys) >= AT_ONCE:
                 _stage(work, number, combined, keys)
@@ -224,10 +230,16 @@ class SpreadRuntime:
             yield answer
 
     def _demand(self, upper: Antichain) -> None:
-        if self._log_rules and self._claimed is not None:
-            self._claimed.demand()
-        for _ in self._driver.flush(Flush(self.checkpoint.frontier, upper)):
-            continue
+        """Raises FencedError if somebody has taken over; nothing else, as another error is on its way."""
+        try:
+            if self._log_rules and self._claimed is not None:
+                self._claimed.demand()
+            for _ in self._driver.flush(Flush(self.checkpoint.frontier, upper)):
+                continue
+        except FencedError:
+            raise
+        except Cdcv2Error:
+            return
 
     def _patch(self, patch: Patch | None) -> None:
         if self._claimed is not None:

@@ -184,6 +184,37 @@ def test_what_cannot_be_spread_is_refused() -> None:
     subject.close()
 
 
+def test_a_task_without_keys_opens_nothing() -> None:
+    """No session and no file; also where there are many tasks, and a transaction of few rows."""
+    class Never(Hand):
+        """A hand that may not be used."""
+
+        def work(self, number: int) -> Any:
+            """Not here."""
+            raise AssertionError("nothing was to be done")
+
+    (binding, *_) = Workload().bindings
+
+    assert carry(binding.view(), 0, Never(), []) is None
+
+
+def test_what_went_wrong_is_told_though_the_store_is_gone_too() -> None:
+    """Asking for the fence fails as well then: that is not what is told."""
+    work, subject = Workload(cuts=4), LakeSubject()
+    runtime = opened(subject, work)
+    cut = next(work.source(Checkpoint(Antichain([0]))))
+
+    def dying(hand: Hand) -> Iterable[tuple[int, Any]]:
+        subject.folder.rename(subject.folder.with_suffix(".gone"))
+        raise ViewError("t", (), "it is wrong")
+
+    with pytest.raises(ViewError, match="it is wrong"):
+        runtime.transact(cut.upper, dying)
+    subject.folder.with_suffix(".gone").rename(subject.folder)
+    runtime.close()
+    subject.close()
+
+
 def test_a_file_that_the_driver_does_not_see_is_said() -> None:
     """A folder that is not the same on every machine."""
     work, subject = Workload(cuts=4), LakeSubject()
