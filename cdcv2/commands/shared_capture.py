@@ -17,7 +17,7 @@ from cdcv2.commands.logs import is_kafka, kafka_client, kafka_log
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
 from cdcv2.commands.wanted import Wanted, add_wanted_arguments, wanted
-from cdcv2.errors import IncompleteError, MissingLogError, UsageError
+from cdcv2.errors import IncompleteError, MissingLogError, UnavailableError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
@@ -70,29 +70,40 @@ def run_shared(
     ranges = _ranges(args, asked)
     look = ranges.look()
     log = _remap(args, asked, look)
+    propose, said = args.propose_recipe, ""
+    with told_to_stop() as stopping:
+        while True:
+            try:
+                binder = _binder(args, asked, log)
+                binder.begin(look, needed=asked.needed, propose=propose, at_first=args.begin_at_first)
+                # Asked for once: another recipe that is proposed after this one is obeyed.
+                propose = False
+                with _opened(args, asked, binder, ranges) as capture:
+                    shared_capture.run(
+                        capture, binder, follow=args.follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
+                    )
+                    _report(capture, as_json=args.json)
+                    return Exit.MISSING if capture.waits() and not stopping() else Exit.DONE
+            except (IncompleteError, UnavailableError) as later:
+                # Times under an earlier recipe are written by whoever has that; and what does not answer may again.
+                if not args.follow:
+                    raise
+                if stopping():
+                    return Exit.DONE
+                if str(later) != said:
+                    said = str(later)
+                    remark(f"cdcv2 capture: waiting: {said}")
+                time.sleep(1)
+
+
+def _binder(args: argparse.Namespace, asked: Wanted, log: RemapLog) -> Binder:
     follow = args.follow
-    binder = Binder(
+    return Binder(
         log, asked.recipe, topics=asked.topics, now=lambda: time.time_ns() // 1_000_000,
         name=args.name or f"{socket.gethostname()}:{os.getpid()}", at_most=args.bind_at_most,
         every=int(args.bind_every * 1000) if follow else 0,
         idle=int(args.bind_idle * 1000) if follow and args.bind_idle else None,
     )
-    binder.begin(look, needed=asked.needed, propose=args.propose_recipe, at_first=args.begin_at_first)
-    with told_to_stop() as stopping:
-        while True:
-            try:
-                with _opened(args, asked, binder, ranges) as capture:
-                    shared_capture.run(
-                        capture, binder, follow=follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
-                    )
-                    _report(capture, as_json=args.json)
-                    return Exit.MISSING if capture.waits() and not stopping() else Exit.DONE
-            except IncompleteError as earlier:
-                # Times under an earlier recipe are written by whoever has that.
-                if not follow or stopping():
-                    raise
-                remark(f"cdcv2 capture: waiting: {earlier}")
-                time.sleep(1)
 
 
 def _check(args: argparse.Namespace) -> None:

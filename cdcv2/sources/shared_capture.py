@@ -11,14 +11,13 @@ and not written again. The remap says where the topics were then. Nothing else i
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import DecodeError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.errors import DecodeError, RefusedError, SourceStop, UnsafeTopicError
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.shared import Won
@@ -31,8 +30,6 @@ from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.stretches import Stretch, next_stretch
-
-LOGGER = logging.getLogger(__name__)
 
 READ = steps.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
 TABLE_STAGED = steps.declare("shared-capture.table-staged", "the updates of one more table are durable")
@@ -125,9 +122,9 @@ class PlainTables:
 class SharedCapture:
     """Carries what is bound into logs. One thread.
 
-    ``binder`` has begun; ``at_most`` is about how many records are read at once: at least one binding's. Raises
-    IncompleteError where the logs lack times that are bound under another recipe, RefusedError where the remap has
-    forgotten where the topics were, and what the remap raises. An error while writing ends this object: open another.
+    ``binder`` has begun, and is of no other capture; ``at_most`` is about how many records are read at once: at least
+    those of one binding. Raises RefusedError where the remap has forgotten where the topics were, and what the remap
+    and the outputs raise. An error of :meth:`carry` ends this object: open another, with another binder.
     """
 
     def __init__(
@@ -149,6 +146,8 @@ class SharedCapture:
         self._read: Mapping[Place, int] = before | of_topics(begins, self._output)
         self._hold = binder.remap.hold(max(0, *(check_int(at) - 1 for at in begun.frontier)))
         self._pending: deque[Won] = deque()
+        # Up to where the bindings go on from the frontier, those that are pending included.
+        self._decided = begun.frontier
         for output in outputs:
             for record in ranges.read(output.resume(begun.frontier, self._read)):
                 output.remember(record)
@@ -203,8 +202,15 @@ class SharedCapture:
         while won:
             one = won.popleft()
             upper = one.binding.upper
-            if upper is None or (self.frontier and upper > check_int(self.frontier.elements[0])):
-                self._pending.append(one)
+            if not self._decided or (upper is not None and upper <= check_int(self._decided.elements[0])):
+                continue
+            if self._decided.less_equal(one.binding.lower) and self._decided != Antichain([one.binding.lower]):
+                raise RefusedError(
+                    f"of the bindings after {self._decided} those before {one.binding.lower} were carried by another "
+                    "capture: give each a binder of its own"
+                )
+            self._pending.append(one)
+            self._decided = Antichain([] if upper is None else [upper])
 
     def _take_records(self, stretch: Stretch) -> tuple[int, DecodeError] | None:
         """Take all records; the first time at which one of them is none, and the error."""
@@ -261,23 +267,13 @@ def run(
 ) -> None:
     """Turn after turn, until what the topics hold at the start is written, or, following, until told to stop.
 
-    ``wait`` is called where nothing happens. Following, a cluster that does not answer is waited for. Raises what
-    ``capture`` raises.
+    ``wait`` is called where nothing happens. Raises what ``capture`` and ``binder`` raise.
     """
     look = capture.look()
-    down = False
     while not stopping():
-        try:
-            if follow:
-                look = capture.look()
-            moved = binder.bind(look)
-            down = False
-        except UnavailableError as cause:
-            if not follow:
-                raise
-            if not down:
-                LOGGER.warning("waiting for the topics and the remap: %s", cause)
-            down, moved = True, False
+        if follow:
+            look = capture.look()
+        moved = binder.bind(look)
         moved = capture.carry() or moved
         if not moved:
             if not follow and binder.caught_up(look.ends):

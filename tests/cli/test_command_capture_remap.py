@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from cdcv2.commands import shared_capture
+from cdcv2.errors import UnavailableError
+from cdcv2.sources.dumped import DumpedTopics
+from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import DumpedRanges, Look
+from cdcv2.sources.snapshot import Place
 from cdcv2.wire.captured import CAPTURE_FILE
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, Said
 
 CLICKS = {"type": "record", "name": "clicks", "fields": [
     {"name": "user", "type": "string"}, {"name": "page", "type": ["null", "string"]}]}  # fmt: skip
@@ -237,3 +245,69 @@ def test_two_processes_one_killed_and_started_again(
     assert again[0].rpartition(":")[0] == said[1][0].rpartition(":")[0]
     assert 0 == run("verify", "--full", folder / "logs").code
     assert dict.fromkeys(["u0", "u1", "u2", "u3", "u4"], 120) == users(run, folder)
+
+
+# -- following, with topics that do as a test likes
+
+
+class Flaky(DumpedRanges):
+    """Dumped topics that do not answer now and then; when they were looked at often enough, the process is told."""
+
+    def __init__(self, dumped: DumpedTopics, looks: int) -> None:
+        super().__init__(dumped)
+        self.looks, self.failures = looks, 0
+
+    def look(self) -> Look:
+        """As they are."""
+        self.looks -= 1
+        if not self.looks:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().look()
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """Half of it at first."""
+        records = list(super().read(ranges))
+        self.failures += bool(records)
+        if records and self.failures in (1, 3):
+            yield from records[: len(records) // 2]
+            raise UnavailableError("Kafka does not answer")
+        yield from records
+
+
+def follow(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: object, looks: int = 40) -> Said:
+    """The capture, following."""
+    flaky = Flaky(DumpedTopics(folder / "clicks.jsonl"), looks)
+    with monkeypatch.context() as patched:
+        patched.setattr(shared_capture, "_ranges", lambda args, asked: flaky)
+        patched.setattr(time, "sleep", lambda seconds: None)
+        return run(*words(folder, "--follow", "--bind-every", 0, "--bind-idle", 0, "--bind-at-most", 30, *more))
+
+
+def test_topics_that_do_not_answer_are_waited_for(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken of them before is not taken twice; each reason is said once, and SIGTERM ends it well."""
+    said = follow(run, folder, monkeypatch)
+
+    assert (0, 1) == (said.code, said.err.count("waiting: Kafka does not answer"))
+    assert dict.fromkeys(["u0", "u1", "u2", "u3", "u4"], 18) == users(run, folder)
+    assert 0 == run("verify", "--full", folder / "logs").code
+
+
+def test_times_of_the_recipe_that_was_are_waited_for(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A capture that proposes beside one that is behind: it says so, and goes on when the other is through."""
+    run(*words(folder))
+    shutil.rmtree(folder / "logs")
+    (folder / "rows" / "views.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"topic": "web.views", "partition": 0, "offset": 0, "value": '{"user": "v"}'}) + "\n")
+    more = ["--plain", "views=web.views", "--propose-recipe"]
+    alone = run(*words(folder, *more))
+    waits = follow(run, folder, monkeypatch, *more, looks=10)
+    old = run(*words(folder))
+    new = run(*words(folder, *more))
+
+    assert (1, True) == (alone.code, "a capture with that one writes them, and stops there" in alone.err)
+    assert (0, 1) == (waits.code, waits.err.count("waiting: the log is incomplete"))
+    assert (4, True) == (old.code, "'views' is bound, and not captured here" in old.err)
+    assert (0, 90) == (new.code, sum(users(run, folder).values()))

@@ -17,10 +17,13 @@ import pytest
 from cdcv2.cli import main
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.sources.facts import SnapshotRow
 from cdcv2.sources.kafka_ranges import KafkaRanges
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.kafka_client import Client
 
+from tests.recorded import HOME, dump, facts, truth
+from tests.timelines import notified
 from tests.wire.polling import until
 
 pytestmark = pytest.mark.integration
@@ -174,6 +177,44 @@ def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: A
 
     assert 4 == hands.run()
     assert f"the topic '{hands.name}' was deleted and made anew" in capsys.readouterr().err
+
+
+def test_a_database_is_captured_into_topics_with_its_temp(hands: Hands, capsys: Any) -> None:
+    """What Debezium wrote, in a real Kafka: the true table, TEMP beside it, and a second capture that adds nothing."""
+    from confluent_kafka import admin
+
+    run, table = "clean_full", "public.orders"
+    records = [record for record in dump(run).read() if record.topic in (f"{run}.{table}", f"{run}.transaction")]
+    said_of_orders = [fact for at in range(3) for _, fact in facts(run)[f"{run}.{table}", at]]
+    scanned = sum(isinstance(fact, SnapshotRow) for fact in said_of_orders)
+    parts = {f"{run}.{table}": 3, f"{run}.transaction": 1, f"{run}.notes": 1}
+    made_of = admin.NewTopic  # type: ignore[attr-defined]
+    new = [made_of(topic, num_partitions=number) for topic, number in parts.items()]
+    for made in hands.admin.create_topics(new).values():
+        made.result(timeout=300)
+    for said in (("STARTED",), ("TABLE_SCAN_COMPLETED", table, scanned), ("COMPLETED",)):
+        hands.producer.produce(f"{run}.notes", value=notified(0, *said).value)
+    for record in records:
+        hands.producer.produce(record.topic, partition=record.partition, key=record.key, value=record.value)
+        hands.producer.poll(0)
+    hands.producer.flush(30)
+    line = [
+        "capture", "kafka", "--bootstrap", hands.bootstrap, "--remap", f"kafka:{hands.name}.remap", "--prefix", run,
+        "--notifications", f"{run}.notes", "--rows", str(HOME / "rows"), "--tables", table, "--into",
+        f"kafka:{hands.name}.{{table}}", "--bind-at-most", "500", "--json",
+    ]
+    done = []
+    for _ in range(2):
+        assert 0 == main(line)
+        done.append(json.loads(capsys.readouterr().out)["records"])
+    log = [f"kafka:{hands.name}.{table}", "--bootstrap", hands.bootstrap, "--row", str(HOME / "rows" / f"{table}.avsc")]
+    assert 0 == main(["as-of", *log])
+    rows = capsys.readouterr().out.splitlines()
+    assert 0 == main(["open-transactions", f"kafka:{hands.name}._temp.{run}", "--bootstrap", hands.bootstrap])
+
+    assert [len(records) + 3, 0] == done
+    assert sum(truth(run, "final", table).values()) == len(rows) - 1
+    assert "0 are held; given out through" in capsys.readouterr().err
 
 
 def content(folder: Path) -> tuple[Counter[str], int]:

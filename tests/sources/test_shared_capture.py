@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import DecodeError, ForeignStateError, IncompleteError, MissingLogError, SourceStop, UnsafeTopicError
+from cdcv2.errors import (
+    DecodeError, ForeignStateError, IncompleteError, MissingLogError, RefusedError, SourceStop, UnsafeTopicError,
+)
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
@@ -349,6 +351,18 @@ def test_a_topic_that_comes_later_is_bound_with_its_identity(stage: Stage) -> No
 
 
 # -- when something is bound
+
+
+def test_a_binder_is_of_one_capture(stage: Stage) -> None:
+    """What another one has carried would be missing here, and its records would come at a later time."""
+    binder = stage.binder(at_most=1)
+    binder.bind(stage.topics.look())
+    stage.capture(binder).carry()
+    binder.bind(stage.topics.look())
+    stage.logs["a"] = MemoryLog("a")
+
+    with pytest.raises(RefusedError, match="give each a binder of its own"):
+        stage.capture(binder).carry()
 
 
 def test_bindings_come_at_an_interval_but_for_a_backlog(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from tests.timelines import check_begun_again, check_true_tables, made_once
 
 TIMELINES = {"clean_full": 100, "crash_full": 30}
 AGAIN = {"clean_full": 10, "crash_full": 4}
-RACES = 3_000
+RACES = 2_000
 FIRST = 10_000
 
 

@@ -1,0 +1,45 @@
+"""What stands beside directory logs: their timeline, all tables that were ever captured, and the loosest ordering."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.sources.noted_timeline import note_timeline
+from cdcv2.wire.captured import CAPTURE_FILE
+
+
+def noted(folder: Path) -> Any:
+    """What is noted."""
+    return json.loads((folder / CAPTURE_FILE).read_text("utf-8"))
+
+
+def test_a_note_stands_and_grows(tmp_path: Path) -> None:
+    """Its name stays; tables are added; a cut that was none once does not become one."""
+    note_timeline(tmp_path / "logs", "t1", ["b"], ordering=COMMIT_ORDER)
+    first = noted(tmp_path / "logs")
+    note_timeline(tmp_path / "logs", "t1", ["b"], ordering=COMMIT_ORDER)
+    assert first == noted(tmp_path / "logs")
+    note_timeline(tmp_path / "logs", "t1", ["a"], ordering=AS_COMPLETE)
+    note_timeline(tmp_path / "logs", "t1", ["a", "b"], ordering=COMMIT_ORDER)
+
+    assert {**first, "tables": ["a", "b"], "ordering": "complete"} == noted(tmp_path / "logs")
+    assert [CAPTURE_FILE] == [path.name for path in (tmp_path / "logs").iterdir()]
+
+
+def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
+    """Another timeline, another kind of capture, something else; and a place that cannot be written."""
+    note_timeline(tmp_path, "t1", ["a"], ordering=COMMIT_ORDER)
+    with pytest.raises(ForeignStateError, match="the logs of the timeline t1, not of t2"):
+        note_timeline(tmp_path, "t2", ["a"], ordering=COMMIT_ORDER)
+    for raw, said in (("{}", "of another capture"), ("[]", "of another capture"), ("{", "not what a capture writes")):
+        (tmp_path / CAPTURE_FILE).write_text(raw, "utf-8")
+        with pytest.raises(ForeignStateError, match=said):
+            note_timeline(tmp_path, "t1", ["a"], ordering=COMMIT_ORDER)
+    with pytest.raises(OutputError, match="cannot be written"):
+        note_timeline(tmp_path / CAPTURE_FILE / "logs", "t1", ["a"], ordering=COMMIT_ORDER)
