@@ -11,8 +11,8 @@ from tests.strategies import seeded
 from tests.stress.summary import record
 from tests.timelines import check_begun_again, check_true_tables, made_once
 
-TIMELINES = {"clean_full": 100, "crash_full": 30}
-AGAIN = {"clean_full": 10, "crash_full": 4}
+TIMELINES = {"clean_full": 100, "crash_full": 20}
+AGAIN = {"clean_full": 4, "crash_full": 2}
 RACES = 2_000
 FIRST = 10_000
 
