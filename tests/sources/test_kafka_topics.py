@@ -230,12 +230,13 @@ def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None
     assert 2 == sum(isinstance(item, Record) for item in left)
     with pytest.raises(UnsafeTopicError, match="ends at 4 in partition 0, and was read up to 9"):
         list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({(topic, 0): 9}))
-    before = left.identities()
+    topics = KafkaTopics(Client(cluster.bootstrap), small(name))
+    before = topics.identities()
     for future in cluster.admin.delete_topics([topic]).values():
         future.result(timeout=300)
-    until(lambda: not left.identities(), "the topic is gone")
+    until(lambda: not topics.identities(), "the topic is gone")
     cluster.make(topic)
-    after = left.identities()
+    after = topics.identities()
     assert [topic] == list(before) == list(after) and before != after
 
 
