@@ -17,7 +17,7 @@ def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict
     """The identities of topics by their names. Raises ForeignStateError when one was made anew since it was captured.
 
     >>> same_topics({"a": "1", "b": "2"}, {"a": "1", "c": "3"})
-    {'a': '1', 'b': '2', 'c': '3'}
+    {'a': '1', 'c': '3', 'b': '2'}
     """
     for topic, identity in remembered.items():
         if found.get(topic, identity) != identity:
