@@ -28,12 +28,17 @@ _STAGED = "cdcv2_staged"
 
 
 def committer(spark: SparkSession) -> Commit:
-    """What commits by way of this Spark. Raises UsageError where Spark was started without Delta."""
+    """What commits by way of this Spark. Raises UsageError for one without Delta, or that Delta does not work with."""
     conf = spark.sparkContext.getConf()
     if EXTENSION not in (conf.get("spark.sql.extensions") or ""):
         raise UsageError(
             "--merge-on-spark needs Delta on Spark: give spark-submit the jars of python -m cdcv2.embedded.jars delta "
             f"besides, --conf spark.sql.extensions={EXTENSION} and --conf spark.sql.catalog.spark_catalog={CATALOG}"
+        )
+    if not spark.version.startswith("4.2."):
+        raise UsageError(
+            f"--merge-on-spark works with Spark 4.2, as Delta 4.4 does, and this is {spark.version}: take Spark 4.2, "
+            "or leave the option out, and Delta is written without Spark"
         )
     # Of its own, since settings are how Delta is told of a transaction.
     session = tune(spark.newSession())

@@ -28,7 +28,7 @@ from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol import Progress, Updates
 from cdcv2.spark.carrying import Views
-from cdcv2.spark.delta import committer
+from cdcv2.spark.delta import EXTENSION, committer
 from cdcv2.spark.materialize import main, parser, planned
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
@@ -105,10 +105,13 @@ def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kin
         assert engines == sorted(engines, reverse=True) and {True, False} == set(engines), said
 
 
-def test_spark_without_delta_is_said_to_be_without(spark: SparkSession) -> None:
-    """With what to give it."""
+def test_a_spark_that_delta_does_not_work_with_is_refused() -> None:
+    """One that was started with nothing, and one of another version; with what to do."""
     class Bare:
         """A Spark that was started with nothing."""
+
+        version = "4.3.0"
+        settings: dict[str, str] = {}
 
         @property
         def sparkContext(self) -> Any:  # noqa: N802
@@ -116,10 +119,13 @@ def test_spark_without_delta_is_said_to_be_without(spark: SparkSession) -> None:
             return self
 
         def getConf(self) -> dict[str, str]:  # noqa: N802
-            """None."""
-            return {}
+            """None, at first."""
+            return self.settings
 
     with pytest.raises(UsageError, match="--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"):
+        committer(Bare())  # type: ignore[arg-type]
+    Bare.settings = {"spark.sql.extensions": EXTENSION}
+    with pytest.raises(UsageError, match="works with Spark 4.2, as Delta 4.4 does, and this is 4.3.0"):
         committer(Bare())  # type: ignore[arg-type]
 
 
