@@ -165,7 +165,7 @@ def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: Spar
     topics = topics_of("late")
     late = {name: topics.pop(name) for name in ["late.public.orders", "late.public.order_items"]}
     make_topics(broker, topics)
-    records = first(4000)
+    records = first(2000)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in topics], "late")
     capture = run.run(spark)
     assert capture.commits.through is None
@@ -173,7 +173,7 @@ def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: Spar
     make_topics(broker, late)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in late], "late")
     run.run(spark)
-    assert expected(4000) == run.found()
+    assert expected(2000) == run.found()
 
 
 def refused(run: KafkaRun, spark: SparkSession, kind: type[Cdcv2Error], text: str) -> None:
@@ -202,7 +202,7 @@ def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tm
     """The memory is of the other topic, however long this one is; without it, the log is written again."""
     run = KafkaRun(broker, "relogged", tmp_path)
     make_topics(broker, topics_of("relogged"))
-    produce(broker, first(3000), "relogged")
+    produce(broker, first(1500), "relogged")
     run.run(spark)
     found, log = run.found(), "cdc.relogged.public.orders"
     run.run(spark)
@@ -226,7 +226,7 @@ def test_a_topic_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, 
     """The memory's positions are of the other topic."""
     run = KafkaRun(broker, "again", tmp_path)
     make_topics(broker, topics_of("again"))
-    records = [record for record in dump(RUN).read() if wanted(record)][:3000]
+    records = [record for record in dump(RUN).read() if wanted(record)][:1500]
     produce(broker, records, "again")
     run.run(spark)
     assert "released" in run.said.getvalue()
