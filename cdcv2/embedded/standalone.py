@@ -62,7 +62,7 @@ class _Daemon(Server):
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
-        except OSError:  # not there yet
+        except (OSError, ValueError):  # not there yet, or its page is not
             return {}
 
     def _answers(self) -> bool:

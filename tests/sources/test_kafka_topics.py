@@ -236,6 +236,7 @@ def test_a_trimmed_topic_and_one_made_anew_are_refused(cluster: Cluster) -> None
         future.result(timeout=300)
     until(lambda: not topics.identities(), "the topic is gone")
     cluster.make(topic)
+    until(lambda: bool(topics.identities()), "the topic is there again")
     after = topics.identities()
     assert [topic] == list(before) == list(after) and before != after
 
