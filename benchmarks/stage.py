@@ -38,7 +38,7 @@ class Stage:
         # Else executors run whatever python3 is first on the path.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        broker = KafkaBroker(heap="768m", long=True).__enter__()
+        broker = KafkaBroker(heap="768m", options=("-XX:+UseSerialGC",)).__enter__()
         spark = (
             SparkSession.builder.master("local[2]").appName("benchmark")
             .config("spark.jars", comma_list("spark"))

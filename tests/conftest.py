@@ -47,10 +47,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    from cdcv2.embedded.archive import flags
     from cdcv2.embedded.jars import comma_list
     from cdcv2.embedded.java import SHORT_LIVED
 
     scratch = tmp_path_factory.mktemp("spark")
+    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark")]
     session = (
         SparkSession.builder.master("local[2]")
         .appName("cdcv2 tests")
@@ -59,6 +61,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         .config("spark.databricks.delta.snapshotPartitions", "1")
         .config("spark.ui.enabled", "false")
+        # Who called each function is of no use in a message here, and is looked up at each call.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
@@ -66,7 +70,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
         # A query that is stopped inside a foreachBatch function otherwise prints a stack overflow of a thousand lines.
-        .config("spark.driver.extraJavaOptions", f"-Xss8m -Duser.timezone=UTC {SHORT_LIVED}")
+        .config("spark.driver.extraJavaOptions", " ".join(options))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
         # Half the fixed cost of a micro-batch on a local disk; clusters keep their default.

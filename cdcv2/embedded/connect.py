@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.embedded import jars
+from cdcv2.embedded.archive import flags
 from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.kafka import LOG4J
 from cdcv2.embedded.processes import Child, Server, free_port
@@ -172,8 +173,8 @@ class Connect(Server):
             [
                 find_java(),
                 f"-Xmx{self._heap}",
-                "-XX:+UseSerialGC",
-                SHORT_LIVED,
+                *SHORT_LIVED,
+                *flags("kafka"),
                 f"-Dlog4j2.configurationFile={logging}",
                 "-cp",
                 f"{jars.fetch('kafka')}/*",

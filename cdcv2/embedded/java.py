@@ -15,8 +15,9 @@ from cdcv2.errors import UnavailableError
 
 #: the oldest Java that Spark 4 and Kafka 4 run on
 OLDEST = 17
-#: for a process that lives for minutes: compile fast instead of well, which leaves it most of the processor
-SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+#: for a process that lives for minutes: compile fast instead of well, and collect without helpers of one's own, which
+#: leaves it most of the processor
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _REMEDY = (
     "install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"

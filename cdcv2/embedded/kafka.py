@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cdcv2.embedded import jars
+from cdcv2.embedded.archive import flags
 from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.processes import Child, Server, free_port
 from cdcv2.errors import UnavailableError
@@ -59,7 +60,7 @@ class KafkaBroker(Server):
         folder: data and log; None: a temporary folder, removed in the end.
         heap: the JVM's heap; 256m does for tests, 512m for tens of millions of updates.
         settings: broker settings that add to or replace ours.
-        long: whether it is to run for so long that it pays to compile it well.
+        options: of its JVM; None: those with which it starts fast. For long runs, ``()`` compiles it well.
     """
 
     def __init__(
@@ -68,10 +69,11 @@ class KafkaBroker(Server):
         *,
         heap: str = "256m",
         settings: Mapping[str, str] | None = None,
-        long: bool = False,
+        options: Sequence[str] | None = None,
     ) -> None:
         super().__init__("kafka", folder)
-        self._heap, self._jit = heap, () if long else (SHORT_LIVED,)
+        self._heap = heap
+        self._options = (*SHORT_LIVED, *flags("kafka")) if options is None else tuple(options)
         self._port, controller = free_port(), free_port()
         self._settings = {
             **_SETTINGS,
@@ -95,8 +97,7 @@ class KafkaBroker(Server):
         java = [
             str(find_java()),
             f"-Xmx{self._heap}",
-            "-XX:+UseSerialGC",
-            *self._jit,
+            *self._options,
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
             f"{jars.fetch('kafka')}/*",

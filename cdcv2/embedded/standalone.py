@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from cdcv2.embedded.java import find_java
+from cdcv2.embedded.archive import flags
+from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.processes import Child, Server, free_port
 from cdcv2.errors import UnavailableError
 
@@ -26,7 +27,7 @@ def spark_home() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise UnavailableError("Spark is not installed: pip install 'cdcv2[spark]'")
-    return Path(found.origin).parent
+    return Path(found.origin).resolve().parent
 
 
 def spark_environment() -> dict[str, str]:
@@ -52,7 +53,8 @@ class _Daemon(Server):
         self._command = [f"org.apache.spark.deploy.{spark_class}", *where, *arguments]
 
     def _launch(self) -> Child:
-        environment = {**spark_environment(), "SPARK_DAEMON_MEMORY": "256m"}
+        quick = " ".join((*SHORT_LIVED, *flags("spark")))
+        environment = {**spark_environment(), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": quick}
         program = spark_home() / "bin" / "spark-class"
         return Child(self.name, [program, *self._command], log=self.log, env=environment, cwd=self.folder)
 

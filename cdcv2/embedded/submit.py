@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from cdcv2.embedded import jars
+from cdcv2.embedded.archive import flags
 from cdcv2.embedded.java import SHORT_LIVED
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.standalone import spark_environment, spark_home
@@ -58,11 +59,12 @@ def spark_submit(
     """
     program = spark_home() / "bin" / "spark-submit"
     folder.mkdir(parents=True, exist_ok=True)
+    quick = " ".join((*SHORT_LIVED, *flags("spark")))
     conf = {
         "spark.ui.enabled": "false",
         "spark.log.level": "WARN",
-        "spark.driver.extraJavaOptions": f"-Xss8m {SHORT_LIVED}",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.driver.extraJavaOptions": f"-Xss8m {quick}",
+        "spark.executor.extraJavaOptions": quick,
         "spark.sql.session.timeZone": "UTC",
         **(settings or {}),
     }
