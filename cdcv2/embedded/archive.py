@@ -87,7 +87,7 @@ def _rehearse_spark(work: Path, options: Sequence[str]) -> str:
     return _run([
         spark_home() / "bin" / "spark-submit", "--master", "local[2]",
         "--conf", "spark.ui.enabled=false", "--conf", f"spark.driver.extraJavaOptions=-Xss8m {' '.join(options)}",
-        Path(__file__).with_name("rehearsal.py"), work / "data",
+        Path(__file__).parents[1] / "spark" / "rehearsal.py", work / "data",
     ], env=spark_environment())  # fmt: skip
 
 
