@@ -103,7 +103,7 @@ def frontiers(folder: Path) -> list[Any]:
 
 def test_told_to_end_it_ends_between_two_batches(tmp_path: Path) -> None:
     """SIGTERM is a wish: exit code 0, and the logs are as complete as they are."""
-    dump_into(tmp_path / "topics", list(dump(RUN).read())[:2500], size=1250)
+    dump_into(tmp_path / "topics", list(dump(RUN).read())[:1200], size=600)
     with submitted(tmp_path) as job:
         job.wait_until(lambda: releases(job) > 0, "a release", PATIENCE)
         job.signal(signal.SIGTERM)
