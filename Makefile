@@ -37,7 +37,7 @@ demo-small: venv ## the same road without servers: recorded events, through file
 	@$(PY) -m cdcv2 demo --small
 
 archives: java venv ## start Spark and Kafka once, so that their tests start them in half the time
-	@$(PY) -m cdcv2.embedded.archive
+	@$(PY) -m cdcv2.embedded.rehearse
 
 test: java venv archives ## all tests; fetches and starts what they need
 	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup

@@ -6,10 +6,7 @@ executors in JVMs and Python processes of their own, so what runs here has been 
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import sys
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,30 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from cdcv2.embedded.archive import flags
-from cdcv2.embedded.java import SHORT_LIVED, find_java
+from cdcv2.embedded.installed import spark_environment, spark_home
+from cdcv2.embedded.java import SHORT_LIVED
 from cdcv2.embedded.processes import Child, Server, free_port
-from cdcv2.errors import UnavailableError
-
-
-def spark_home() -> Path:
-    """The folder of the installed pyspark. Raises UnavailableError when there is none."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise UnavailableError("Spark is not installed: pip install 'cdcv2[spark]'")
-    return Path(found.origin).resolve().parent
-
-
-def spark_environment() -> dict[str, str]:
-    """The environment in which ``spark-submit`` and its like work on 127.0.0.1, with our Java and our Python."""
-    return {
-        **os.environ,
-        "SPARK_HOME": str(spark_home()),
-        "JAVA_HOME": str(find_java().resolve().parent.parent),
-        # Otherwise executors fetch jars from the machine's own address, which may not be reachable.
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
 
 
 class _Daemon(Server):

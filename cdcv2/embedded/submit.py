@@ -12,9 +12,9 @@ from pathlib import Path
 
 from cdcv2.embedded import jars
 from cdcv2.embedded.archive import flags
+from cdcv2.embedded.installed import spark_environment, spark_home
 from cdcv2.embedded.java import SHORT_LIVED
 from cdcv2.embedded.processes import Child
-from cdcv2.embedded.standalone import spark_environment, spark_home
 from cdcv2.errors import MissingLogError
 
 

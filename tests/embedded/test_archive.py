@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded import archive, jars
+from cdcv2.embedded import archive, jars, rehearse
 from cdcv2.embedded.java import find_java
 from cdcv2.errors import UnavailableError, UsageError
 
@@ -36,12 +36,12 @@ def ran(*options: str) -> str:
 
 def test_an_archive_is_made_once_and_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes come out of it instead of out of their jar, and whoever comes second finds it there."""
-    monkeypatch.setitem(archive._REHEARSALS, "kafka", small)
+    monkeypatch.setitem(rehearse._REHEARSALS, "kafka", small)
     assert () == archive.flags("kafka")
 
-    made = archive.make("kafka")
+    made = rehearse.make("kafka")
 
-    assert made == archive.make("kafka")
+    assert made == rehearse.make("kafka")
     assert [made.name] == [path.name for path in place.iterdir() if path.suffix == ".jsa"]
     seen = ran(*archive.flags("kafka"), "-Xlog:class+load")
     assert "kafka.tools.StorageTool source: shared objects file (top)" in seen
@@ -49,15 +49,15 @@ def test_an_archive_is_made_once_and_used(place: Path, monkeypatch: pytest.Monke
 
 def test_another_java_or_other_jars_have_another_archive(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And that of the old ones is removed, since nobody would ever use it again."""
-    monkeypatch.setitem(archive._REHEARSALS, "kafka", small)
-    first = archive.make("kafka")
+    monkeypatch.setitem(rehearse._REHEARSALS, "kafka", small)
+    first = rehearse.make("kafka")
     newer = place / "jars"
     newer.mkdir()
     (newer / "kafka-of-tomorrow.jar").touch()
     monkeypatch.setattr(archive, "_jars", lambda program: newer)
     assert () == archive.flags("kafka")
 
-    second = archive.make("kafka")
+    second = rehearse.make("kafka")
 
     assert second != first
     assert second.exists() and not first.exists()
@@ -65,7 +65,7 @@ def test_another_java_or_other_jars_have_another_archive(place: Path, monkeypatc
 
 def test_what_does_not_fit_is_passed_over_in_silence(place: Path) -> None:
     """A damaged file, or one of another Java, is no reason not to run."""
-    made = archive._path("kafka")
+    made = archive.archive("kafka")
     made.parent.mkdir(parents=True)
     made.write_bytes(b"no archive" * 1000)
 
@@ -76,10 +76,10 @@ def test_what_does_not_fit_is_passed_over_in_silence(place: Path) -> None:
 
 def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it said."""
-    monkeypatch.setitem(archive._REHEARSALS, "kafka", lambda work, options: "it rained")
+    monkeypatch.setitem(rehearse._REHEARSALS, "kafka", lambda work, options: "it rained")
 
     with pytest.raises(UnavailableError, match="the rehearsal of kafka left no archive; it said:\nit rained"):
-        archive.make("kafka")
+        rehearse.make("kafka")
 
     assert () == archive.flags("kafka")
     assert [".kafka.lock"] == [path.name for path in place.iterdir()]
@@ -91,4 +91,4 @@ def test_an_unknown_program_and_a_folder_that_cannot_be_written_are_named(place:
         archive.flags("kafak")
     place.parent.write_text("a file where the folder would be")
     with pytest.raises(UnavailableError, match="cannot be written"):
-        archive.make("kafka")
+        rehearse.make("kafka")

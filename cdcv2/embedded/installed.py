@@ -1,0 +1,32 @@
+"""Where the installed pyspark is, and what its programs want of their environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from cdcv2.embedded.java import find_java
+from cdcv2.errors import UnavailableError
+
+
+def spark_home() -> Path:
+    """The folder of the installed pyspark. Raises UnavailableError when there is none."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise UnavailableError("Spark is not installed: pip install 'cdcv2[spark]'")
+    return Path(found.origin).resolve().parent
+
+
+def spark_environment() -> dict[str, str]:
+    """The environment in which ``spark-submit`` and its like work on 127.0.0.1, with our Java and our Python."""
+    return {
+        **os.environ,
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(find_java().resolve().parent.parent),
+        # Otherwise executors fetch jars from the machine's own address, which may not be reachable.
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
