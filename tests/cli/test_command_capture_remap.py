@@ -233,16 +233,15 @@ def ended() -> Iterator[list[subprocess.Popen[str]]]:
 def test_two_processes_one_killed_and_started_again(
     run: Run, folder: Path, step: str, ended: list[subprocess.Popen[str]]
 ) -> None:
-    """Both bind and write at once; what comes of it is one history, whoever died where."""
+    """One is killed; then both bind and write at once, and what comes of it is one history."""
     dump(folder / "clicks.jsonl", 600)
-    ended += [started(folder, "a", step), started(folder, "b")]
-    said = [process.communicate(timeout=120) for process in ended]
-    assert ([-9, 0], "") == ([process.returncode for process in ended], said[1][1])
-    ended.append(started(folder, "a"))
-    again = ended[-1].communicate(timeout=120)
+    ended.append(started(folder, "a", step))
+    ended[0].communicate(timeout=120)
+    ended += [started(folder, "a"), started(folder, "b")]
+    said = [process.communicate(timeout=120) for process in ended[1:]]
 
-    assert (0, "") == (ended[-1].returncode, again[1])
-    assert again[0].rpartition(":")[0] == said[1][0].rpartition(":")[0]
+    assert ([-9, 0, 0], ["", ""]) == ([process.returncode for process in ended], [text[1] for text in said])
+    assert said[0][0].rpartition(":")[0] == said[1][0].rpartition(":")[0]
     assert 0 == run("verify", "--full", folder / "logs").code
     assert dict.fromkeys(["u0", "u1", "u2", "u3", "u4"], 120) == users(run, folder)
 
