@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -16,13 +13,11 @@ from cdcv2.commands.console import remark
 from cdcv2.commands.logs import is_kafka, kafka_client, kafka_log
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
-from cdcv2.commands.wanted import Wanted, add_wanted_arguments, wanted
-from cdcv2.errors import IncompleteError, MissingLogError, UnavailableError, UsageError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
-from cdcv2.sources import shared_capture
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.database import Database
 from cdcv2.sources.dumped import DumpedTopics
@@ -30,6 +25,8 @@ from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
+from cdcv2.sources.shared_run import Came, Run, carry_on
+from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, add_wanted_arguments, check_numbers, wanted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.rows import RowType
@@ -37,10 +34,6 @@ from cdcv2.wire.temp_rows import TEMP
 
 #: How many records are read at once, if nothing else is said.
 AT_MOST = 50_000
-#: Where TEMP of each database is: no log of a table, so not beside these.
-TEMP_FOLDER = "_temp"
-#: How long, in seconds, a capture that follows waits when nothing has happened.
-WAIT = 0.2
 
 
 def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,17 +41,7 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     shared = parser.add_argument_group("on a shared remap")
     shared.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
     add_wanted_arguments(shared)
-    shared.add_argument("--bind-every", type=float, default=1.0, metavar="SECONDS",
-                        help="with --follow, the least time between two bindings (default: 1)")
-    shared.add_argument("--bind-idle", type=float, default=10.0, metavar="SECONDS",
-                        help="with --follow, state that nothing has happened after so long (default: 10; 0: never)")
-    shared.add_argument("--bind-at-most", type=int, default=100_000, metavar="N",
-                        help="about how many records one binding takes in; they are held in memory (default: 100000)")
     shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
-    shared.add_argument("--begin-at-first", action="store_true",
-                        help="plain topics that are bound for the first time begin with the first record that is there")
-    shared.add_argument("--propose-recipe", action="store_true",
-                        help="if times are bound under another recipe, bind them under this one from now on")
 
 
 def run_shared(
@@ -70,47 +53,23 @@ def run_shared(
     ranges = _ranges(args, asked)
     look = ranges.look()
     log = _remap(args, asked, look)
-    propose, said = args.propose_recipe, ""
-    with told_to_stop() as stopping:
-        while True:
-            try:
-                binder = _binder(args, asked, log)
-                binder.begin(look, needed=asked.needed, propose=propose, at_first=args.begin_at_first)
-                # Asked for once: another recipe that is proposed after this one is obeyed.
-                propose = False
-                with _opened(args, asked, binder, ranges) as capture:
-                    shared_capture.run(
-                        capture, binder, follow=args.follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
-                    )
-                    _report(capture, as_json=args.json)
-                    return Exit.MISSING if capture.waits() and not stopping() else Exit.DONE
-            except (IncompleteError, UnavailableError) as later:
-                # Times under an earlier recipe are written by whoever has that; and what does not answer may again.
-                if not args.follow:
-                    raise
-                if stopping():
-                    return Exit.DONE
-                if str(later) != said:
-                    said = str(later)
-                    remark(f"cdcv2 capture: waiting: {said}")
-                time.sleep(1)
-
-
-def _binder(args: argparse.Namespace, asked: Wanted, log: RemapLog) -> Binder:
-    follow = args.follow
-    return Binder(
-        log, asked.recipe, topics=asked.topics, now=lambda: time.time_ns() // 1_000_000,
-        name=args.name or f"{socket.gethostname()}:{os.getpid()}", at_most=args.bind_at_most,
-        every=int(args.bind_every * 1000) if follow else 0,
-        idle=int(args.bind_idle * 1000) if follow and args.bind_idle else None,
+    run = Run(
+        asked, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
+        bind_at_most=args.bind_at_most, name=args.name, propose=args.propose_recipe, at_first=args.begin_at_first,
     )
+    with told_to_stop() as stopping:
+        came = carry_on(
+            run, log, look, lambda binder: _opened(args, asked, binder, ranges), stopping=stopping,
+            remark=lambda text: remark(f"cdcv2 capture: {text}"),
+        )
+        if came is None:
+            return Exit.DONE
+        _report(came, as_json=args.json)
+        return Exit.MISSING if came.waiting and not stopping() else Exit.DONE
 
 
 def _check(args: argparse.Namespace) -> None:
-    for name in ("bind_at_most", "release_every"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {value}: it takes a number from 1 on")
+    check_numbers(args, "bind_at_most", "release_every")
     topic = is_kafka(args.into)
     if topic is not None and "{table}" not in topic:
         raise UsageError(f"--into {args.into}: the topics of several tables need names: kafka:NAME.{{table}}")
@@ -173,14 +132,13 @@ def _log(args: argparse.Namespace, name: str, row_type: RowType) -> Log:
     return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=True)
 
 
-def _report(capture: SharedCapture, *, as_json: bool) -> None:
-    waiting = capture.waits()
+def _report(came: Came, *, as_json: bool) -> None:
     with Written(None) as output:
         if as_json:
             output.line(json.dumps({
-                "frontier": plain_frontier(capture.frontier), "records": capture.records, "waiting": waiting,
+                "frontier": plain_frontier(came.frontier), "records": came.records, "waiting": came.waiting,
             }))
         else:
-            output.line(f"{through_text(capture.frontier)}: {capture.records} records")
-    for text in waiting:
+            output.line(f"{through_text(came.frontier)}: {came.records} records")
+    for text in came.waiting:
         remark(f"cdcv2 capture: {text}")

@@ -31,7 +31,7 @@ from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Said
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Said, Tx
 from cdcv2.reclock.wholeness import Wholeness
 
 UPDATES_DURABLE = steps.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
@@ -40,11 +40,15 @@ TABLE_STATED = steps.declare("transactions.table-stated", "the statement of one 
 
 
 class Summary(NamedTuple):
-    """What is finished now: the updates of each table and of TEMP, and the frontier that all later ones are beyond."""
+    """What is finished now: the updates of each table and of TEMP, and the frontier that all later ones are beyond.
+
+    ``given`` has the transactions that are given out, with their times.
+    """
 
     output: dict[str, list[Update]]
     temp: list[Update]
     frontier: Antichain
+    given: dict[Tx, int]
 
 
 class Transactions:
@@ -128,7 +132,7 @@ class Transactions:
             raise MalformedError(f"the records were complete up to {self._said}, and now up to {frontier} only")
         for said, time, diff in updates:
             self._arrived(said, check_int(time), diff)
-        summary = Summary({table: [] for table in self._whole.tables}, [], self._frontier)
+        summary = Summary({table: [] for table in self._whole.tables}, [], self._frontier, {})
         if frontier is None:
             return summary
         # After a restart the sources may be read from further back than was needed.
@@ -161,6 +165,7 @@ class Transactions:
             self._stop = SourceStop(found.reason, found.remedy, self._frontier)
             return False
         summary.temp.extend((held, time, diff) for held, diff in changed.temp)
+        summary.given.update((tx, time) for tx in changed.given)
         for table, changes in changed.output.items():
             summary.output[table].extend((data, time, diff) for data, diff in changes)
         self._frontier = Antichain([time + 1])

@@ -27,6 +27,8 @@ class Changed:
 
     temp: list[tuple[Held, int]] = field(default_factory=list)
     output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
+    #: The transactions that are given out.
+    given: list[Tx] = field(default_factory=list)
 
 
 class Opened:
@@ -345,6 +347,7 @@ class Wholeness:
         """Out of what is held, into the output."""
         opened = self._open.pop(tx)
         self._records -= len(opened)
+        changed.given.append(tx)
         changed.temp.extend((held, -1) for held in opened.before())
         for row in opened.rows.values():
             changed.output.setdefault(row.table, ChangeBatch()).extend(row.changes)

@@ -19,7 +19,7 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, End, Held, Row, Said
-from cdcv2.reclock.transactions import Transactions, write
+from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.said import said
@@ -37,6 +37,7 @@ class Database:
         temp: the log of TEMP, of row type :data:`~cdcv2.wire.temp_rows.TEMP`, and its writer.
         ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
         names: what the recipe of the remap calls the tables, where that is another name.
+        rows: how TEMP's rows are written, where data go by another name here.
 
     Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand.
     """
@@ -49,12 +50,13 @@ class Database:
         *,
         ordering: str = COMMIT_ORDER,
         names: Mapping[str, str] | None = None,
+        rows: TempRows | None = None,
     ) -> None:
         check_recipe(recipe)
         self._recipe, self._ordering = recipe, ordering
         self._writers, (self._log, self._temp) = dict(sorted(writers.items())), temp
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
-        self._rows = TempRows(recipe.tables)
+        self._rows = rows or TempRows(recipe.tables)
         self._transactions = self._operator((), Antichain([0]))
         self._scanned = Scanned(recipe.tables)
         # Whether the snapshot's End was said, or none is wanted.
@@ -91,10 +93,7 @@ class Database:
 
     def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
         """Go on with what TEMP held there. While the snapshot is not whole its notifications are read again."""
-        sums: ChangeBatch[Held] = ChangeBatch(
-            (self._rows.held(row), diff)
-            for batch in Iter(self._log.read()) for row, time, diff in batch.updates if not frontier.less_equal(time)
-        )
+        sums: ChangeBatch[Held] = ChangeBatch(self._written(frontier))
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier)
@@ -104,6 +103,12 @@ class Database:
         self._lsn = min(_lsns(held), default=None)
         topic = self._recipe.notification_topic
         return {} if self._ended else {place: (0, end) for place, end in before.items() if place[0] == topic}
+
+    def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
+        """The changes of TEMP at times before the frontier, in order."""
+        for batch in Iter(self._log.read()):
+            before = ((row, diff) for row, time, diff in batch.updates if not frontier.less_equal(time))
+            yield from ((self._rows.held(row), diff) for row, diff in before)
 
     def remember(self, record: Record) -> None:
         """Take a notification again that was taken before."""
@@ -115,10 +120,18 @@ class Database:
         """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
         fact = classify(record, self._recipe)
         if isinstance(fact, Notification):
-            self._notified.setdefault(into, []).append(fact)
+            self.notified(fact, into)
         one = said(fact)
         if one is not None:
-            self._said.setdefault(into, []).append(one)
+            self.said(one, into)
+
+    def notified(self, fact: Notification, into: int) -> None:
+        """Take a notification at its time, those of one time in their order."""
+        self._notified.setdefault(into, []).append(fact)
+
+    def said(self, one: Said, into: int) -> None:
+        """Take what another record says at its time."""
+        self._said.setdefault(into, []).append(one)
 
     def advance(self, frontier: Antichain) -> None:
         """Give out what is whole: TEMP and tables, durable and then stated.
@@ -126,12 +139,15 @@ class Database:
         Raises SourceStop, when all before is written, where nothing more can be given out.
         """
         updates = list(self._taken(frontier))
-        summary = self._transactions.updates(updates, frontier)
-        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
-        write(summary._replace(temp=temp), self._temp, self._writers)
+        self._write(self._transactions.updates(updates, frontier))
         stop = self.stopped()
         if stop is not None:
             raise stop
+
+    def _write(self, summary: Summary) -> None:
+        """Make durable, and state, what is finished."""
+        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
+        write(summary._replace(temp=temp), self._temp, self._writers)
 
     def stopped(self) -> SourceStop | None:
         """What the source said that cannot be carried over."""

@@ -214,24 +214,25 @@ class SharedCapture:
 
     def _take_records(self, stretch: Stretch) -> tuple[int, DecodeError] | None:
         """Take all records; the first time at which one of them is none, and the error."""
-        wrong: list[tuple[int, str, DecodeError]] = []
         try:
-            for record in self._ranges.read(stretch.ranges):
-                place = record.topic, record.partition
-                into = stretch.into(place, record.offset)
-                try:
-                    self._output[record.topic].take(record, into)
-                    self.records += 1
-                except DecodeError as error:
-                    wrong.append((into, str(record.position), error))
+            wrong = list(self._taken(stretch))
         except UnsafeTopicError:
             # It may tell more: which times are lost.
             self.look()
             raise
         # A topic that was deleted meanwhile may have given records of its successor.
         self._same_topics()
-        first = min(wrong, key=lambda one: one[:2], default=None)
-        return None if first is None else (first[0], first[2])
+        return min(wrong, key=lambda one: (one[0], str(one[1].position)), default=None)
+
+    def _taken(self, stretch: Stretch) -> Iterator[tuple[int, DecodeError]]:
+        """Take the records; those that are none, with their times."""
+        for record in self._ranges.read(stretch.ranges):
+            into = stretch.into((record.topic, record.partition), record.offset)
+            try:
+                self._output[record.topic].take(record, into)
+                self.records += 1
+            except DecodeError as error:
+                yield into, error
 
     def _advance(self, frontier: Antichain) -> None:
         stops = []

@@ -9,6 +9,7 @@
 
     ... --logs /data/logs --state /data/capture --available-now     logs in directories; what is there, then end
     ... --files /data/dumped --prefix bank --rows rows ...          from dumped topics (JSON lines), without Kafka
+    ... --remap kafka:timeline --plain clicks=web.clicks --prefix bank --rows rows --logs kafka:cdc.{table}
 
 The tables need REPLICA IDENTITY FULL, the connector provide.transaction.metadata=true and skipped.operations=none. Each
 table has a row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). A table's topic may be missing until its first row; the
@@ -18,6 +19,11 @@ It may be killed and started again at any moment, and its state may be lost: it 
 and repeats what the logs have. What it cannot carry over (TRUNCATE, a second snapshot, a changed row type) ends it with
 reason and remedy; the logs are complete up to there. SIGTERM and Ctrl-C end it between two micro-batches.
 
+With --remap the times are not those of commits: offsets are bound to the milliseconds of one timeline, in a remap that
+captures share, so topics that were never a database (--plain) and several databases have one cut over all, and any
+number of captures with the same arguments, on Spark or not (cdcv2 capture --remap), write the same into the same logs.
+Any of them may die, be upgraded or be moved. Nothing is kept beside the logs, so there is no --state.
+
 Exit codes, as those of the command cdcv2: 0 done; 1 with --available-now: the topics end inside a transaction or a
 snapshot; 2 wrong usage; 3 records or logs that no reader can be right about; 4 a source that cannot be carried over, or
 something that does not answer or cannot be written; 70 a mistake in cdcv2.
@@ -26,6 +32,7 @@ something that does not answer or cannot be written; 70 a mistake in cdcv2.
 from __future__ import annotations
 
 import argparse
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,8 +42,10 @@ from pyspark.sql import SparkSession
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.asked import recipe_of
-from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.noted import note
+from cdcv2.sources.wanted import add_wanted_arguments
+from cdcv2.spark import bound_job
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_logs import LogSpec
 from cdcv2.spark.capture_report import Report
@@ -67,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
 
     def body() -> Exit:
+        if options.remap is not None:
+            return _bound(options)
         plan = planned(options)
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
             if plan.logs and options.files is None:
@@ -74,6 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return outcome(capture(spark, plan, Report.standard()))
 
     return run("capture", body)
+
+
+def _bound(options: argparse.Namespace) -> Exit:
+    plan = bound_job.planned(options)
+    stopping = threading.Event()
+    with ended(session(options.name, spark_log=options.spark_log)) as spark:
+        if options.files is None:
+            require(spark, KAFKA)
+        listen(spark, stopping)
+        came = bound_job.capture(spark, plan, Report.standard(), stopping=stopping)
+        return bound_job.outcome(came, finished=options.available_now and not stopping.is_set())
 
 
 def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> Capture:
@@ -87,7 +109,7 @@ def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = 
     try:
         guard = Guard(made.batch)
         if signals:
-            listen(spark, guard)
+            listen(spark, guard.stopping)
         interval = None if plan.interval is None else every(plan.interval)
         follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
         made.finished = plan.available_now and not guard.stopping.is_set()
@@ -110,9 +132,13 @@ def planned(options: argparse.Namespace) -> Plan:
     """The plan of parsed arguments. Raises UsageError."""
     if (options.files is None) == (options.bootstrap is None):
         raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
+    if options.state is None:
+        raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
+    if options.plain or len(options.prefix or []) != 1 or len(options.notifications) > 1:
+        raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
     recipe = recipe_of(
-        options.prefix, options.rows, tables=options.tables, snapshot=options.snapshot,
-        notifications=options.notifications, full_identity=options.full_identity,
+        options.prefix[0], options.rows, tables=options.tables, snapshot=options.snapshot,
+        notifications=next(iter(options.notifications), None), full_identity=options.full_identity,
     )
     topics: Topics
     if options.files is not None:
@@ -152,6 +178,8 @@ def parser() -> argparse.ArgumentParser:
         prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    # Old rows from the state are for cdcv2 capture.
+    made.set_defaults(before=FROM_ENVELOPE)
     _add_source(made.add_argument_group("what is captured"))
     add = made.add_argument_group("where it goes").add_argument
     add("--logs", required=True, metavar="WHERE",
@@ -159,7 +187,7 @@ def parser() -> argparse.ArgumentParser:
     add("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
     add("--log-partitions", type=positive(int), default=1, metavar="N",
         help="how many a log's topic gets when it is made (default: 1)")
-    add("--state", required=True, metavar="DIR", help="the capture's memory, small; and Spark's checkpoint")
+    add("--state", metavar="DIR", help="the capture's memory, small, and Spark's checkpoint; not with --remap")
     add = made.add_argument_group("how it runs").add_argument
     add("--kafka-config", metavar="FILE",
         help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); all machines must see it")
@@ -167,8 +195,11 @@ def parser() -> argparse.ArgumentParser:
     add("--interval", type=positive(float), metavar="SECONDS",
         help="begin a batch at most so often (default: as soon as there is something)")
     add("--max-records", "--max-offsets-per-trigger", type=positive(int), default=200_000, metavar="N",
-        help="at most so many records in a batch (default: 200000)")
+        help="at most so many records in a batch (default: 200000); with --remap about so many, and whole bindings")
     add("--max-files", type=positive(int), metavar="N", help="at most so many of --files in a batch")
+    group = made.add_argument_group("on a shared remap")
+    group.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
+    add_wanted_arguments(group)
     add("--name", default="cdcv2 capture", help="the application's name in Spark")
     add("--spark-log", default="OFF", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made
@@ -179,11 +210,12 @@ def _add_source(group: Any) -> None:
     add("--bootstrap", metavar="HOST:PORT", help="the Kafka that the connector writes to")
     add("--files", metavar="DIR",
         help="instead of Kafka: topics dumped to files of JSON lines, read in the order of their modification")
-    add("--prefix", required=True, metavar="NAME", help="the connector's topic.prefix")
+    add("--prefix", action="append", metavar="NAME",
+        help="the connector's topic.prefix; with --remap also several, one for each database")
     add("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
     add("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
     add("--snapshot", choices=("initial", "none"), default="initial",
         help="whether the topics begin with the connector's initial snapshot (default: initial)")
-    add("--notifications", metavar="TOPIC",
-        help="the connector's notification topic: it says how many rows the snapshot has")
+    add("--notifications", action="append", default=[], metavar="TOPIC",
+        help="the connector's notification topic, which says how many rows the snapshot has; of several PREFIX=TOPIC")
     add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")

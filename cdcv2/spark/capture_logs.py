@@ -172,6 +172,10 @@ class TableLogs:
             written[self.tables[number], time] = Written(before.identities + identities, before.records + records)
         return written
 
+    def has_orphans(self, frontier: int) -> bool:
+        """Whether there are updates below the frontier that no statement counts, as of when the logs were read."""
+        return any(time < frontier for _, time in self._orphans)
+
     def _check_orphans(self, changes: DataFrame, orphans: Mapping[tuple[int, int], dict[bytes, int]]) -> None:
         context = changes.sparkSession.sparkContext
         held = context.broadcast(dict(orphans))

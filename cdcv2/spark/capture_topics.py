@@ -22,6 +22,7 @@ from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import gap
 from cdcv2.sources.snapshot import Place
+from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.topics import describe, settings
@@ -196,15 +197,8 @@ class KafkaTopics:
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """By offset, partition by partition."""
-        assign: dict[str, list[int]] = {}
-        first: dict[str, dict[str, int]] = {}
-        behind: dict[str, dict[str, int]] = {}
-        for (topic, part), (low, high) in sorted(ranges.items()):
-            assign.setdefault(topic, []).append(part)
-            first.setdefault(topic, {})[str(part)] = low
-            behind.setdefault(topic, {})[str(part)] = high + 1
-        reader = spark.read.format("kafka").options(**self._options()).option("assign", json.dumps(assign))
-        return reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(behind)).load()
+        behind = {place: (low, high + 1) for place, (low, high) in ranges.items()}
+        return kafka_frame(spark, self._java, behind)
 
     def ends(self, spark: SparkSession) -> dict[Place, int]:
         """Asked now."""

@@ -107,14 +107,14 @@ def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lamb
         raise translated(guard.error or error) from error
 
 
-def listen(spark: SparkSession, guard: Guard) -> None:
-    """Make SIGTERM and SIGINT, to this process or to its Java side, set ``guard.stopping``. Main thread only."""
+def listen(spark: SparkSession, stopping: threading.Event) -> None:
+    """Make SIGTERM and SIGINT, to this process or to its Java side, set ``stopping``. Main thread only."""
     from pyspark import java_gateway
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: guard.stopping.set())
+        signal.signal(number, lambda *_: stopping.set())
     java_gateway.ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    handler = _JavaHandler(guard)
+    handler = _JavaHandler(stopping)
     signals = jvm(spark).sun.misc
     for name in ("TERM", "INT"):
         signals.Signal.handle(signals.Signal(name), handler)
@@ -123,12 +123,12 @@ def listen(spark: SparkSession, guard: Guard) -> None:
 class _JavaHandler:
     """A ``sun.misc.SignalHandler``, called by Java."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
 
     def handle(self, _signal: Any) -> None:
         """What Java calls."""
-        self._guard.stopping.set()
+        self._stopping.set()
 
     class Java:
         """How py4j learns what this is."""

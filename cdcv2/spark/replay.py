@@ -84,7 +84,7 @@ def replay(
     reader = opened(spark, plan, progress, target)
     guard = Guard(reader)
     if signals:
-        listen(spark, guard)
+        listen(spark, guard.stopping)
     follow(started(spark, plan, guard), guard, until=lambda: not reader.released)
     if plan.available_now and not guard.stopping.is_set():
         reader.finish(spark)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.reclock.temp import Begun, Done, End, Halt, Held, Row, Through
@@ -48,6 +48,16 @@ TEMP = RowType({"type": "record", "name": "temp", "fields": [
 _NOTHING: dict[str, Any] = {column: None for column in TEMP.columns} | {"changes": (), "counts": (), "tables": ()}
 
 
+class DataCodec(Protocol):
+    """The bytes of a table's data, and what they are called: by a :class:`~cdcv2.wire.rows.RowType`, a row."""
+
+    def encode(self, row: Any) -> bytes:
+        """The bytes."""
+
+    def decode(self, data: bytes) -> Any:
+        """What they are called."""
+
+
 class TempRows:
     """What TEMP holds as rows of :data:`TEMP`, and back; ``tables`` are the row types of what is captured.
 
@@ -57,7 +67,7 @@ class TempRows:
     ('through', 70, Through(commit=70, base=3))
     """
 
-    def __init__(self, tables: Mapping[str, RowType]) -> None:
+    def __init__(self, tables: Mapping[str, DataCodec]) -> None:
         self._tables = dict(tables)
 
     def row(self, held: Held) -> rows.Row:
@@ -74,7 +84,7 @@ class TempRows:
         except (ValueError, TypeError) as cause:
             raise DecodeError(f"no {row.kind} of TEMP: {cause}") from None
 
-    def _row_type(self, table: str) -> RowType:
+    def _row_type(self, table: str) -> DataCodec:
         if table not in self._tables:
             raise MalformedError(f"the row type of {table} is not given, so its rows in TEMP are bytes")
         return self._tables[table]

@@ -1,6 +1,6 @@
 """What a capture on a shared remap is asked for: plain topics and databases, of row types in a folder.
 
-::
+The command and the job on Spark ask for it in the same words::
 
     --plain clicks=web.clicks --rows rows                  rows/clicks.avsc, written to the log clicks
     --prefix shop --rows rows                              rows/SCHEMA.TABLE.avsc, to the logs SCHEMA.TABLE
@@ -15,13 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdcv2.commands.logs import table_of
 from cdcv2.errors import UsageError
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import Recipe
+from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
+
+#: Where TEMP of each database is: no log of a table, so not beside these.
+TEMP_FOLDER = "_temp"
 
 
 def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
@@ -31,6 +34,24 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument("--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
                         help="transactions in the order of their commits (the default), or each as soon as it is "
                              "complete: no consistent cut, and nothing that needs the state before")
+    parser.add_argument("--bind-every", type=float, default=1.0, metavar="SECONDS",
+                        help="the least time between two bindings, while it goes on for ever (default: 1)")
+    parser.add_argument("--bind-idle", type=float, default=10.0, metavar="SECONDS",
+                        help="then also: state that nothing has happened after so long (default: 10; 0: never)")
+    parser.add_argument("--bind-at-most", type=int, default=100_000, metavar="N",
+                        help="about how many records one binding takes in; they are held in memory (default: 100000)")
+    parser.add_argument("--begin-at-first", action="store_true",
+                        help="plain topics that are bound for the first time begin with the first record that is there")
+    parser.add_argument("--propose-recipe", action="store_true",
+                        help="if times are bound under another recipe, bind them under this one from now on")
+
+
+def check_numbers(args: argparse.Namespace, *names: str) -> None:
+    """Whether these arguments are numbers from 1 on, where they are given. Raises UsageError."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: it takes a number from 1 on")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,104 @@
+"""A capture on a shared remap at work, once it is known what is asked for: begun, carried on, begun again.
+
+The command and the job on Spark differ in who reads the records and writes the logs; when to bind, when to go on and
+when to give up is the same for both, and here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import IncompleteError, UnavailableError
+from cdcv2.reclock.minting import RemapLog
+from cdcv2.sources import shared_capture
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.sources.wanted import Wanted
+
+#: How long, in seconds, a capture that follows waits when nothing has happened.
+WAIT = 0.2
+#: About how many records one binding takes in, if nothing else is said.
+BIND_AT_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a capture runs: with ``follow`` for ever, else until what the topics hold now is written.
+
+    ``bind_every`` and ``bind_idle`` are seconds between bindings, and until nothing new is bound as such (0: never);
+    they are for one that follows. ``name`` is for people who read the remap (None: host and process). ``propose`` and
+    ``at_first`` are those of :meth:`~cdcv2.sources.binder.Binder.begin`.
+    """
+
+    wanted: Wanted
+    follow: bool = False
+    bind_every: float = 1.0
+    bind_idle: float = 10.0
+    bind_at_most: int = BIND_AT_MOST
+    name: str | None = None
+    propose: bool = False
+    at_first: bool = False
+
+    def binder(self, log: RemapLog) -> Binder:
+        """Its part in the remap, which has not begun."""
+        return Binder(
+            log, self.wanted.recipe, topics=self.wanted.topics, now=lambda: time.time_ns() // 1_000_000,
+            name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
+            every=int(self.bind_every * 1000) if self.follow else 0,
+            idle=int(self.bind_idle * 1000) if self.follow and self.bind_idle else None,
+        )
+
+
+class Came(NamedTuple):
+    """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words."""
+
+    frontier: Antichain
+    records: int
+    waiting: list[str]
+
+
+def carry_on(
+    run: Run,
+    log: RemapLog,
+    look: Look,
+    opened: Callable[[Binder], AbstractContextManager[SharedCapture]],
+    *,
+    stopping: Callable[[], bool],
+    remark: Callable[[str], None],
+) -> Came | None:
+    """Capture until it is done, or told to stop; None if it was told while it could not go on.
+
+    ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun. One that follows
+    waits for what does not answer, and for times that others must write first, and says so by ``remark``. Raises what
+    binder and capture raise.
+    """
+    propose, said = run.propose, ""
+    while True:
+        try:
+            binder = run.binder(log)
+            binder.begin(look, needed=run.wanted.needed, propose=propose, at_first=run.at_first)
+            # Asked for once: another recipe that is proposed after this one is obeyed.
+            propose = False
+            with opened(binder) as capture:
+                shared_capture.run(
+                    capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
+                )
+                return Came(capture.frontier, capture.records, capture.waits())
+        except (IncompleteError, UnavailableError) as later:
+            # Times under an earlier recipe are written by whoever has that; and what does not answer may again.
+            if not run.follow:
+                raise
+            if stopping():
+                return None
+            if str(later) != said:
+                said = str(later)
+                remark(f"waiting: {said}")
+            time.sleep(1)

@@ -1,0 +1,105 @@
+"""Capture on a shared remap, on Spark: the driver binds and decides, executors read, classify and write.
+
+It is :class:`~cdcv2.sources.shared_capture.SharedCapture`, turn for turn. Only how the records of a stretch are taken
+differs: they are read as a frame, classified and kept by the executors, and the driver is told what they say without
+their rows. No query and no checkpoint of Spark are involved; each turn is some batch jobs, and what they read is what
+is bound, so it may die in any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.ranged import Ranges
+from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.sources.stretches import Stretch
+from cdcv2.spark.bound_classify import HEARD, PLAIN, TOLD, Heard, bound
+from cdcv2.spark.bound_frames import Frames
+from cdcv2.spark.bound_outputs import BoundOutput, Share
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.job import translated
+
+
+class BoundCapture(SharedCapture):
+    """See :class:`~cdcv2.sources.shared_capture.SharedCapture`; ``ranges`` and ``frames`` are of the same topics.
+
+    ``spark`` is tuned for small batches, ``outputs`` have the numbers of their places. An error of Spark's is raised as
+    ours, where we know which it is.
+    """
+
+    def __init__(
+        self, binder: Binder, ranges: Ranges, frames: Frames, outputs: Sequence[BoundOutput], spark: SparkSession, *,
+        at_most: int, report: Report | None = None,
+    ) -> None:
+        super().__init__(binder, ranges, outputs, at_most=at_most)
+        self._frames, self._bound, self._spark = frames, outputs, spark
+        self._report = report or Report()
+        self._readers = {
+            topic: (number, reader)
+            for number, output in enumerate(outputs) for topic, reader in output.readers().items()
+        }
+        self._kept: DataFrame | None = None
+
+    def carry(self) -> bool:
+        """One turn, and what the executors kept for it is let go."""
+        before, records = self.frontier, self.records
+        try:
+            return super().carry()
+        except (PySparkException, Py4JError, OSError) as error:
+            raise translated(error) from error
+        finally:
+            self._let_go()
+            if self.frontier != before:
+                fresh = self.records - records
+                self._report.tell(
+                    "carried", f"frontier {_text(self.frontier)}: {fresh} records ({self.records} in this run)",
+                    frontier=self.frontier.to_plain(), records=fresh, total_records=self.records,
+                )
+
+    def _taken(self, stretch: Stretch) -> Iterator[tuple[int, DecodeError]]:
+        for output in self._bound:
+            output.hear(None)
+        if not stretch.ranges:
+            return
+        try:
+            heard = self._heard(stretch)
+        except (PySparkException, Py4JError, OSError) as error:
+            raise translated(error) from error
+        for one in heard:
+            self.records += one.records
+            yield from one.wrong
+
+    def _heard(self, stretch: Stretch) -> list[Heard]:
+        """Read and classify, and tell the outputs."""
+        records = self._frames.frame(self._spark, stretch.ranges)
+        frame = self._kept = bound(records, self._readers, stretch).persist()
+        shares = [Share(frame, sorted(stretch.end)) for _ in self._bound]
+        heard = list[Heard]()
+        told = frame.where(F.col("kind") != PLAIN).select(*TOLD).toArrow()
+        for kind, output, *row, said in zip(*(column.to_pylist() for column in told.columns)):
+            if kind == HEARD:
+                heard.append(Heard.read(said))
+            else:
+                shares[output].rows.append(tuple(row))
+        for number, (output_of, share) in enumerate(zip(self._bound, shares)):
+            for one in heard:
+                share.add(one, number)
+            output_of.hear(share)
+        return heard
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._kept.unpersist()
+            self._kept = None
+
+
+def _text(frontier: Antichain) -> str:
+    return str(frontier.elements[0]) if frontier else "none: all is finished"

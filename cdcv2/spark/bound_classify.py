@@ -1,0 +1,164 @@
+"""The executors' side of a capture on a shared remap: records of exact ranges become facts with their times.
+
+Each record that carries a row becomes one row of a frame, with the canonical bytes of the row that goes (``minus``) and
+of the one that comes (``plus``), and with a *mark* of each, a digest: which rows are equal is all that is decided on,
+so the driver is told marks and never sees a row. What else the records say goes pickled into the last row of each Arrow
+batch (:class:`Heard`). One pass over the records gives both.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import pyarrow as pa
+
+from cdcv2.errors import Cdcv2Error, DecodeError
+from cdcv2.reclock.temp import SNAPSHOT as SNAPSHOT_TX
+from cdcv2.reclock.temp import Row, Said
+from cdcv2.sources.debezium import Recipe, classify
+from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.said import said
+from cdcv2.sources.snapshot import Place
+from cdcv2.sources.stretches import Stretch
+from cdcv2.wire.rows import RowType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: ``kind`` is ROW, PLAIN or HEARD; ``output`` and ``table`` are numbers; ``place`` is one of the stretch, in order;
+#: ``tx`` is NO_TX for a row of the snapshot, whose ``number`` is its offset.
+BOUND = (
+    "kind byte, output int, table int, time long, tx long, number long, place int, after long, "
+    "minus binary, plus binary, minus_mark binary, plus_mark binary, heard binary"
+)
+#: What of it the driver reads.
+TOLD = ("kind", "output", "table", "time", "tx", "number", "place", "after", "minus_mark", "plus_mark", "heard")
+ROW, PLAIN, HEARD = 0, 1, 2
+NO_TX = -1
+RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
+
+_ARROW = pa.schema([
+    ("kind", pa.int8()), ("output", pa.int32()), ("table", pa.int32()), ("time", pa.int64()), ("tx", pa.int64()),
+    ("number", pa.int64()), ("place", pa.int32()), ("after", pa.int64()), ("minus", pa.binary()),
+    ("plus", pa.binary()), ("minus_mark", pa.binary()), ("plus_mark", pa.binary()), ("heard", pa.binary()),
+])  # fmt: skip
+
+#: Who reads the records of a topic: a database, or a plain table by its number, with its row type.
+Reader: TypeAlias = Union[Recipe, tuple[int, RowType]]
+
+
+def mark(data: bytes) -> bytes:
+    """What stands for a row's canonical bytes, as nobody finds others with the same."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+@dataclass
+class Heard:
+    """What a share of the records said beside rows; ``output`` goes by its number."""
+
+    records: int = 0
+    #: Those that are none, with their times.
+    wrong: list[tuple[int, DecodeError]] = field(default_factory=list)
+    #: (output, time, offset, what it says)
+    told: list[tuple[int, int, int, Union[Said, Notification]]] = field(default_factory=list)
+    #: (output, table, time) of plain rows -> how many
+    plain: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    @staticmethod
+    def read(raw: bytes) -> Heard:
+        """As an executor of ours wrote it."""
+        heard: Heard = pickle.loads(raw)
+        return heard
+
+
+def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch: Stretch) -> DataFrame:
+    """What the records of a stretch say, as BOUND; ``readers`` has, by topic, the output's number and its reader."""
+    function = partial(_classify, pickle.dumps(dict(readers)), stretch)
+    return records.select(*RECORD_COLUMNS).mapInArrow(function, BOUND)
+
+
+@functools.lru_cache(maxsize=4)
+def _readers(raw: bytes) -> dict[str, tuple[int, Any]]:
+    # Unpickled once per worker process: it compiles the functions of each row type.
+    readers: dict[str, tuple[int, Reader]] = pickle.loads(raw)
+    made: dict[int, _OfDatabase] = {}
+    found: dict[str, tuple[int, Any]] = {}
+    for topic, (output, reader) in readers.items():
+        if isinstance(reader, Recipe):
+            found[topic] = output, made.setdefault(output, _OfDatabase(output, reader))
+        else:
+            found[topic] = output, _OfPlain(output, *reader)
+    return found
+
+
+def _classify(how: bytes, stretch: Stretch, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    readers = _readers(how)
+    places: dict[Place, int] = {place: number for number, place in enumerate(sorted(stretch.end))}
+    for batch in batches:
+        heard, rows = Heard(), list[tuple[Any, ...]]()
+        columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
+        for record in map(Record._make, zip(*columns)):
+            place = record.topic, record.partition
+            into = stretch.into(place, record.offset)
+            try:
+                readers[record.topic][1].take(record, into, places[place], heard, rows)
+                heard.records += 1
+            except DecodeError as error:
+                heard.wrong.append((into, error))
+        rows.append((HEARD, *[None] * 11, pickle.dumps(heard)))
+        arrays = [pa.array(column, kind.type) for column, kind in zip(zip(*rows), _ARROW)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+class _OfDatabase:
+    """Reads the topics of a connector."""
+
+    def __init__(self, output: int, recipe: Recipe) -> None:
+        self._output, self._recipe = output, recipe
+        self._tables = {table: (at, recipe.tables[table].encode) for at, table in enumerate(sorted(recipe.tables))}
+
+    def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
+        """Take note of what the record says. Raises DecodeError for one that is none."""
+        fact = classify(record, self._recipe)
+        one = fact if isinstance(fact, Notification) else said(fact)
+        if isinstance(one, Row):
+            table, encode = self._tables[one.table]
+            snapshot = one.tx == SNAPSHOT_TX
+            images = _images(record, one, encode)
+            rows.append((
+                ROW, self._output, table, into, NO_TX if snapshot else one.tx, record.offset if snapshot else one.order,
+                place, one.after, *images, *(None if data is None else mark(data) for data in images), None,
+            ))
+        elif one is not None:
+            heard.told.append((self._output, into, record.offset, one))
+
+
+class _OfPlain:
+    """Reads a plain topic."""
+
+    def __init__(self, output: int, table: int, row_type: RowType) -> None:
+        self._output, self._table = output, table
+        self._rows, self._encode = PlainRows(row_type), row_type.encode
+
+    def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
+        """Take the record's row. Raises DecodeError for a record that is none."""
+        data = self._encode(self._rows.row(record))
+        rows.append((PLAIN, self._output, self._table, into, None, None, place, None, None, data, None, None, None))
+        key = self._output, self._table, into
+        heard.plain[key] = heard.plain.get(key, 0) + 1
+
+
+def _images(record: Record, row: Row, encode: Any) -> tuple[bytes | None, bytes | None]:
+    """The bytes of the row that goes and of the one that comes; they are told in this order."""
+    diffs = [diff for _, diff in row.changes]
+    if diffs not in ([-1], [1], [-1, 1]):
+        raise Cdcv2Error(f"{record.position}: a record takes away one row, then adds one, at most: {row.changes!r}")
+    images = {diff: encode(data) for data, diff in row.changes}
+    return images.get(-1), images.get(1)

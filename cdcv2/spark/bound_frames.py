@@ -1,0 +1,75 @@
+"""The records of exact ranges of offsets, as a frame: what a binding says, no more and no less.
+
+How far topics are, and which of their records are gone, the driver asks itself
+(:class:`~cdcv2.sources.ranged.Ranges`); here only the records come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdcv2.sources.ranged import Ranges
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.topics import settings
+
+
+class Frames(Protocol):
+    """Where the records come from. Called on the driver, by one thread."""
+
+    def frame(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        """``topic, partition, offset, key, value`` from each range's first offset up to, not including, the second.
+
+        No range is empty. What is gone is an error, when the frame is asked for or when it is read.
+        """
+
+
+class KafkaFrames:
+    """Topics of a cluster, read by the executors; ``config_file`` has settings as Java's clients have them."""
+
+    def __init__(self, bootstrap: str | None, config_file: str | None = None) -> None:
+        self._java = settings(bootstrap, config_file)
+
+    def frame(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        """See :class:`Frames`."""
+        return kafka_frame(spark, self._java, ranges, tasks=spark.sparkContext.defaultParallelism)
+
+
+class HeldFrames:
+    """Records that the driver can read, as those of dumps, which it holds in memory: for small things."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+
+    def frame(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        """See :class:`Frames`."""
+        records = list(self._ranges.read(ranges))
+        kinds = [pa.string(), pa.int32(), pa.int64(), pa.binary(), pa.binary()]
+        columns: list[tuple[object, ...]] = list(zip(*records)) or [()] * 5
+        names = ("topic", "partition", "offset", "key", "value")
+        return spark.createDataFrame(
+            pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds)})
+        )
+
+
+def kafka_frame(
+    spark: SparkSession, java: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]], *, tasks: int = 1
+) -> DataFrame:
+    """Records of these ranges, by Spark's source; ``java`` are the clients' settings. In at least so many tasks."""
+    assign: dict[str, list[int]] = {}
+    first: dict[str, dict[str, int]] = {}
+    behind: dict[str, dict[str, int]] = {}
+    for (topic, part), (low, high) in sorted(ranges.items()):
+        assign.setdefault(topic, []).append(part)
+        first.setdefault(topic, {})[str(part)] = low
+        behind.setdefault(topic, {})[str(part)] = high
+    options = {f"kafka.{key}": value for key, value in java.items()} | {
+        # Records that are gone are rows that are missing: better to stop, and say so.
+        "kafka.isolation.level": "read_committed", "failOnDataLoss": "true", "minPartitions": str(tasks),
+        "assign": json.dumps(assign), "startingOffsets": json.dumps(first), "endingOffsets": json.dumps(behind),
+    }  # fmt: skip
+    return spark.read.format("kafka").options(**options).load()

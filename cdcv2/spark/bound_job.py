@@ -1,0 +1,187 @@
+"""The capture job on a shared remap: what its arguments mean, and the capture at work.
+
+See :mod:`cdcv2.spark.capture_job`, which has the arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.minting import RemapLog
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.dumped import DumpedTopics
+from cdcv2.sources.noted_timeline import note_timeline
+from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
+from cdcv2.sources.shared_run import Came, Run, carry_on
+from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_numbers, wanted
+from cdcv2.spark.bound_capture import BoundCapture
+from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
+from cdcv2.spark.bound_outputs import BoundDatabase, BoundOutput, BoundPlain
+from cdcv2.spark.capture_logs import LogSpec, TableLogs
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.session import tune
+from cdcv2.wire.numbered import local_path
+from cdcv2.wire.remap_files import DirectoryRemap
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.temp_rows import TEMP
+
+TABLE = "{table}"
+KAFKA = "kafka:"
+
+
+class BoundPlan(NamedTuple):
+    """What a capture on a shared remap is to do: the arguments, checked as far as they can be without Spark."""
+
+    run: Run
+    options: argparse.Namespace
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is captured."""
+        return self.run.wanted
+
+
+def planned(options: argparse.Namespace) -> BoundPlan:
+    """The plan of parsed arguments. Raises UsageError."""
+    if (options.files is None) == (options.bootstrap is None):
+        raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
+    if options.state is not None:
+        raise UsageError("--state goes without --remap: on a shared remap the logs are the only memory")
+    if options.files is not None and not options.available_now:
+        raise UsageError("dumped topics do not grow: give --available-now")
+    if options.logs.startswith(KAFKA) and TABLE not in options.logs:
+        raise UsageError(f"--logs {options.logs}: the topics of several tables need names: kafka:NAME.{TABLE}")
+    if options.remap.startswith(KAFKA) and options.bootstrap is None and options.log_bootstrap is None:
+        raise UsageError("a remap in Kafka needs --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
+    check_numbers(options, "bind_at_most")
+    return BoundPlan(
+        Run(
+            wanted(options), follow=not options.available_now, bind_every=options.bind_every,
+            bind_idle=options.bind_idle, bind_at_most=options.bind_at_most, propose=options.propose_recipe,
+            at_first=options.begin_at_first,
+        ),
+        options,
+    )
+
+
+def capture(
+    spark: SparkSession, plan: BoundPlan, report: Report, *, stopping: threading.Event
+) -> Came | None:
+    """Run a capture until its input ends (``--available-now``), ``stopping`` is set, or an error."""
+    ranges, frames = _topics(plan)
+    look = ranges.look()
+    log = _remap(plan, look)
+    own = tune(spark.newSession())
+    came = carry_on(
+        plan.run, log, look, lambda binder: _opened(plan, binder, ranges, frames, own, report),
+        stopping=stopping.is_set, remark=lambda text: report.tell("waiting", text),
+    )
+    if came is not None:
+        frontier = came.frontier.elements[0] if came.frontier else "none"
+        waiting = "; ".join(came.waiting) or "nothing is held"
+        report.tell("end", f"frontier {frontier}; {came.records} records; {waiting}",
+                    frontier=came.frontier.to_plain(), records=came.records, waits=came.waiting)  # fmt: skip
+    return came
+
+
+def outcome(came: Came | None, *, finished: bool) -> Exit:
+    """One that was told to end waits for the rest; one that has read all there is (``finished``) misses it."""
+    return Exit.MISSING if finished and came is not None and came.waiting else Exit.DONE
+
+
+def _topics(plan: BoundPlan) -> tuple[Ranges, Frames]:
+    options = plan.options
+    if options.files is not None:
+        folder = local_path(options.files)
+        if not folder.is_dir():
+            raise MissingLogError(f"there is no directory {folder} with dumped topics: check --files")
+        held = DumpedRanges(DumpedTopics(*sorted(path for path in folder.iterdir() if path.is_file())))
+        return held, HeldFrames(held)
+    from cdcv2.sources.kafka_ranges import KafkaRanges
+    from cdcv2.wire.kafka_client import Client
+
+    client = Client(options.bootstrap, options.kafka_config)
+    ranges = KafkaRanges(client, plan.wanted.topics, single=plan.wanted.single)
+    return ranges, KafkaFrames(options.bootstrap, options.kafka_config)
+
+
+def _remap(plan: BoundPlan, look: Look) -> RemapLog:
+    """The remap, which is made if it is not there; not for topics that are not, which would leave it behind empty."""
+    options = plan.options
+    missing = sorted(plan.wanted.needed - look.topics)
+    try:
+        if not options.remap.startswith(KAFKA):
+            return DirectoryRemap(local_path(options.remap), create=not missing)
+        from cdcv2.wire.remap_kafka import KafkaRemap
+
+        return KafkaRemap(
+            options.remap.removeprefix(KAFKA), options.log_bootstrap or options.bootstrap,
+            config_file=options.kafka_config, create=not missing,
+        )
+    except MissingLogError:
+        if not missing:
+            raise
+        raise MissingLogError(
+            f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet"
+        ) from None
+
+
+@contextmanager
+def _opened(
+    plan: BoundPlan, binder: Binder, ranges: Ranges, frames: Frames, spark: SparkSession, report: Report
+) -> Iterator[BoundCapture]:
+    """The capture with its logs, which are made if they are not there."""
+    options, asked = plan.options, plan.wanted
+    if not options.logs.startswith(KAFKA) and TABLE not in options.logs:
+        folder = local_path(options.logs)
+        note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+    with ExitStack() as opened:
+        outputs: list[BoundOutput] = []
+        if asked.plain:
+            logs = TableLogs({table: _spec(table, kind, options) for table, (_, kind) in asked.plain.items()})
+            outputs.append(BoundPlain(0, asked.plain, logs, spark))
+            opened.callback(logs.close)
+        for prefix, (recipe, names) in asked.databases.items():
+            tables = recipe.tables.items()
+            logs = TableLogs({table: _spec(names[table], kind, options) for table, kind in tables})
+            opened.callback(logs.close)
+            temp = _spec(_temp_name(prefix, options), TEMP, options).open(create=True)
+            writer = opened.enter_context(Writer(temp))
+            outputs.append(BoundDatabase(
+                len(outputs), recipe, logs, (temp, writer), spark, ordering=asked.ordering, names=names
+            ))
+        capture = BoundCapture(
+            binder, ranges, frames, outputs, spark, at_most=options.max_records, report=report
+        )
+        opened.callback(capture.close)
+        report.tell(
+            "start", f"{len(asked.recipe.tables)} tables; goes on from {capture.frontier.to_plain()}",
+            tables=sorted(asked.recipe.tables), frontier=capture.frontier.to_plain(),
+        )
+        yield capture
+
+
+def _temp_name(prefix: str, options: argparse.Namespace) -> str:
+    return f"{TEMP_FOLDER}{'.' if options.logs.startswith(KAFKA) else '/'}{prefix}"
+
+
+def _spec(name: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
+    where: str = options.logs
+    if where.startswith(KAFKA):
+        return LogSpec(
+            name, row_type, topic=where.removeprefix(KAFKA).replace(TABLE, name),
+            bootstrap=options.log_bootstrap or options.bootstrap, config_file=options.kafka_config,
+            partitions=options.log_partitions,
+        )
+    folder = local_path(where.replace(TABLE, name))
+    return LogSpec(name, row_type, folder=str(folder if TABLE in where else Path(folder) / name))

@@ -1,0 +1,388 @@
+"""Outputs of a capture on a shared remap whose rows the executors hold: decided on here, written there.
+
+A database's transactions are decided by the very operator of the capture without Spark
+(:class:`~cdcv2.sources.database.Database`): it is fed marks where that one is fed rows, and says which transactions are
+given out, at which times, and what TEMP holds. The executors consolidate and write the rows of those; TEMP is written
+by the driver, which holds the rows that are in it, as that one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError, SourceStop, UnsafeTopicError
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, Held, Row
+from cdcv2.reclock.transactions import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
+from cdcv2.sources import shared_capture
+from cdcv2.sources.database import Database
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
+from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.temp_rows import TempRows
+
+#: About so many rows go into one task of a write: fewer make small messages, more make slow tasks.
+ROWS_PER_TASK = 20_000
+_ROWS = pa.schema([
+    ("table", pa.int32()), ("time", pa.int64()), ("tx", pa.int64()), ("number", pa.int64()), ("minus", pa.binary()),
+    ("plus", pa.binary()),
+])  # fmt: skip
+
+
+@dataclass
+class Share:
+    """What an output hears of a stretch: the frame of all its rows, BOUND, and what the driver was told of them.
+
+    ``rows`` are ``(table, time, tx, number, place, after, minus_mark, plus_mark)``.
+    """
+
+    frame: DataFrame
+    places: Sequence[Place]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    told: list[tuple[int, int, Any]] = field(default_factory=list)
+    plain: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, heard: Heard, number: int) -> None:
+        """What some of the records said to the output of this number."""
+        self.told.extend(one[1:] for one in heard.told if one[0] == number)
+        for (output, table, time), count in heard.plain.items():
+            if output == number:
+                self.plain[table, time] = self.plain.get((table, time), 0) + count
+
+
+class BoundOutput(shared_capture.Output, Protocol):
+    """An output that is told what the executors hold."""
+
+    def readers(self) -> Mapping[str, Reader]:
+        """Who reads its topics."""
+
+    def hear(self, share: Share | None) -> None:
+        """Take the records of a stretch; None: there are none, and those of the one before are gone."""
+
+
+class _Logs:
+    """The logs of some tables and what is written into them, with the checks that belong to it."""
+
+    def __init__(self, logs: TableLogs, spark: SparkSession) -> None:
+        self.logs, self.spark = logs, spark
+
+    def write(self, changes: DataFrame | None, rows: int, frontier: int) -> dict[tuple[str, int], Written]:
+        """Make the changes of about so many rows durable; None where there are none."""
+        if changes is None and not self.logs.has_orphans(frontier):
+            return {}
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(self._tasks(rows)))
+        return self.logs.write(self.spark.createDataFrame([], CHANGES) if changes is None else changes, frontier)
+
+    def state(self, frontier: int, counts: Mapping[tuple[str, int], int], step: str) -> None:
+        """State every table."""
+        for table in self.logs.tables:
+            if self.logs.state(table, frontier, {time: n for (of, time), n in counts.items() if of == table}):
+                steps.reach(step)
+
+    def _tasks(self, rows: int) -> int:
+        return max(1, min(rows // ROWS_PER_TASK, 4 * self.spark.sparkContext.defaultParallelism))
+
+
+class BoundPlain:
+    """Plain topics. ``tables`` maps a table to its topic and row type; ``number`` is that of the output."""
+
+    def __init__(
+        self, number: int, tables: Mapping[str, tuple[str, RowType]], logs: TableLogs, spark: SparkSession
+    ) -> None:
+        self._number, self._tables, self._logs = number, dict(tables), _Logs(logs, spark)
+        self._share: Share | None = None
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those of the tables."""
+        return frozenset(topic for topic, _ in self._tables.values())
+
+    def readers(self) -> dict[str, Reader]:
+        """By the tables' numbers."""
+        numbers = {table: number for number, table in enumerate(self._logs.logs.tables)}
+        return {topic: (numbers[table], row_type) for table, (topic, row_type) in self._tables.items()}
+
+    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+        """How far each log is stated."""
+        yield from ((table, Antichain([known])) for table, known in self._logs.logs.known.items())
+
+    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+        """Nothing is needed of what was written."""
+        return {}
+
+    def remember(self, record: Record) -> None:
+        """It asks for none."""
+
+    def take(self, record: Record, into: int) -> None:
+        """The executors take them. Raises RefusedError."""
+        raise _by_executors(record)
+
+    def hear(self, share: Share | None) -> None:
+        """Take the records of a stretch."""
+        self._share = share
+
+    def advance(self, frontier: Antichain) -> None:
+        """The updates of every table, then the statements."""
+        upper = _int(frontier)
+        share, expected = self._share, dict[tuple[str, int], int]()
+        changes: DataFrame | None = None
+        if share is not None:
+            tables = self._logs.logs.tables
+            expected = {(tables[of], time): rows for (of, time), rows in share.plain.items() if time < upper}
+            rows = (F.col("kind") == PLAIN) & (F.col("output") == self._number) & (F.col("time") < upper)
+            changes = (
+                share.frame.where(rows).groupBy("table", "time", F.col("plus").alias("data"))
+                .agg(F.count("*").alias("diff"), F.count("*").alias("weight"))
+            )
+        written = self._logs.write(changes if expected else None, sum(expected.values()), upper)
+        _check({key: done.records for key, done in written.items()}, expected)
+        steps.reach(shared_capture.TABLE_STAGED)
+        counts = {key: done.identities for key, done in written.items()}
+        self._logs.state(upper, counts, shared_capture.TABLE_STATED)
+
+    def stopped(self) -> SourceStop | None:
+        """Whatever a record says is a row, or an error."""
+        return None
+
+    def waits(self) -> str | None:
+        """A record is a row as soon as it is there."""
+        return None
+
+    def close(self) -> None:
+        """Release the logs."""
+        self._logs.logs.close()
+
+
+class Marks:
+    """The rows that TEMP holds, by their marks: as a row type for it, whose rows are marks."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[bytes, bytes] = {}
+        self._held: dict[bytes, int] = {}
+
+    def encode(self, row: bytes) -> bytes:
+        """The bytes of the row with this mark."""
+        return self._bytes[row]
+
+    def decode(self, data: bytes) -> bytes:
+        """The mark, and from now on it is known what it stands for."""
+        made = mark(data)
+        self._bytes[made] = data
+        return made
+
+    def count(self, held: Held, diff: int) -> None:
+        """A record comes into TEMP, or goes; what no record has is forgotten."""
+        for one, _ in held.changes if isinstance(held, Row) else ():
+            number = self._held.get(one, 0) + diff
+            if number:
+                self._held[one] = number
+            else:
+                self._held.pop(one, None)
+                self._bytes.pop(one, None)
+
+    def learn(self, rows: Mapping[bytes, bytes]) -> None:
+        """What these marks stand for."""
+        self._bytes.update(rows)
+
+    def unknown(self, marks: Iterable[bytes]) -> set[bytes]:
+        """Those of which it is not known."""
+        return {one for one in marks if one not in self._bytes}
+
+
+class BoundDatabase(Database):
+    """One connector's topics. ``number`` is that of the output, ``logs`` has the log of each table of the recipe.
+
+    Everything else as of :class:`~cdcv2.sources.database.Database`. Memory, on the driver: TEMP; of the transactions of
+    times in hand the marks.
+    """
+
+    def __init__(
+        self, number: int, recipe: Recipe, logs: TableLogs, temp: tuple[Log, Writer], spark: SparkSession, *,
+        ordering: str = COMMIT_ORDER, names: Mapping[str, str] | None = None,
+    ) -> None:
+        self._marks = Marks()
+        super().__init__(
+            recipe, {}, temp, ordering=ordering, names=names, rows=TempRows(dict.fromkeys(recipe.tables, self._marks))
+        )
+        self._number, self._logs = number, _Logs(logs, spark)
+        self._share: Share | None = None
+
+    def readers(self) -> dict[str, Reader]:
+        """The recipe reads all of them."""
+        return dict.fromkeys(self.topics, self._recipe)
+
+    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+        """How far its logs are stated, TEMP's as one of them."""
+        for table, known in self._logs.logs.known.items():
+            yield self._names[table], Antichain([known])
+        yield from super().knowns()
+
+    def take(self, record: Record, into: int) -> None:
+        """The executors take them. Raises RefusedError."""
+        raise _by_executors(record)
+
+    def hear(self, share: Share | None) -> None:
+        """Take what the records of a stretch say; the rows as marks."""
+        self._share = share
+        if share is None:
+            return
+        tables, places = self._logs.logs.tables, share.places
+        for table, time, tx, number, place, after, minus, plus in share.rows:
+            changes = ((minus, -1),) if plus is None else ((plus, 1),) if minus is None else ((minus, -1), (plus, 1))
+            if tx == NO_TX:
+                self.said(Row(tables[table], SNAPSHOT, (*places[place], number), after, changes), time)
+            else:
+                self.said(Row(tables[table], tx, number, after, changes), time)
+        # Notifications have an order, and one partition.
+        for time, _, one in sorted(share.told, key=lambda told: told[:2]):
+            if isinstance(one, Notification):
+                self.notified(one, time)
+            else:
+                self.said(one, time)
+
+    def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
+        for held, diff in super()._written(frontier):
+            self._marks.count(held, diff)
+            yield held, diff
+
+    def _write(self, summary: Summary) -> None:
+        """TEMP here, the rows of what is given out by the executors; then the statements, TEMP's first."""
+        upper = _int(summary.frontier)
+        come = {held: None for held, _, diff in summary.temp if diff > 0 and isinstance(held, Row)}
+        self._marks.learn(self._fetched(self._marks.unknown(mark for held in come for mark, _ in held.changes)))
+        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
+        self._temp.extend(temp)
+        self._temp.stage(summary.frontier)
+        counts = _identities(summary)
+        earlier = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, Row) and held not in come]
+        written = self._logs.write(*self._given(summary, earlier), upper)
+        _check({key: done.identities for key, done in written.items() if done.identities}, counts)
+        steps.reach(UPDATES_DURABLE)
+        self._temp.commit()
+        steps.reach(TEMP_STATED)
+        self._logs.state(upper, counts, TABLE_STATED)
+        # One record's row may be another's, which comes when the first one goes.
+        for held, _, diff in sorted(summary.temp, key=lambda update: -update[2]):
+            self._marks.count(held, diff)
+
+    def _mine(self, share: Share) -> DataFrame:
+        return share.frame.where((F.col("kind") == ROW) & (F.col("output") == self._number))
+
+    def _fetched(self, marks: set[bytes]) -> dict[bytes, bytes]:
+        """What these marks stand for, from the executors."""
+        if not marks or self._share is None:
+            return {}
+        context = self._logs.spark.sparkContext
+        wanted = context.broadcast(marks)
+        try:
+            rows = self._mine(self._share).select("minus", "plus", "minus_mark", "plus_mark")
+            found = rows.mapInArrow(partial(_marked, wanted), "mark binary, data binary").toArrow()
+        finally:
+            wanted.destroy()
+        return dict(zip(found.column("mark").to_pylist(), found.column("data").to_pylist()))
+
+    def _given(self, summary: Summary, earlier: list[Row]) -> tuple[DataFrame | None, int]:
+        """CHANGES of the transactions that are given out, and from about how many rows."""
+        if not summary.given:
+            return None, 0
+        given = {NO_TX if tx == SNAPSHOT else int(tx): time for tx, time in summary.given.items()}
+        share, spark = self._share, self._logs.spark
+        frames, numbers = list[DataFrame](), list[tuple[int, int]]()
+        if earlier:
+            frames.append(spark.createDataFrame(self._held_rows(earlier, given)))
+            numbers += [(tx, order) for _, tx, order, _, _ in earlier if isinstance(tx, int) and isinstance(order, int)]
+        fresh = [] if share is None else [row for row in share.rows if row[1] <= given.get(row[2], -1)]
+        if share is not None and fresh:
+            times = {"tx": pa.array(given.keys(), pa.int64()), "given": pa.array(given.values(), pa.int64())}
+            rows = self._mine(share).join(F.broadcast(spark.createDataFrame(pa.table(times))), "tx")
+            # What comes again when its transaction was given out is nothing.
+            rows = rows.where(F.col("time") <= F.col("given")).withColumn("time", F.col("given"))
+            frames.append(rows.select(*_ROWS.names))
+            numbers += [(row[2], row[3]) for row in fresh if row[2] != NO_TX]
+        if not frames:
+            return None, 0
+        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        if len(set(numbers)) < len(numbers):
+            # Copies are equal: the operator has looked. Those of the snapshot are told by their offsets, so have none.
+            numbered = F.col("tx") != NO_TX
+            once = rows.where(numbered).dropDuplicates(["tx", "number"])
+            rows = once.unionByName(rows.where(~numbered))
+        return consolidated(rows), len(earlier) + len(fresh)
+
+    def _held_rows(self, rows: list[Row], given: Mapping[int, int]) -> pa.Table:
+        """Rows that TEMP held before this stretch, as _ROWS."""
+        numbers = {table: number for number, table in enumerate(self._logs.logs.tables)}
+        columns: list[list[Any]] = [[] for _ in _ROWS]
+        for table, tx, order, _, changes in rows:
+            images = {diff: self._marks.encode(mark) for mark, diff in changes}
+            key = NO_TX if tx == SNAPSHOT else int(tx)
+            number = order if isinstance(order, int) else None
+            values = (numbers[table], given[key], key, number, images.get(-1), images.get(1))
+            for column, value in zip(columns, values):
+                column.append(value)
+        return pa.table([pa.array(column, kind.type) for column, kind in zip(columns, _ROWS)], schema=_ROWS)
+
+    def close(self) -> None:
+        """Release the logs."""
+        super().close()
+        self._logs.logs.close()
+
+
+def _identities(summary: Summary) -> dict[tuple[str, int], int]:
+    counts: dict[tuple[str, int], int] = {}
+    for table, updates in summary.output.items():
+        for _, time, _ in updates:
+            counts[table, check_int(time)] = counts.get((table, check_int(time)), 0) + 1
+    return counts
+
+
+def _check(written: Mapping[tuple[str, int], int], expected: Mapping[tuple[str, int], int]) -> None:
+    """Whether what was written is what was decided on: the records of a topic must not go away, nor change."""
+    for table, time in sorted(written.keys() | expected.keys()):
+        found, wanted = written.get((table, time), 0), expected.get((table, time), 0)
+        if found != wanted:
+            raise UnsafeTopicError(
+                f"{wanted} updates of {table} at time {time} were read in its topic, and then {found} were found "
+                "there: something removes or rewrites its records. Nothing is stated of them. Set "
+                "cleanup.policy=delete and a longer retention.ms on the source's topics, and start again"
+            )
+
+
+def _marked(wanted: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows that these marks stand for, each once in a batch."""
+    for batch in batches:
+        minus, plus, minus_marks, plus_marks = (column.to_pylist() for column in batch.columns)
+        found = {
+            mark: data for mark, data in zip([*minus_marks, *plus_marks], [*minus, *plus]) if mark in wanted.value
+        }
+        yield pa.RecordBatch.from_pydict({
+            "mark": pa.array(found.keys(), pa.binary()), "data": pa.array(found.values(), pa.binary())
+        })
+
+
+def _int(frontier: Antichain) -> int:
+    if not frontier:
+        raise RefusedError(
+            "the remap was closed, so the logs would be finished: a capture on Spark does not state that. Let cdcv2 "
+            "capture do it, with the same remap and logs"
+        )
+    return check_int(frontier.elements[0])
+
+
+def _by_executors(record: Record) -> RefusedError:
+    return RefusedError(f"{record.position} was read on the driver: the executors read what this capture takes")

@@ -1,0 +1,81 @@
+"""Captures of dumped topics on a shared remap, with Spark and without it: what their tests share."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from cdcv2 import cli
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Updates
+from cdcv2.sources.facts import Record
+from cdcv2.sources.shared_run import Came
+from cdcv2.spark import bound_job
+from cdcv2.spark.capture_job import parser
+from cdcv2.spark.capture_report import Report
+from cdcv2.wire.files import DirectoryLog
+
+
+def dumped(path: Path, records: Iterable[Record]) -> Path:
+    """The records in a file, as a dump."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({
+        "topic": record.topic, "partition": record.partition, "offset": record.offset,
+        "key": None if record.key is None else record.key.decode(),
+        "value": None if record.value is None else record.value.decode(),
+    }) for record in records]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class Bound:
+    """Topics, a remap in a directory, and captures of them; ``words`` say what is captured."""
+
+    def __init__(self, folder: Path, topics: Path, words: Sequence[str]) -> None:
+        self.folder, self.topics, self.words = folder, topics, list(words)
+        self.said = io.StringIO()
+
+    def spark(self, spark: SparkSession, into: str, *more: str) -> Came:
+        """The job's capture, to the end of what is there. Raises what ends it."""
+        words = [
+            "--files", str(self.topics), "--remap", str(self.folder / "remap"), "--logs", str(self.folder / into),
+            "--available-now", *self.words, *more,
+        ]
+        plan = bound_job.planned(parser().parse_args(words))
+        came = bound_job.capture(spark, plan, Report(people=self.said), stopping=threading.Event())
+        assert came is not None
+        return came
+
+    def pure(self, into: str, *more: str) -> int:
+        """The command, in this process; its exit code."""
+        dumps = [str(path) for path in sorted(self.topics.iterdir())]
+        words = ["--remap", str(self.folder / "remap"), "--into", str(self.folder / into), *self.words, *more]
+        return cli.main(["capture", *dumps, *words])
+
+    def facts(self, into: str) -> dict[str, Any]:
+        """By log, those of TEMP included: the updates, each once, and how far it is stated."""
+        return {
+            str(path.parent.relative_to(self.folder / into)): told(DirectoryLog(path.parent))
+            for path in sorted((self.folder / into).rglob("_log.json"))
+        }
+
+    def copied(self, source: str, into: str) -> None:
+        """Logs as they are now, under another name."""
+        shutil.copytree(self.folder / source, self.folder / into)
+
+
+def told(log: DirectoryLog) -> tuple[set[Any], Any]:
+    """What a log says; every update in it is counted, and nothing is missing."""
+    messages = [entry.message for entry in log.read() if entry is not None]
+    updates = {update for message in messages if isinstance(message, Updates) for update in message.updates}
+    reader = Iter(messages)
+    assert sum(len(batch.updates) for batch in reader) == len(updates), "an update that no statement counts"
+    assert not reader.missing()
+    return updates, reader.frontier
