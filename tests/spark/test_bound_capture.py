@@ -1,34 +1,219 @@
-"""Capture on a shared remap, on Spark: the facts of the capture without it, whoever wrote what."""
+"""Capture on a shared remap, on Spark: the facts of the capture without it, whoever wrote what, wherever it died."""
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.errors import SourceStop
-from tests.recorded import HOME, dump
+from cdcv2 import cli, steps
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.errors import DecodeError, LogFinishedError, ResumeError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.protocol.writer import Writer
+from cdcv2.sources.facts import Record
+from cdcv2.spark import bound_job
+from cdcv2.spark.capture_job import parser, planned
+from cdcv2.wire.files import DirectoryLog
+from tests.recorded import TABLES, dump
 from tests.spark.binding import Bound, dumped
-from tests.timelines import NOTIFICATIONS, topics
+from tests.timelines import notified
 
 pytestmark = pytest.mark.spark
 
-RUN = "crash_full"
-WORDS = ["--prefix", RUN, "--notifications", NOTIFICATIONS, "--rows", str(HOME / "rows")]
+#: A run in which the connector was killed: rows come twice. All of the history that is small enough.
+RUN, RECORDS = "crash_full", 2600
+CLICKS = {"type": "record", "name": "clicks", "fields": [
+    {"name": "id", "type": "long"}, {"name": "page", "type": ["null", "string"]}]}  # fmt: skip
 
 
-def test_it_writes_what_the_capture_without_spark_writes(spark: SparkSession, tmp_path: Path) -> None:
-    """x"""
-    notes = topics(RUN)[NOTIFICATIONS, 0]
-    dumped(tmp_path / "topics" / "a.jsonl", [*notes, *dump(RUN).read()])
-    bound = Bound(tmp_path, tmp_path / "topics", WORDS)
-    assert 4 == bound.pure("pure", "--bind-at-most", "1500")
-    with pytest.raises(SourceStop, match="truncated"):
-        bound.spark(spark, "spark", "--max-records", "4000")
-    print(bound.said.getvalue())
-    mine, theirs = bound.facts("spark"), bound.facts("pure")
-    assert list(theirs) == list(mine)
-    for log in theirs:
-        print(log, len(theirs[log][0]), len(mine[log][0]), theirs[log][1], mine[log][1])
-        assert theirs[log] == mine[log], log
+def clicks(*values: bytes) -> list[Record]:
+    """A plain topic of two partitions; some of its rows are equal."""
+    rows = [json.dumps({"id": number % 40}).encode() for number in range(120)]
+    return [Record("web.clicks", at % 2, at // 2, None, value) for at, value in enumerate([*rows, *values])]
+
+
+def history(run: str = RUN) -> list[Record]:
+    """Records as they came, behind the notifications that the connector would have sent; it ends in a transaction."""
+    found = [record for record in dump(RUN).read() if record.topic.split(".", 1)[1] in {*TABLES, "transaction"}]
+    said = [("STARTED", None, None), *(
+        ("TABLE_SCAN_COMPLETED", table, sum(
+            record.topic.endswith(table) and b'"op":"r"' in (record.value or b"") for record in found
+        )) for table in TABLES
+    ), ("COMPLETED", None, None)]  # fmt: skip
+    records = [notified(at, *one)._replace(topic=f"{RUN}.notes") for at, one in enumerate(said)] + found[:RECORDS]
+    return [_renamed(record, run) for record in records]
+
+
+def _renamed(record: Record, run: str) -> Record:
+    value = None if record.value is None else record.value.replace(RUN.encode(), run.encode())
+    return record._replace(topic=record.topic.replace(RUN, run), value=value)
+
+
+def words(folder: Path, *prefixes: str, plain: bool = False) -> list[str]:
+    """What is captured, with its row types written into the folder."""
+    rows = folder / "rows"
+    for place in [rows] if len(prefixes) < 2 else [rows / prefix for prefix in prefixes]:
+        place.mkdir(parents=True)
+        for table, row_type in TABLES.items():
+            (place / f"{table}.avsc").write_text(json.dumps(row_type.schema), "utf-8")
+    (rows / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    found = ["--rows", str(rows), *(["--plain", "clicks=web.clicks"] if plain else [])]
+    for prefix in prefixes:
+        named = f"{prefix}={prefix}.notes" if len(prefixes) > 1 else f"{prefix}.notes"
+        found += ["--prefix", prefix, "--notifications", named]
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Bound:
+    """A database and a plain topic, bound in many bindings, and carried by the capture without Spark: ``pure``."""
+    folder = tmp_path_factory.mktemp("bound")
+    dumped(folder / "topics" / "a.jsonl", [*history(), *clicks()])
+    bound = Bound(folder, folder / "topics", words(folder, RUN, plain=True))
+    assert Exit.MISSING == bound.pure("pure", "--bind-at-most", "150")
+    return bound
+
+
+def test_it_writes_what_the_capture_without_spark_writes(written: Bound, spark: SparkSession) -> None:
+    """TEMP included, and an open transaction at the end of every few bindings; then there is nothing more to do."""
+    came = written.spark(spark, "spark", "--max-records", "1200")
+    again = written.spark(spark, "spark")
+
+    assert written.facts("pure") == written.facts("spark")
+    assert (RECORDS + 128, 0) == (came.records, again.records) and came.waiting == again.waiting != []
+
+
+def test_what_one_holds_the_other_goes_on_with(spark: SparkSession, tmp_path: Path) -> None:
+    """Half of the topics by one, the rest by the other, in turns, in the same logs: as one of them alone."""
+    records = history()
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, RUN))
+    for turn, share in enumerate((0.4, 0.6, 0.8, 1.0)):
+        dumped(tmp_path / "topics" / "a.jsonl", records[:int(share * len(records))])
+        if turn % 2:
+            bound.spark(spark, "both", "--bind-at-most", "200")
+        else:
+            bound.pure("both", "--bind-at-most", "200")
+    bound.pure("pure")
+
+    assert bound.facts("pure") == bound.facts("both")
+    assert 0 == cli.main(["verify", "--full", str(tmp_path / "both")])
+
+
+def test_two_databases_and_a_plain_topic_have_one_cut(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark binds, too; both databases have had the same history, so their tables are equal."""
+    dumped(tmp_path / "topics" / "a.jsonl", [*history(), *history("other"), *clicks()])
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, RUN, "other", plain=True))
+    bound.spark(spark, "spark", "--bind-at-most", "2500")
+    bound.pure("pure")
+    facts = bound.facts("spark")
+
+    assert bound.facts("pure") == facts
+    for table in TABLES:
+        one, other = (
+            set(ChangeBatch((row, diff) for row, _, diff in facts[f"{run}.{table}"][0])) for run in (RUN, "other")
+        )
+        assert one == other != set()
+    assert 1 == len({str(frontier) for _, frontier in facts.values()})
+
+
+def test_it_stops_before_the_time_of_a_record_that_is_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Each time alike; all logs have what is before it, and nothing of it."""
+    dumped(tmp_path / "topics" / "a.jsonl", clicks(b"nonsense", b'{"id": 1}'))
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, plain=True))
+    assert Exit.WRONG == bound.pure("pure", "--bind-at-most", "30")
+    for _ in range(2):
+        with pytest.raises(DecodeError, match=r"web.clicks\[0\]@60: no row .* no JSON"):
+            bound.spark(spark, "spark")
+
+    assert bound.facts("pure") == bound.facts("spark") != {"clicks": (set(), None)}
+
+
+STEPS = [
+    "shared-capture.bound", "shared-capture.read", "transactions.updates-durable", "transactions.temp-stated",
+    "transactions.table-stated", "shared-capture.table-staged", "shared-capture.table-stated", "writer.updates-durable",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_died_anywhere_it_goes_on(step: str, written: Bound, spark: SparkSession, tmp_path: Path) -> None:
+    """In the middle of what it does, in logs that are half written by another: the same facts in the end."""
+    bound = Bound(tmp_path, written.topics, written.words)
+    shutil.copytree(written.folder / "remap", tmp_path / "remap")
+    if step == "shared-capture.bound":
+        # Something that is not bound yet.
+        more = Record("web.clicks", 0, 60, None, b'{"id": 7}')
+        bound.topics = tmp_path / "topics"
+        shutil.copytree(written.topics, bound.topics)
+        dumped(bound.topics / "b.jsonl", [more])
+    with steps.placed(step, 2 if step in ("shared-capture.read", "transactions.table-stated") else 1):
+        with pytest.raises(steps.PlacedCrash):
+            bound.spark(spark, "logs", "--max-records", "1300")
+    bound.spark(spark, "logs")
+    bound.pure("pure")
+
+    assert bound.facts("pure") == bound.facts("logs")
+
+
+def test_updates_of_another_history_are_refused(written: Bound, spark: SparkSession, tmp_path: Path) -> None:
+    """An update that no statement counts, and that nothing in the topics says."""
+    bound = Bound(tmp_path, written.topics, written.words)
+    shutil.copytree(written.folder / "remap", tmp_path / "remap")
+    shutil.copytree(written.folder / "pure", tmp_path / "logs")
+    shutil.rmtree(tmp_path / "logs" / "clicks")
+    log = DirectoryLog(tmp_path / "logs" / "clicks", clicks_type(written), create=True)
+    with Writer(log) as writer:
+        writer.update((99, None), 1, 1)
+        writer.stage([10**15])
+    with pytest.raises(ResumeError, match="another history"):
+        bound.spark(spark, "logs")
+
+
+def clicks_type(written: Bound) -> Any:
+    return DirectoryLog(written.folder / "pure" / "clicks").row_type
+
+
+def test_a_finished_log_takes_nothing(written: Bound, spark: SparkSession, tmp_path: Path) -> None:
+    """As for every writer."""
+    bound = Bound(tmp_path, written.topics, written.words)
+    shutil.copytree(written.folder / "remap", tmp_path / "remap")
+    with Writer(DirectoryLog(tmp_path / "logs" / "clicks", clicks_type(written), create=True)) as writer:
+        writer.finish()
+    shutil.copy(written.folder / "pure" / "_capture.json", tmp_path / "logs")
+    with pytest.raises(LogFinishedError):
+        bound.spark(spark, "logs")
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    (["--state", "there"], "the logs are the only memory"),
+    (["--remap", "kafka:remap"], "a remap in Kafka needs --bootstrap"),
+    (["--logs", "kafka:all"], "need names"),
+    (["--bind-at-most", "0"], "it takes a number from 1 on"),
+    (["--bootstrap", "localhost:1"], "either from Kafka"),
+])  # fmt: skip
+def test_arguments_that_make_no_sense_are_told(more: list[str], said: str, written: Bound) -> None:
+    """Before Spark is asked for anything."""
+    words = ["--files", str(written.topics), "--remap", "remap", "--logs", "logs", "--available-now", *written.words]
+    with pytest.raises(UsageError, match=said):
+        bound_job.planned(parser().parse_args([*words, *more]))
+
+
+def test_what_is_for_a_shared_remap_is_refused_without_one(written: Bound) -> None:
+    """And what a capture by commit times needs is asked for."""
+    words = ["--files", str(written.topics), "--logs", "logs", *written.words]
+    with pytest.raises(UsageError, match="--state DIR is missing"):
+        planned(parser().parse_args(words))
+    with pytest.raises(UsageError, match="or --remap REMAP"):
+        planned(parser().parse_args([*words, "--state", "state"]))
+
+
+@pytest.fixture(autouse=True)
+def let_go(spark: SparkSession) -> Iterator[None]:
+    """Whatever happens, nothing stays in the executors' memory."""
+    yield
+    assert 0 == spark.sparkContext._jsc.getPersistentRDDs().size()  # type: ignore[attr-defined]

@@ -1,0 +1,139 @@
+"""Capture on a shared remap, on Spark, from a real Kafka: exactly what is bound, and what is gone is named."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from cdcv2 import cli
+from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.embedded.processes import poll_until
+from cdcv2.errors import UnsafeTopicError
+from cdcv2.sources.shared_run import Came
+from cdcv2.spark import bound_job
+from cdcv2.spark.capture_job import parser
+from cdcv2.spark.capture_report import Report
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration]
+
+CLICKS = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]}
+
+
+class Hands:
+    """A plain topic of two partitions, a remap and logs in topics, and captures of it, on Spark and not."""
+
+    def __init__(self, broker: KafkaBroker, folder: Path) -> None:
+        self.bootstrap, self.folder, self.topic = broker.bootstrap, folder, f"clicks-{uuid.uuid4().hex[:8]}"
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self.admin.create_topics([NewTopic(self.topic, 2)])[self.topic].result(30)
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self.said = io.StringIO()
+        (folder / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
+
+    def send(self, *pages: str) -> None:
+        """Records, in turns into the two partitions."""
+        for number, page in enumerate(pages):
+            value = json.dumps({"page": page}).encode()
+            self.producer.produce(self.topic, partition=number % 2, value=value)
+        assert 0 == self.producer.flush(60)
+
+    def in_a_transaction(self, page: str) -> None:
+        """A record, and behind it a marker that takes an offset."""
+        writer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": uuid.uuid4().hex})
+        writer.init_transactions(60)
+        writer.begin_transaction()
+        writer.produce(self.topic, partition=0, value=json.dumps({"page": page}).encode())
+        writer.commit_transaction(60)
+
+    def words(self, into: str) -> list[str]:
+        """What both take."""
+        return ["--bootstrap", self.bootstrap, "--remap", f"kafka:{self.topic}.remap", "--plain",
+                f"clicks={self.topic}", "--rows", str(self.folder), into]  # fmt: skip
+
+    def spark(self, spark: SparkSession, into: str, *more: str, stopping: threading.Event | None = None) -> Came:
+        """The job's capture, of what is there, if nothing else is said."""
+        how = [] if stopping else ["--available-now"]
+        plan = bound_job.planned(parser().parse_args([
+            *self.words("--logs"), f"kafka:{self.topic}.{into}.{{table}}", *how, *more
+        ]))
+        came = bound_job.capture(spark, plan, Report(people=self.said), stopping=stopping or threading.Event())
+        assert came is not None
+        return came
+
+    def pure(self, into: str, *more: str) -> int:
+        """The command."""
+        return cli.main(["capture", "kafka", *self.words("--into"), f"kafka:{self.topic}.{into}.{{table}}", *more])
+
+    def verified(self, *into: str) -> int:
+        """Whether these logs are one."""
+        logs = [f"clicks=kafka:{self.topic}.{name}.clicks" for name in into]
+        return cli.main(["verify", "--full", *logs, "--bootstrap", self.bootstrap, "--row",
+                         str(self.folder / "clicks.avsc")])  # fmt: skip
+
+    def pages(self, into: str, capsys: Any) -> list[str]:
+        """What the table has."""
+        capsys.readouterr()
+        log = f"kafka:{self.topic}.{into}.clicks"
+        assert 0 == cli.main(["as-of", log, "--bootstrap", self.bootstrap, "--row", str(self.folder / "clicks.avsc")])
+        found: list[str] = capsys.readouterr().out.split()[1:]
+        return sorted(found)
+
+
+@pytest.fixture
+def hands(broker: KafkaBroker, tmp_path: Path) -> Hands:
+    """On the broker that answers."""
+    return Hands(broker, tmp_path)
+
+
+def test_with_and_without_spark_one_log_is_written(hands: Hands, spark: SparkSession, capsys: Any) -> None:
+    """In turns and in one log; markers of transactions are passed over; logs of one's own say the same."""
+    hands.send(*"abcdef")
+    hands.spark(spark, "both", "--bind-at-most", "2")
+    hands.in_a_transaction("g")
+    assert 0 == hands.pure("both")
+    hands.in_a_transaction("h")
+    came = hands.spark(spark, "both")
+    hands.spark(spark, "alone", "--max-records", "3")
+
+    assert list("abcdefgh") == hands.pages("both", capsys) == hands.pages("alone", capsys)
+    assert (0, 1) == (hands.verified("both", "alone"), came.records)
+
+
+def test_told_to_stop_it_ends_behind_a_turn(hands: Hands, spark: SparkSession) -> None:
+    """While it goes on for ever: what came after the start is in, and what is in is stated."""
+    hands.send("a")
+    stopping = threading.Event()
+    done: list[Came] = []
+    thread = threading.Thread(target=lambda: done.append(
+        hands.spark(spark, "logs", "--bind-every", "0.01", "--bind-idle", "0.01", stopping=stopping)
+    ))
+    thread.start()
+    try:
+        assert poll_until(lambda: "1 records (1 in this run)" in hands.said.getvalue(), 240)
+        hands.send("b")
+        assert poll_until(lambda: "1 records (2 in this run)" in hands.said.getvalue(), 240)
+    finally:
+        stopping.set()
+        thread.join(120)
+    assert [2] == [came.records for came in done]
+    assert 0 == hands.verified("logs")
+
+
+def test_records_that_are_gone_are_named_by_their_times(hands: Hands, spark: SparkSession) -> None:
+    """Trimmed before they were written; where the logs have them, nothing is lost."""
+    hands.send(*"abcdef")
+    hands.spark(spark, "logs")
+    place = TopicPartition(hands.topic, 0, 2)
+    hands.admin.delete_records([place])[place].result(timeout=60)
+    assert 0 == hands.spark(spark, "logs").records
+    with pytest.raises(UnsafeTopicError, match="begins at 2, and 0 is wanted: .* Lost are rows of the time"):
+        hands.spark(spark, "other")
