@@ -1,21 +1,23 @@
-"""How does the capture job compare with a bare copy of the same records from topic to topic?
+"""How does the capture job compare with a bare copy of the same records from topic to topic, and on a shared remap?
 
 The records are generated: envelopes of the shape that Debezium 3.7 was recorded with (JSON without schemas, updates of
 pgbench_accounts with replica identity FULL), in transactions of ten rows. Each record is two updates, so a million
 records are two million. Expected: ten times as long, as every record is parsed in Python on the executors, counted,
-read again when its transaction is whole, and consolidated. Answer: ``results/spark_capture.csv``, from
-``python -m benchmarks spark_capture``.
+read again when its transaction is whole, and consolidated. On a shared remap: a little more, as the driver is told of
+each row, and writes what is held from one binding to the next, but nothing is read again. Answer:
+``results/spark_capture.csv``, from ``python -m benchmarks spark_capture``.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 
 from benchmarks.harness import Case, Question
 from benchmarks.stage import BATCH, Stage
 from cdcv2.protocol.messages import Updates
-from cdcv2.spark import capture_job
+from cdcv2.spark import bound_job, capture_job
 from cdcv2.spark.capture_report import Report
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.kafka import KafkaLog
@@ -100,6 +102,21 @@ def captured(stage: Stage) -> dict[str, float]:
     return _size(stage, topic)
 
 
+def bound(stage: Stage) -> dict[str, float]:
+    """The job with --remap, which binds all there is and writes it."""
+    out = stage.fresh()
+    words = [
+        "--bootstrap", stage.broker.bootstrap, "--prefix", "g", "--rows", str(stage.folder / "rows"),
+        "--snapshot", "none", "--logs", f"kafka:{out.name}.{{table}}", "--remap", f"kafka:{out.name}.remap",
+        "--available-now", "--bind-at-most", str(RECORDS), "--max-records", str(RECORDS),
+        "--log-partitions", str(PARTITIONS),
+    ]  # fmt: skip
+    plan = bound_job.planned(capture_job.parser().parse_args(words))
+    came = bound_job.capture(stage.spark, plan, Report.standard(), stopping=threading.Event())
+    stage.numbers["left"] = 1 if came is None else len(came.waiting)
+    return _size(stage, f"{out.name}.{TABLE}")
+
+
 def _size(stage: Stage, topic: str) -> dict[str, float]:
     """Bytes per update of the log, from a look at its beginning."""
     row_type = RowType(_AVSC)
@@ -123,10 +140,19 @@ def all_there(stage: Stage) -> None:
         raise ValueError(f"capture stopped at {stage.numbers['through']}, not at {last}")
 
 
+def nothing_left(stage: Stage) -> None:
+    """No transaction is held."""
+    if stage.numbers["left"]:
+        raise ValueError("the capture on a shared remap holds transactions that are not complete")
+
+
 QUESTION = Question(
     prepare=filled,
     baseline=Case("Kafka to Kafka, a bare copy", bare_copy),
-    cases=[Case("capture job", captured, check=all_there)],
+    cases=[
+        Case("capture job", captured, check=all_there),
+        Case("capture job on a shared remap", bound, check=nothing_left),
+    ],
     size=2_000_000,
     unit="updates",
     versions=("pyspark", "confluent-kafka"),
