@@ -44,7 +44,7 @@ def _needed(fact: Fact, at: int, wanted: set[int], lsn: int) -> object:
         return at
     if isinstance(fact, RowFact):
         return (fact.tx, fact.order) if fact.tx in wanted else None
-    return "END" if isinstance(fact, End) and fact.lsn == lsn else None
+    return ("END", fact.lsn) if isinstance(fact, End) and fact.lsn <= lsn else None
 
 
 def words(run: str) -> list[str]:
