@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,8 @@ from pyspark.sql import SparkSession
 from cdcv2 import cli
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.reclock.binding import check_int
 from cdcv2.sources.facts import Record
 from cdcv2.sources.shared_run import Came
 from cdcv2.spark import bound_job
@@ -66,9 +67,12 @@ class Bound:
             for path in sorted((self.folder / into).rglob("_log.json"))
         }
 
-    def copied(self, source: str, into: str) -> None:
-        """Logs as they are now, under another name."""
-        shutil.copytree(self.folder / source, self.folder / into)
+    def known(self, log: str) -> int:
+        """How far a log is stated, whatever else it holds."""
+        reader = Resolver()
+        for entry in DirectoryLog(self.folder / log).read():
+            reader.absorb(entry)
+        return check_int(reader.known.elements[0])
 
 
 def told(log: DirectoryLog) -> tuple[set[Any], Any]:
