@@ -17,11 +17,11 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import DecodeError, LogFinishedError, ResumeError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.facts import Record
+from cdcv2.sources.facts import End, Record, RowFact
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser, planned
 from cdcv2.wire.files import DirectoryLog
-from tests.recorded import TABLES, dump
+from tests.recorded import TABLES, dump, facts
 from tests.spark.binding import Bound, dumped
 from tests.timelines import notified
 
@@ -141,6 +141,27 @@ def test_it_stops_before_the_time_of_a_record_that_is_none(spark: SparkSession, 
             bound.spark(spark, "spark")
 
     assert bound.facts("pure") == bound.facts("spark") != {"clicks": (set(), None)}
+
+
+def test_rows_that_come_again_when_their_transaction_is_out_are_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """In the same turn: two bindings, of which the second has the rows once more."""
+    table = "public.pgbench_history"
+    told = [entry for place, entries in facts(RUN).items() if place[0] == f"{RUN}.{table}" for entry in entries]
+    tx = next(fact.tx for _, fact in told if isinstance(fact, RowFact))
+    rows = [record for record, fact in told if isinstance(fact, RowFact) and fact.tx == tx]
+    [end] = [record for record, fact in facts(RUN)[f"{RUN}.transaction", 0] if isinstance(fact, End) and fact.tx == tx]
+    again = [row._replace(partition=0, offset=at) for at, row in enumerate(rows * 2)]
+    dumped(tmp_path / "topics" / "a.jsonl", [*again, end._replace(offset=0)])
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / f"{table}.avsc").write_text(json.dumps(TABLES[table].schema), "utf-8")
+    bound = Bound(tmp_path, tmp_path / "topics", [
+        "--prefix", RUN, "--rows", str(tmp_path / "rows"), "--snapshot", "none"
+    ])
+    assert 0 == bound.pure("pure", "--bind-at-most", str(2 * len(rows)))
+    bound.spark(spark, "spark")
+
+    assert bound.facts("pure") == bound.facts("spark")
+    assert {1} == {diff for _, _, diff in bound.facts("spark")[table][0]}
 
 
 STEPS = [
