@@ -149,6 +149,20 @@ def pieces(
     return tuple(found)
 
 
+def ahead(found: Iterable[Piece], known: Sequence[Piece]) -> tuple[Piece, Piece] | None:
+    """The first of ``found`` that is further than what is known of its keys, and that; None where none is.
+
+    >>> found = [Piece(Range(0, 49), Antichain([5])), Piece(Range(50, 99), Antichain([7]))]
+    >>> [str(piece.range) for piece in ahead(found, [Piece(Range(0, 99), Antichain([6]))])]
+    ['50-99', '0-99']
+    """
+    for one in found:
+        for other in known:
+            if one.range.overlaps(other.range) and not other.frontier.dominates(one.frontier):
+                return one, other
+    return None
+
+
 def meet_of(found: Iterable[Piece]) -> Antichain:
     """The frontier that all the pieces have reached: where to begin to read."""
     least = Antichain()

@@ -109,7 +109,8 @@ class Patch:
 class Open:
     """First: what to keep, which share of the keys, and the driver's state as the recovery log has it.
 
-    ``start`` is the frontier of a view that has nothing yet.
+    ``start`` is the frontier of a view that has nothing yet; ``pieces`` is up to where the recovery log has each part
+    of the range, and empty where there is none.
     """
 
     materialization: str
@@ -117,6 +118,7 @@ class Open:
     range: Range = Range()
     state: Mapping[str, Any] | None = None
     start: Antichain = Antichain([0])
+    pieces: tuple[Piece, ...] = ()
     version: int = VERSION
 
 

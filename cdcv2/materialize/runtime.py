@@ -167,12 +167,12 @@ class Runtime:
     # --- opening
 
     def _open(self) -> Generator[Step, None, Intake]:
-        state = None
+        state, known = None, tuple[Piece, ...]()
         if self._log is not None:
             self._claimed = self._log.open(self._range, self._start)
-            state = self._claimed.recovered.state
+            state, known = self._claimed.recovered.state, self._claimed.recovered.pieces
         tables = tuple(view.table for view in self._views)
-        yield from self._say(Open(self._name, tables, self._range, state, self._start))
+        yield from self._say(Open(self._name, tables, self._range, state, self._start, known))
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
         self._repeats = opened.repeats or any(table.delta for table in tables)

@@ -156,12 +156,18 @@ class SpreadRuntime:
 
     def open(self) -> None:
         """Take the materialization over from whoever had it, and apply what was committed last."""
-        state = None
+        state, known = None, tuple[Piece, ...]()
         if self._log is not None:
             self._claimed = self._log.open(Range(), self._start)
-            state = self._claimed.recovered.state
+            state, known = self._claimed.recovered.state, self._claimed.recovered.pieces
         tables = tuple(view.table for view in self.views)
-        opened = self._said(self._driver.open, Open(self.name, tables, Range(), state, self._start))
+        try:
+            opened = self._said(self._driver.open, Open(self.name, tables, Range(), state, self._start, known))
+        except RefusedError:
+            # Whoever has taken over meanwhile may have brought the store further than our recovery log says.
+            if self._claimed is not None:
+                self._claimed.demand()
+            raise
         pieces = self._adopt(opened)
         if len(pieces) > 1:
             raise RefusedError(

@@ -374,15 +374,16 @@ def test_manifests_older_than_the_tables_are_refused(tmp_path: Path) -> None:
     """They would never come to an end with a transaction that every table says to have behind it."""
     delta = tmp_path / "delta"
     keep(delta, cuts([(("a", 1), 1)]))
-    old = tmp_path / "old"
-    shutil.copytree(delta / "_manifests", old)
+    places = [delta / "_manifests", tmp_path / "delta-log"]
+    for number, place in enumerate(places):
+        shutil.copytree(place, tmp_path / f"old-{number}")
     keep(delta, cuts([(("b", 1), 1)], [(("c", 1), 1)], start=1))
-    shutil.rmtree(delta / "_manifests")
-    shutil.copytree(old, delta / "_manifests")
-    shutil.rmtree(tmp_path / "delta-log")
+    for number, place in enumerate(places):
+        shutil.rmtree(place)
+        shutil.copytree(tmp_path / f"old-{number}", place)
 
     with pytest.raises(RefusedError, match="has later transactions than the manifests"):
-        keep(delta, cuts([(("x", 1), 1)], [(("y", 1), 1)]))
+        keep(delta, cuts([(("x", 1), 1)], [(("y", 1), 1)], start=1))
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -386,7 +386,7 @@ SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], st
     emptied_lake: ("lake", RefusedError, "has lost commits: .*Restore the folder"),
     no_folder: ("lake", OutputError, "Not a directory"),
     torn_manifest: ("lake", MalformedError, "is damaged .*restore it"),
-    lost_recovery: ("lake", RefusedError, "the recovery log knows nothing of it: .*Name the recovery log"),
+    lost_recovery: ("lake", RefusedError, r"is at \[1\], and the recovery log at \[0\]: .*Name the log that the"),
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Files, Manifest
 from cdcv2.materialize.drivers.delta_tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
 from cdcv2.materialize.drivers.lake_files import Staged
+from cdcv2.materialize.drivers.lake_manifest import demand_known
 from cdcv2.materialize.drivers.staging import DeltaHand, demand_there
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -167,6 +168,8 @@ class DeltaDriver(Spread):
             number, manifest = self._folder.last()
             if manifest is not None:
                 _demand_same(manifest, message, self._folder)
+                under_way = [] if manifest.applying is None else [(manifest.applying.range, manifest.applying.upper)]
+                demand_known(self._folder.path, [*manifest.applied.items(), *under_way], message)
                 return number, manifest
             try:
                 marks = {table.name: make(self._folder, table, message.materialization) for table in message.tables}

@@ -34,7 +34,7 @@ from cdcv2.materialize.drivers.lake_files import (
     read_part,
     type_of,
 )
-from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest, Part
+from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest, Part, demand_known
 from cdcv2.materialize.fence import Range
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -86,7 +86,7 @@ class LakeDriver(Spread):
             _check(table)
         state = message.state or {}
         self._message, self._pending = message, dict(state.get("staged", {}))
-        found = self._folder.change(lambda before: _begun(before, message, self._folder.path, bool(state)))
+        found = self._folder.change(lambda before: _begun(before, message, self._folder.path))
         if found < state.get("manifest", 0):
             raise RefusedError(
                 f"the lake in {self._folder.path} has lost commits: its manifest has the number {found}, and the "
@@ -241,8 +241,8 @@ def _check(table: Table) -> None:
             raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")
 
 
-def _begun(before: Manifest | None, message: Open, place: Path, known: bool) -> Manifest:
-    """The manifest with all the tables of this materialization. ``known``: the recovery log has a state for it."""
+def _begun(before: Manifest | None, message: Open, place: Path) -> Manifest:
+    """The manifest with all the tables of this materialization."""
     tables = {table.name: table for table in message.tables}
     if before is None:
         return Manifest(message.materialization, message.start, tables)
@@ -258,10 +258,5 @@ def _begun(before: Manifest | None, message: Open, place: Path, known: bool) -> 
                 f"the lake in {place} is at {before.frontier}, and the table {name!r} {state}: what came before would "
                 "be missing there. Materialize into a new folder, with a new recovery log"
             )
-    if not known and any(one.overlaps(message.range) for one in before.applied):
-        raise RefusedError(
-            f"the lake in {place} is at {before.frontier}, and the recovery log knows nothing of it: with another one, "
-            "what is there already would be added again. Name the recovery log that it was made with, or begin anew "
-            "with an empty folder"
-        )
+    demand_known(place, before.applied.items(), message)
     return before

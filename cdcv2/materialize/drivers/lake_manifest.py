@@ -13,15 +13,15 @@ was applied, which is how applying a transaction a second time is known to be no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
-from cdcv2.materialize.fence import Holding, Range, meet_of, pieces
-from cdcv2.materialize.messages import Field, Table
+from cdcv2.materialize.fence import Holding, Piece, Range, ahead, meet_of, pieces
+from cdcv2.materialize.messages import Field, Open, Table
 from cdcv2.wire.numbered import Numbered, local_path
 
 _FORMAT, _VERSION = "cdcv2 lake", 1
@@ -151,6 +151,24 @@ class Folder:
     def file(self, table: str, part: Part) -> Path:
         """Where a file lies."""
         return self.path / table / f"{part.name}.parquet"
+
+
+def demand_known(place: Path, applied: Iterable[tuple[Range, Antichain]], message: Open) -> None:
+    """Raises RefusedError where more was applied than the recovery log has committed: it is another one, or an old one.
+
+    A transaction is applied when the recovery log has it. One whose log has lost it would be made again, of other cuts,
+    and what is there already would be added a second time.
+    """
+    held = [Holding(one, 0, at) for one, at in applied]
+    found = pieces(held, message.range, lambda at: at, message.start)
+    beyond = ahead(found, message.pieces or (Piece(message.range, message.start),))
+    if beyond is not None:
+        there, known = beyond
+        raise RefusedError(
+            f"{place} is at {there.frontier}, and the recovery log at {known.frontier}: it is another log, or an old "
+            "one (of a backup, say), and what is in the folder would be added again. Name the log that the folder was "
+            "made with, restore both from one moment, or begin anew with both empty"
+        )
 
 
 def plain_table(table: Table) -> dict[str, Any]:
