@@ -8,7 +8,7 @@ JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo demo-small archives test test-fast check stress bench mutate jars zip clean python java
+.PHONY: help venv demo demo-small demo-tables archives test test-fast check stress bench mutate jars zip clean python java
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ $(STAMP): setup.cfg pyproject.toml | python
 
 demo: java venv ## money moved in a real PostgreSQL arrives through Debezium, Kafka and two Spark jobs that are killed on the way
 	@$(PY) -m cdcv2 demo
+
+demo-tables: java venv ## the same bank ends in a second PostgreSQL and in Delta tables, which are read all along, through kills of everything
+	@$(PY) -m cdcv2 demo --tables
 
 demo-small: venv ## the same road without servers: recorded events, through files
 	@$(PY) -m cdcv2 demo --small

@@ -1,8 +1,9 @@
 """See it work: change data on its way through capture, a mangled log, and replay, compared with its source.
 
-Without --small, the real thing: PostgreSQL, Kafka, Debezium and two Spark jobs that are killed on the way, all started
-here and stopped again; it needs Java 17 and the demo extra. With --small, without servers: recorded change data,
-through files, in seconds.
+Without an option, the real thing: PostgreSQL, Kafka, Debezium and two Spark jobs that are killed on the way, all
+started here and stopped again; it needs Java 17 and the demo extra. With --tables, the same bank ends in a second
+PostgreSQL and in Delta tables, which are looked at all along while runtimes, sessions and a server are killed. With
+--small, without servers: recorded change data, through files, in seconds.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from cdcv2.exits import Exit
 EXAMPLES = (
     ("cdcv2 demo --small", "without servers, in seconds"),
     ("cdcv2 demo", "with real servers; a few minutes"),
+    ("cdcv2 demo --tables", "into PostgreSQL and Delta tables; a few minutes"),
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--small", action="store_true", help="without servers: recorded change data, through files")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--small", action="store_true", help="without servers: recorded change data, through files")
+    which.add_argument("--tables", action="store_true", help="on into another PostgreSQL and Delta tables")
 
 
 def run(args: argparse.Namespace) -> Exit | int:
@@ -32,6 +36,10 @@ def run(args: argparse.Namespace) -> Exit | int:
             from cdcv2.demo import small
 
             return small.main()
+        if args.tables:
+            from cdcv2.demo import views
+
+            return views.main()
         from cdcv2.demo import full
 
         return int(full.main())

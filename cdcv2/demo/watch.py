@@ -91,19 +91,24 @@ def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitio
 
     Reordered within a sixth of the log only, so that a reader finishes something before it has read everything.
     """
-    original = list(_smaller(watch.messages(table)))
+    original = list(smaller(watch.messages(table)))
     target = KafkaLog(topic, watch.bootstrap, watch.rows[table], create=True, partitions=partitions)
     try:
         for message in mangle(original, seed=seed, copies=2, window=max(8, len(original) // 6)):
             target.send(message)
         target.flush()
-        there = [entry.message for entry in target.read() if entry is not None]
+        return described(target, original)
     finally:
         target.close()
-    return describe(topic, original, [message for message in there if not isinstance(message, Garbled)])
 
 
-def _smaller(messages: Iterable[Message]) -> Iterator[Message]:
+def described(copy: KafkaLog, original: list[Message]) -> Mangled:
+    """Read a copy of a log, to say what it holds."""
+    there = [entry.message for entry in copy.read() if entry is not None]
+    return describe(copy.name, original, [message for message in there if not isinstance(message, Garbled)])
+
+
+def smaller(messages: Iterable[Message]) -> Iterator[Message]:
     """The messages, with at most ``UPDATES`` updates in each."""
     for message in messages:
         if isinstance(message, Updates):

@@ -1,0 +1,94 @@
+"""A process that dies and is started again, as whoever runs services would do it; and what each life brought about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Self
+
+from cdcv2.demo.story import Failed
+from cdcv2.embedded.processes import Child
+
+#: seconds after which something is broken, and not only slow
+PATIENCE = 240.0
+
+
+class Life(NamedTuple):
+    """How far the work was when the process was started, and when it had died."""
+
+    start: int
+    end: int
+
+
+class Service:
+    """One process at a time; left, it is stopped.
+
+    Args:
+        name: what to call it.
+        launch: starts it, with what is added to its environment.
+        moves: how far it has come, in steps that only grow: frontiers that were seen, say.
+        crash: the step (:mod:`cdcv2.steps`) at which its first life ends, by SIGKILL; ``name:3``: at the third time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        launch: Callable[[Mapping[str, str]], Child],
+        moves: Callable[[], int],
+        *,
+        crash: str | None = None,
+    ) -> None:
+        self.name, self._launch, self._moves, self._crash = name, launch, moves, crash
+        self._child: Child | None = None
+        self._start = 0
+        #: the lives that ended before their time
+        self.lives: list[Life] = []
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *how: object) -> None:
+        self.child.stop()
+
+    @property
+    def child(self) -> Child:
+        """The process of this life. Raises Failed before the first one."""
+        if self._child is None:
+            raise Failed(f"{self.name} was never started")
+        return self._child
+
+    @property
+    def moves(self) -> int:
+        """How far it has come."""
+        return self._moves()
+
+    def start(self) -> Self:
+        """Begin a life."""
+        self._start = self._moves()
+        placed = {"CDCV2_CRASH": self._crash, "CDCV2_CRASH_HOW": "kill"} if self._crash is not None else {}
+        self._child, self._crash = self._launch(placed), None
+        return self
+
+    def wait_moved(self, steps: int = 3) -> None:
+        """Wait until this life has brought the work so many steps further. Raises UnavailableError."""
+        what = f"it has brought the work {steps} steps further"
+        self.child.wait_until(lambda: self._moves() >= self._start + steps, what, PATIENCE)
+
+    def kill9(self) -> None:
+        """SIGKILL for all of its processes, in mid-run: when this life has brought the work further."""
+        self.wait_moved()
+        self.child.kill9()
+        self._note()
+
+    def wait_dead(self) -> int:
+        """Wait until it has ended by itself; its exit code. Raises UnavailableError."""
+        code = self.child.wait(PATIENCE)
+        self._note()
+        return code
+
+    def _note(self) -> None:
+        self.lives.append(Life(self._start, self._moves()))
+
+    def stop(self) -> int:
+        """Tell it to end (SIGTERM); its exit code."""
+        self.child.stop()
+        return self.child.wait(PATIENCE)
