@@ -1,4 +1,4 @@
-"""The real ``cdcv2 materialize`` killed at random moments, while a reader looks at its target all along.
+"""``cdcv2 materialize``, or the job on Spark, killed at random moments while a reader looks at its target all along.
 
 The history is a bank's, in two logs: entries (two of each transfer, now and then taken back) and balances. The target
 keeps three views of it: sums by account, in which a repeated entry shows; the entries as a multiset, in which it shows
@@ -15,6 +15,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,19 +199,25 @@ class PostgresTarget(Target):
 
 
 class LakeTarget(Target):
-    """A folder of Parquet files, and a recovery log: a folder, or SQLite."""
+    """A folder of Parquet files, or of Delta tables, and a recovery log: a folder, or SQLite."""
 
-    def __init__(self, bank: Bank, folder: Path, *, sqlite: bool) -> None:
+    def __init__(self, bank: Bank, folder: Path, *, sqlite: bool, driver: str = "lake") -> None:
         super().__init__(bank, folder)
         self._recovery = "{sqlite: recovery.db}" if sqlite else "recovery"
+        self._driver = driver
 
-    def look(self) -> Sight | None:
-        """One manifest's files. Where the lake has gone on for eight commits in the meantime, it is opened anew."""
+    def _view(self) -> Any:
+        """Its tables at one cut. Raises MissingLogError while there are none."""
+        from cdcv2.materialize.drivers.delta import open_delta
         from cdcv2.materialize.drivers.lake import open_lake
 
+        return (open_lake if self._driver == "lake" else open_delta)(self.folder / "lake")
+
+    def look(self) -> Sight | None:
+        """One manifest's tables. Where a lake has gone on for eight commits in the meantime, it is opened anew."""
         while True:
             try:
-                view = open_lake(self.folder / "lake")
+                view = self._view()
                 rows = {table: list(view.rows(table)) for table in ("totals", "balances", "entry_log")}
             except MissingLogError:
                 return None
@@ -226,30 +233,26 @@ class LakeTarget(Target):
 
     def entry_log(self) -> Counter[Any]:
         """The table."""
-        from cdcv2.materialize.drivers.lake import open_lake
-
-        rows = open_lake(self.folder / "lake").rows("entry_log")
+        rows = self._view().rows("entry_log")
         return Counter({(account, amount): count for _, (account, amount, count) in rows})
 
     def upper(self) -> int:
         """Without reading a table."""
-        from cdcv2.materialize.drivers.lake import open_lake
-
         try:
-            return self.number(list(open_lake(self.folder / "lake").frontier))
+            return self.number(list(self._view().frontier))
         except MissingLogError:
             return 0
 
     def settings(self) -> str:
         """Beside the logs."""
-        return f"target: {{driver: lake, folder: lake}}\nrecovery_log: {self._recovery}\n"
+        return f"target: {{driver: {self._driver}, folder: lake}}\nrecovery_log: {self._recovery}\n"
 
 
 class Poller:
     """A reader that looks all along, and judges each snapshot."""
 
-    def __init__(self, target: Target) -> None:
-        self._target, self._bank = target, target.bank
+    def __init__(self, target: Target, pause: float = 0.05) -> None:
+        self._target, self._bank, self._pause = target, target.bank, pause
         self._stop, self._wrong = threading.Event(), list[BaseException]()
         #: snapshots that were right, and at how many different frontiers
         self.snapshots, self.frontiers = 0, set[int]()
@@ -271,7 +274,7 @@ class Poller:
 
     def _work(self) -> None:
         try:
-            while not self._stop.wait(0.05):
+            while not self._stop.wait(self._pause):
                 self.judge(self._target.look())
         except BaseException as wrong:  # handed to the test
             self._wrong.append(wrong)
@@ -293,22 +296,41 @@ class Poller:
         self.frontiers.add(seen.upper)
 
 
-def kill_many(target: Target, kills: int, draw: random.Random, *, rows: int = 60) -> Counter[str]:
+class Runner(NamedTuple):
+    """What is killed.
+
+    ``start``: begins a life; the last one, which nobody ends, when its third argument is true. ``first``: seconds from
+    the start within which some are killed, whatever they have come to; ``further``: seconds after they got further
+    within which the others are. ``pause``: seconds between two looks at the target. ``patience``: seconds after which
+    something is broken, and not only slow.
+    """
+
+    start: Callable[[Target, Path, bool], Child]
+    first: float = 1.0
+    further: float = 0.08
+    pause: float = 0.05
+    patience: float = PATIENCE
+
+
+def kill_many(
+    target: Target, kills: int, draw: random.Random, *, rows: int = 60, runner: Runner | None = None
+) -> Counter[str]:
     """Start it and kill it, so many times, strictly inside its run; then let it live, and judge what is there.
 
     Four of five are killed when this very process has brought the target a random way further; the fifth at any moment
-    of its first second, whatever it has come to by then.
+    of its first second, whatever it has come to by then. ``runner``: by default ``cdcv2 materialize``.
     """
+    runner = runner or Runner(start)
     counts, bank = Counter[str](), target.bank
     furthest = bank.times // (kills + 1) * 3 // 4
     plan = target.folder / "bank.yaml"
     plan.write_text(PLAN.replace("ROWS", str(rows)) + target.settings(), "utf-8")
-    with Poller(target) as poller:
+    with Poller(target, runner.pause) as poller:
         while counts["kills"] < kills:
-            kill_once(target, plan, draw, counts, furthest)
+            kill_once(target, plan, draw, counts, furthest, runner)
             poller.check()
-        child = start(target, plan)
-        code = child.wait(PATIENCE)
+        child = runner.start(target, plan, True)
+        code = child.wait(runner.patience)
         assert 0 == code, child.log_tail()
     poller.judge(target.look())
     entries = target.entry_log()
@@ -320,16 +342,18 @@ def kill_many(target: Target, kills: int, draw: random.Random, *, rows: int = 60
     return counts
 
 
-def kill_once(target: Target, plan: Path, draw: random.Random, counts: Counter[str], furthest: int) -> None:
+def kill_once(
+    target: Target, plan: Path, draw: random.Random, counts: Counter[str], furthest: int, runner: Runner
+) -> None:
     """One life, which ends by SIGKILL before the history does."""
     before = target.upper()
-    child = start(target, plan)
+    child = runner.start(target, plan, False)
     at_start = counts["kills"] % 5 == 4
     if not at_start:
         goal = before + draw.randint(1, furthest)
-        child.wait_until(lambda: target.upper() >= goal, f"it has come to {goal}", PATIENCE)
+        child.wait_until(lambda: target.upper() >= goal, f"it has come to {goal}", runner.patience)
     # Any moment within the transactions that follow; nothing is expected to have happened by then.
-    threading.Event().wait(draw.uniform(0.0, 1.0 if at_start else 0.08))
+    threading.Event().wait(draw.uniform(0.0, runner.first if at_start else runner.further))
     child.kill9()
     after = target.upper()
     assert -9 == child.returncode, f"it had ended before it was killed: {child.log_tail()}"
@@ -341,7 +365,7 @@ def kill_once(target: Target, plan: Path, draw: random.Random, counts: Counter[s
         counts["before its first commit"] += 1
 
 
-def start(target: Target, plan: Path) -> Child:
+def start(target: Target, plan: Path, last: bool) -> Child:
     """The command, as a user starts it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **target.environment()}
     command = [sys.executable, "-m", "cdcv2", "materialize", str(plan)]
@@ -353,9 +377,11 @@ def postgres_target(seed: int, times: int, folder: Path, server: Postgres) -> Po
     return PostgresTarget(_written(seed, times, folder), folder, server)
 
 
-def lake_target(seed: int, times: int, folder: Path, *, sqlite: bool = False) -> LakeTarget:
+def lake_target(
+    seed: int, times: int, folder: Path, *, sqlite: bool = False, driver: str = "lake"
+) -> LakeTarget:
     """With its logs written."""
-    return LakeTarget(_written(seed, times, folder), folder, sqlite=sqlite)
+    return LakeTarget(_written(seed, times, folder), folder, sqlite=sqlite, driver=driver)
 
 
 def _written(seed: int, times: int, folder: Path) -> Bank:
