@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdcv2 import steps
-from cdcv2.core import Antichain
 from cdcv2.errors import (
     ForeignStateError,
     MissingLogError,
@@ -20,60 +17,19 @@ from cdcv2.errors import (
     RefusedError,
     UsageError,
 )
-from cdcv2.materialize import (
-    Binding,
-    Checkpoint,
-    Driver,
-    FileRecoveryLog,
-    MemoryRecoveryLog,
-    Range,
-    RecoveryLog,
-    Runtime,
-)
+from cdcv2.materialize import Binding, Range, Runtime
 from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta, orphans
 from cdcv2.materialize.drivers import delta_tables
 from cdcv2.materialize.fence import LAST
 from cdcv2.materialize.messages import Acknowledged
-from cdcv2.protocol.timeline import Cut
-from cdcv2.testing import Scenario, Stage, Subject, Workload, conform, scenarios
+from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
 from cdcv2.wire.rows import RowType
 from tests.faults import few
+from tests.lakes import ENTRIES, ENTRY, DeltaSubject, Source, check_crash_inside_of_a_commit, cuts, keep_in
 
 pytest.importorskip("deltalake")
 STEPS = ["delta.staged", "delta.begun", "delta.table", "delta.applied"]
 STEPS += ["materialize.before-commit", "materialize.after-commit"]
-
-
-class DeltaSubject(Subject):
-    """A folder, and a recovery log in memory, which is the same for every instance."""
-
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="cdcv2-delta-"))
-        self.recovery = MemoryRecoveryLog("conformance")
-        # The last manifest that was looked at, and what it shows.
-        self._seen: tuple[object, dict[str, dict[Any, Any]]] = (None, {})
-
-    def driver(self) -> Driver:
-        """Another instance."""
-        return DeltaDriver(self.folder)
-
-    def log(self) -> RecoveryLog | None:
-        """The one."""
-        return self.recovery
-
-    def view(self) -> dict[str, dict[Any, Any]]:
-        """What a reader sees."""
-        try:
-            view = open_delta(self.folder)
-        except MissingLogError:
-            return {}
-        if self._seen[0] != view.manifest:
-            self._seen = (view.manifest, {table: dict(view.rows(table)) for table in view.manifest.tables})
-        return self._seen[1]
-
-    def close(self) -> None:
-        """Remove it."""
-        shutil.rmtree(self.folder)
 
 
 # Each takes a second; the others are played by `make stress`.
@@ -92,42 +48,12 @@ def test_it_comes_through_every_fault(scenario: Scenario) -> None:
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_crash_inside_of_a_commit_repeats_nothing(step: str, nth: int) -> None:
     """Whoever comes next applies what was committed, and stages the rest anew."""
-    stage = Stage(DeltaSubject(), Workload(cuts=4))
-    dying = stage.instance()
-    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
-        dying.finish()
-    stage.demand_cut()
-
-    assert "done" == stage.instance().finish()
-    stage.demand_whole()
-    stage.close()
-
-
-ENTRY = RowType({
-    "type": "record", "name": "entry",
-    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "long"]}],
-})  # fmt: skip
-ENTRIES = Binding("entries", ENTRY, "entries", ("id",))
-Source = Callable[[Checkpoint], Iterator[Cut]]
-
-
-def cuts(*changes: list[tuple[Any, int]], row_type: RowType = ENTRY, start: int = 0) -> Source:
-    """Each list of rows and diffs is a cut."""
-
-    def source(checkpoint: Checkpoint) -> Iterator[Cut]:
-        for time, rows in enumerate(changes, start):
-            updates = [(row_type.row(row), time, diff) for row, diff in rows]
-            yield Cut({"entries": updates}, Antichain([time]), Antichain([time + 1]))
-
-    return source
+    check_crash_inside_of_a_commit(DeltaSubject(), step, nth)
 
 
 def keep(folder: Path, source: Source, *bindings: Binding, name: str = "m", **options: Any) -> Runtime:
     """Materialize to the end of the source; the recovery log lies beside the tables."""
-    log = FileRecoveryLog(name, folder.with_name(f"{folder.name}-log"))
-    runtime = Runtime(name, bindings or [ENTRIES], DeltaDriver(folder), source, log=log, rows=1, **options)
-    runtime.run()
-    return runtime
+    return keep_in(DeltaDriver(folder), folder, source, *bindings, name=name, **options)
 
 
 def shown(folder: Path, table: str = "entries") -> dict[Any, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,61 +19,17 @@ from cdcv2.errors import (
     RefusedError,
     UsageError,
 )
-from cdcv2.materialize import (
-    Binding,
-    Checkpoint,
-    Driver,
-    FileRecoveryLog,
-    MemoryRecoveryLog,
-    Range,
-    RecoveryLog,
-    Runtime,
-    Sum,
-)
+from cdcv2.materialize import Binding, Range, Runtime, Sum
 from cdcv2.materialize.drivers.lake import LakeDriver, open_lake, orphans, read_lake
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.fence import LAST
-from cdcv2.protocol.timeline import Cut
-from cdcv2.testing import Scenario, Stage, Subject, Workload, conform, scenarios
+from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
 from cdcv2.wire.rows import RowType
 from tests.faults import few
+from tests.lakes import ENTRIES, ENTRY, LakeSubject, Source, check_crash_inside_of_a_commit, cuts, keep_in
 
 pytest.importorskip("pyarrow")
 STEPS = ["lake.staged", "lake.applied", "materialize.before-commit", "materialize.after-commit"]
-
-
-class LakeSubject(Subject):
-    """A folder, and a recovery log in memory, which is the same for every instance."""
-
-    files = 3
-
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="cdcv2-lake-"))
-        self.recovery = MemoryRecoveryLog("conformance")
-        # The last manifest that was looked at, and what it shows.
-        self._seen: tuple[object, dict[str, dict[Any, Any]]] = (None, {})
-
-    def driver(self) -> Driver:
-        """Another instance."""
-        return LakeDriver(self.folder, files=self.files)
-
-    def log(self) -> RecoveryLog | None:
-        """The one."""
-        return self.recovery
-
-    def view(self) -> dict[str, dict[Any, Any]]:
-        """What a reader sees."""
-        try:
-            view = open_lake(self.folder)
-        except MissingLogError:
-            return {}
-        if self._seen[0] != view.manifest:
-            self._seen = (view.manifest, {table: dict(view.rows(table)) for table in view.manifest.tables})
-        return self._seen[1]
-
-    def close(self) -> None:
-        """Remove it."""
-        shutil.rmtree(self.folder)
 
 
 @pytest.mark.parametrize("scenario", few(scenarios(LakeSubject)), ids=str)
@@ -88,42 +42,12 @@ def test_it_comes_through_every_fault(scenario: Scenario) -> None:
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_crash_inside_of_a_commit_repeats_nothing(step: str, nth: int) -> None:
     """Whoever comes next applies what was committed, and stages the rest anew."""
-    stage = Stage(LakeSubject(), Workload(cuts=4))
-    dying = stage.instance()
-    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
-        dying.finish()
-    stage.demand_cut()
-
-    assert "done" == stage.instance().finish()
-    stage.demand_whole()
-    stage.close()
-
-
-ENTRY = RowType({
-    "type": "record", "name": "entry",
-    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "long"]}],
-})  # fmt: skip
-ENTRIES = Binding("entries", ENTRY, "entries", ("id",))
-Source = Callable[[Checkpoint], Iterator[Cut]]
-
-
-def cuts(*changes: list[tuple[Any, int]], row_type: RowType = ENTRY, start: int = 0) -> Source:
-    """Each list of rows and diffs is a cut."""
-
-    def source(checkpoint: Checkpoint) -> Iterator[Cut]:
-        for time, rows in enumerate(changes, start):
-            updates = [(row_type.row(row), time, diff) for row, diff in rows]
-            yield Cut({"entries": updates}, Antichain([time]), Antichain([time + 1]))
-
-    return source
+    check_crash_inside_of_a_commit(LakeSubject(), step, nth)
 
 
 def keep(folder: Path, source: Source, *bindings: Binding, name: str = "m", **options: Any) -> Runtime:
     """Materialize to the end of the source; the recovery log lies beside the lake."""
-    log = FileRecoveryLog(name, folder.with_name(f"{folder.name}-log"))
-    runtime = Runtime(name, bindings or [ENTRIES], LakeDriver(folder, files=3), source, log=log, rows=1, **options)
-    runtime.run()
-    return runtime
+    return keep_in(LakeDriver(folder, files=3), folder, source, *bindings, name=name, **options)
 
 
 @pytest.mark.parametrize(

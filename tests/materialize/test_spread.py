@@ -24,8 +24,7 @@ from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
 from cdcv2.testing import Subject, Workload
-from tests.materialize.test_delta import DeltaSubject
-from tests.materialize.test_lake import LakeSubject
+from tests.lakes import DeltaSubject, LakeSubject
 from tests.materialize.test_postgres_driver import PostgresSubject
 
 Carried = Callable[[Hand], Iterator[tuple[int, Any]]]

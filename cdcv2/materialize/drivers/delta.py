@@ -12,8 +12,7 @@ Needs deltalake (``pip install 'cdcv2[delta]'``).
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,50 +21,42 @@ from cdcv2 import steps
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Files, Manifest
 from cdcv2.materialize.drivers.delta_tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
-from cdcv2.materialize.drivers.lake_files import Staged
-from cdcv2.materialize.drivers.lake_manifest import demand_known
+from cdcv2.materialize.drivers.lake_manifest import Part, demand_known
+from cdcv2.materialize.drivers.staged import StagedDriver
 from cdcv2.materialize.drivers.staging import DeltaHand, demand_there
 from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
     Flush,
     Flushed,
-    Key,
-    Load,
     Loaded,
     Open,
     Opened,
-    Patch,
-    StartCommit,
-    StartedCommit,
     Store,
 )
-from cdcv2.materialize.spread import Hand, Spread
+from cdcv2.materialize.spread import Hand
 
 __all__ = ["DeltaDriver", "DeltaView", "open_delta", "orphans"]
 
-STAGED = steps.declare("delta.staged", "the files of a transaction are durable; no commit names them yet")
 BEGUN = steps.declare("delta.begun", "a manifest says that the transaction is being applied; no table has it")
 TABLE = steps.declare("delta.table", "one more table has the transaction; the others may not")
-APPLIED = steps.declare("delta.applied", "all tables have the transaction; the recovery log was not told that they do")
 
 
-class DeltaDriver(Spread):
+class DeltaDriver(StagedDriver):
     """One instance on the folder of Delta tables, a directory or ``file:`` URI, which one materialization has."""
+
+    STAGED = steps.declare("delta.staged", "the files of a transaction are durable; no commit names them yet")
+    APPLIED = steps.declare(
+        "delta.applied", "all tables have the transaction; the recovery log was not told that they do"
+    )
+    WHAT = "Delta tables"
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = DeltaFolder(folder)
+        super().__init__(self._folder)
         #: what puts a transaction's rows into a table
         self.commit: Commit = commit
-        self._message: Open | None = None
-        # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
-        self._pending: dict[str, Applying] = {}
-        self._done: list[str] = []
-        self._asked: dict[int, list[Key]] = {}
         # Number of the table -> Delta's version in which its keys were looked up; tables of which a key was there.
         self._looked: dict[int, int] = {}
         self._changed: set[int] = set()
-        self._staged: dict[int, Staged] = {}
         # Number of the table -> names of the files that are to be applied.
         self._names: dict[int, list[str]] = {}
 
@@ -76,7 +67,7 @@ class DeltaDriver(Spread):
             check(table)
         state = message.state or {}
         self._message = message
-        self._pending = {name: Applying.from_plain(one) for name, one in state.get("staged", {}).items()}
+        self._pending = dict(state.get("staged", {}))
         number, manifest = self._begun(message)
         if number < state.get("manifest", 0):
             raise RefusedError(
@@ -87,20 +78,6 @@ class DeltaDriver(Spread):
         for table in message.tables:
             demand(self._folder, manifest, table)
         return Opened()
-
-    def acknowledge(self, message: Acknowledge) -> Acknowledged:
-        """Apply what the state names, as far as it was not."""
-        for transaction in sorted(self._pending.values(), key=lambda one: (not one.upper, one.upper.to_plain())):
-            self._apply(transaction)
-        steps.reach(APPLIED)
-        self._done += self._pending
-        self._pending = {}
-        return Acknowledged(Patch({"staged": dict.fromkeys(self._done), "manifest": self._folder.last()[0]}))
-
-    def load(self, message: Load) -> Iterable[Loaded]:
-        """Note the key."""
-        self._asked.setdefault(message.binding, []).append(message.key)
-        return ()
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Look all keys up."""
@@ -113,29 +90,9 @@ class DeltaDriver(Spread):
 
     def store(self, message: Store) -> None:
         """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
-        staged = self._staged.get(message.binding)
-        if staged is None:
-            table = self._opened().tables[message.binding]
-            staged = self._staged[message.binding] = Staged(self._folder, table)
+        super().store(message)
         if message.exists:
             self._changed.add(message.binding)
-        staged.add(message)
-
-    def start_commit(self, message: StartCommit) -> StartedCommit:
-        """Make the files durable, and name them."""
-        opened, files = self._opened(), dict[str, Files]()
-        for number, staged in self._staged.items():
-            self._names.setdefault(number, []).append(staged.finish().name)
-        for number, names in self._names.items():
-            unseen = None if number in self._changed else self._looked.get(number)
-            files[opened.tables[number].name] = Files(names, unseen)
-        self._staged, self._names, self._looked, self._changed = {}, {}, {}, set()
-        steps.reach(STAGED)
-        transaction = Applying(opened.range, message.checkpoint.frontier, files)
-        # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
-        name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
-        self._pending, self._done = {name: transaction}, []
-        return StartedCommit(Patch({"staged": {**done, name: transaction.to_plain()}}))
 
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors must see the folder under the same path."""
@@ -145,22 +102,22 @@ class DeltaDriver(Spread):
 
     def took(self, number: int, receipt: Any) -> None:
         """See :class:`Spread`."""
-        name, _, there = receipt
-        demand_there(self._folder.staged(name))
-        self._names.setdefault(number, []).append(name)
+        *part, there = receipt
+        demand_there(self._folder.staged(part[0]))
+        self._name(number, Part(*part))
         if there:
             self._changed.add(number)
 
-    def close(self) -> None:
-        """Remove what is staged and not finished."""
-        staged, self._staged = self._staged, {}
-        for one in staged.values():
-            one.discard()
+    def _name(self, number: int, part: Part) -> None:
+        self._names.setdefault(number, []).append(part.name)
 
-    def _opened(self) -> Open:
-        if self._message is None:
-            raise RefusedError("this driver of Delta tables is not open")
-        return self._message
+    def _take_files(self) -> dict[str, Any]:
+        tables, files = self._opened().tables, dict[str, Any]()
+        for number, names in self._names.items():
+            unseen = None if number in self._changed else self._looked.get(number)
+            files[tables[number].name] = list(Files(names, unseen))
+        self._names, self._looked, self._changed = {}, {}, set()
+        return files
 
     def _begun(self, message: Open) -> tuple[int, Manifest]:
         """The manifest that counts; the first one, and the tables, are made where there is none."""
@@ -180,19 +137,20 @@ class DeltaDriver(Spread):
             tables = {table.name: table for table in message.tables}
             self._folder.put(0, Manifest(message.materialization, message.start, tables, marks))
 
-    def _apply(self, transaction: Applying) -> None:
+    def _apply(self, transaction: Mapping[str, Any]) -> None:
+        wanted = Applying.from_plain(transaction)
         while True:
             number, manifest = self._folder.last()
             if manifest is None:
                 raise RefusedError(f"the manifests in {self._folder.path} are gone: restore them, and start again")
             if manifest.applying is not None:
                 self._finish(number, manifest, manifest.applying)
-            elif manifest.has(transaction.range, transaction.upper):
+            elif manifest.has(wanted.range, wanted.upper):
                 return
             else:
                 # What is committed for a range is applied in the order of its commits: whoever commits has applied
                 # the last one.
-                self._folder.put(number + 1, replace(manifest, applying=transaction))
+                self._folder.put(number + 1, replace(manifest, applying=wanted))
                 steps.reach(BEGUN)
 
     def _finish(self, number: int, manifest: Manifest, transaction: Applying) -> None:

@@ -13,7 +13,6 @@ its commit leaves a file that no manifest will ever name; :func:`orphans` finds 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError
-from cdcv2.materialize.drivers.staging import LakeHand, demand_there
 from cdcv2.materialize.drivers.lake_files import (
     GONE,
     KEY,
@@ -35,49 +33,41 @@ from cdcv2.materialize.drivers.lake_files import (
     type_of,
 )
 from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest, Part, demand_known
+from cdcv2.materialize.drivers.staged import StagedDriver
+from cdcv2.materialize.drivers.staging import LakeHand, demand_there
 from cdcv2.materialize.fence import Range
 from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
     Flush,
     Flushed,
-    Key,
-    Load,
     Loaded,
     Open,
     Opened,
-    Patch,
-    StartCommit,
-    StartedCommit,
-    Store,
     Table,
 )
-from cdcv2.materialize.spread import Hand, Spread
+from cdcv2.materialize.spread import Hand
 
 __all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
 
-STAGED = steps.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
-APPLIED = steps.declare("lake.applied", "the manifest has the transaction; the recovery log was not told that it has")
 
-
-class LakeDriver(Spread):
+class LakeDriver(StagedDriver):
     """One instance on the lake in ``folder``, a directory or ``file:`` URI, which one materialization has for itself.
 
     ``files``: when a table has more, the youngest ones are merged.
     """
 
+    STAGED = steps.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
+    APPLIED = steps.declare(
+        "lake.applied", "the manifest has the transaction; the recovery log was not told that it has"
+    )
+    WHAT = "a lake"
+
     def __init__(self, folder: str | Path, *, files: int = 8) -> None:
         if files < 1:
             raise UsageError(f"files={files}: a table of a lake is at least one file")
         self._folder, self._most = Folder(folder), files
-        self._message: Open | None = None
-        # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
-        self._pending: dict[str, Any] = {}
-        self._done: list[str] = []
-        self._asked: dict[int, list[Key]] = {}
-        self._staged: dict[int, Staged] = {}
-        # Number of the table -> what executors have staged.
-        self._took: dict[int, list[Part]] = {}
+        super().__init__(self._folder)
+        # Number of the table -> the files of the transaction.
+        self._parts: dict[int, list[Part]] = {}
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UsageError for tables that no lake can have, ForeignStateError, RefusedError."""
@@ -95,20 +85,6 @@ class LakeDriver(Spread):
             )
         return Opened()
 
-    def acknowledge(self, message: Acknowledge) -> Acknowledged:
-        """Apply what the state names, as far as it was not."""
-        for name in sorted(self._pending, key=lambda one: self._pending[one]["upper"] or [float("inf")]):
-            self._apply(self._pending[name])
-        steps.reach(APPLIED)
-        self._done += self._pending
-        self._pending = {}
-        return Acknowledged(Patch({"staged": dict.fromkeys(self._done), "manifest": self._folder.last()[0]}))
-
-    def load(self, message: Load) -> Iterable[Loaded]:
-        """Note the key."""
-        self._asked.setdefault(message.binding, []).append(message.key)
-        return ()
-
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Look all keys up."""
         view, tables = open_lake(self._folder.path), self._opened().tables
@@ -118,32 +94,6 @@ class LakeDriver(Spread):
         self._asked = {}
         yield Flushed()
 
-    def store(self, message: Store) -> None:
-        """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
-        staged = self._staged.get(message.binding)
-        if staged is None:
-            table = self._opened().tables[message.binding]
-            staged = self._staged[message.binding] = Staged(self._folder, table)
-        staged.add(message)
-
-    def start_commit(self, message: StartCommit) -> StartedCommit:
-        """Make the files durable, and name them."""
-        opened = self._opened()
-        for number, staged in self._staged.items():
-            self._took.setdefault(number, []).append(staged.finish())
-        files = {opened.tables[number].name: parts for number, parts in self._took.items()}
-        self._staged, self._took = {}, {}
-        steps.reach(STAGED)
-        transaction = {
-            "range": [opened.range.begin, opened.range.end],
-            "upper": message.checkpoint.frontier.to_plain(),
-            "files": {table: [[part.name, part.rows] for part in parts] for table, parts in files.items()},
-        }
-        # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
-        name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
-        self._pending, self._done = {name: transaction}, []
-        return StartedCommit(Patch({"staged": {**done, name: transaction}}))
-
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors must see the folder under the same path."""
         return LakeHand(open_lake(self._folder.path), self._opened().tables)
@@ -152,18 +102,15 @@ class LakeDriver(Spread):
         """See :class:`Spread`."""
         part = Part(*receipt)
         demand_there(self._folder.file(self._opened().tables[number].name, part))
-        self._took.setdefault(number, []).append(part)
+        self._name(number, part)
 
-    def close(self) -> None:
-        """Remove what is staged and not finished."""
-        staged, self._staged = self._staged, {}
-        for one in staged.values():
-            one.discard()
+    def _name(self, number: int, part: Part) -> None:
+        self._parts.setdefault(number, []).append(part)
 
-    def _opened(self) -> Open:
-        if self._message is None:
-            raise RefusedError("this driver of a lake is not open")
-        return self._message
+    def _take_files(self) -> dict[str, Any]:
+        parts, self._parts = self._parts, {}
+        tables = self._opened().tables
+        return {tables[number].name: [[part.name, part.rows] for part in one] for number, one in parts.items()}
 
     def _apply(self, transaction: Mapping[str, Any]) -> None:
         wanted, upper = Range(*transaction["range"]), Antichain.from_plain(transaction["upper"])
