@@ -65,7 +65,7 @@ class World:
         opened = ExitStack()
         folder = Path(tempfile.mkdtemp(prefix="cdcv2-latency-"))
         opened.callback(shutil.rmtree, folder, ignore_errors=True)
-        broker = opened.enter_context(KafkaBroker(heap="512m", long=True))
+        broker = opened.enter_context(KafkaBroker(heap="512m", options=("-XX:+UseSerialGC",)))
         postgres = opened.enter_context(Postgres())
         with postgres.connect() as connection:
             connection.execute("CREATE TABLE events (id bigint PRIMARY KEY, at bigint NOT NULL)")
