@@ -179,8 +179,8 @@ class Marks:
         """The bytes of the row with this mark. Raises UnsafeTopicError where it is not found any more."""
         if row not in self._bytes:
             raise UnsafeTopicError(
-                "a row that was read in its topic was not found there again: something removes or rewrites its records. "
-                "Nothing is stated of it. Set cleanup.policy=delete and a longer retention.ms, and start again"
+                "a row that was read in its topic was not found there again: something removes or rewrites its "
+                "records. Nothing is stated of it. Set cleanup.policy=delete and a longer retention.ms, and start again"
             )
         return self._bytes[row]
 
