@@ -456,6 +456,23 @@ def test_a_folder_that_goes_away_in_mid_run(tmp_path: Path) -> None:
     demand_whole(place)
 
 
+def test_a_folder_that_is_not_there_any_more_is_no_empty_one(tmp_path: Path) -> None:
+    """Nothing is acknowledged that was not applied, though a folder could be made anew in its place."""
+    place = Lake(tmp_path)
+    kept = tmp_path / "kept"
+
+    def gone(time: int) -> None:
+        if time == 1:
+            assert_committed(place)
+            place.folder.rename(kept)
+
+    with pytest.raises(OutputError, match=f"{place.folder}"):
+        place.run(ENTRIES, history(FIRST, SECOND, between=gone))
+    shutil.rmtree(place.folder, ignore_errors=True)
+    kept.rename(place.folder)
+    demand_whole(place)
+
+
 def assert_committed(place: Lake) -> None:
     """The first transaction is staged and named."""
     assert poll_until(lambda: any(place.folder.glob("entries/*.parquet")), 60)

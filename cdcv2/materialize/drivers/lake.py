@@ -19,7 +19,7 @@ from typing import Any
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, RefusedError, UsageError
+from cdcv2.errors import ForeignStateError, MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.materialize.drivers.lake_files import (
     GONE,
     KEY,
@@ -87,7 +87,7 @@ class LakeDriver(StagedDriver):
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Look all keys up."""
-        view, tables = open_lake(self._folder.path), self._opened().tables
+        view, tables = self._view(), self._opened().tables
         for number, keys in self._asked.items():
             for key, values in view.look(tables[number].name, keys):
                 yield Loaded(number, key, values)
@@ -96,7 +96,19 @@ class LakeDriver(StagedDriver):
 
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors must see the folder under the same path."""
-        return LakeHand(open_lake(self._folder.path), self._opened().tables)
+        return LakeHand(self._view(), self._opened().tables)
+
+    def _view(self) -> LakeView:
+        try:
+            return open_lake(self._folder.path)
+        except MissingLogError:
+            raise self._gone() from None
+
+    def _gone(self) -> OutputError:
+        return OutputError(
+            f"the manifests in {self._folder.path} are gone, and were there before: mount or restore the folder, and "
+            "start again"
+        )
 
     def took(self, number: int, receipt: Any) -> None:
         """See :class:`Spread`."""
@@ -118,7 +130,10 @@ class LakeDriver(StagedDriver):
 
         def decide(before: Manifest | None) -> Manifest | None:
             # What is applied of a range is applied in the order of its commits: whoever commits has applied the last.
-            if before is None or before.has(wanted, upper):
+            if before is None:
+                # It was there when we opened it. To pass over that would be to acknowledge what is nowhere.
+                raise self._gone()
+            if before.has(wanted, upper):
                 return None
             return before.with_transaction(wanted, upper, parts)
 
