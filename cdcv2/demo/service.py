@@ -6,10 +6,20 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
 from cdcv2.demo.story import Failed
-from cdcv2.embedded.processes import Child
+from cdcv2.embedded.processes import Child, poll_until
 
-#: seconds after which something is broken, and not only slow
+#: seconds without any move after which something is broken, and not only slow
 PATIENCE = 240.0
+
+
+def arrives(condition: Callable[[], bool], moves: Callable[[], object]) -> bool:
+    """Whether ``condition`` comes to hold while, again and again, something moves."""
+    at = moves()
+    while poll_until(lambda: condition() or moves() != at, PATIENCE):
+        if condition():
+            return True
+        at = moves()
+    return False
 
 
 class Life(NamedTuple):
@@ -70,8 +80,9 @@ class Service:
 
     def wait_moved(self, steps: int = 3) -> None:
         """Wait until this life has brought the work so many steps further. Raises UnavailableError."""
-        what = f"it has brought the work {steps} steps further"
-        self.child.wait_until(lambda: self._moves() >= self._start + steps, what, PATIENCE)
+        while (at := self._moves()) < self._start + steps:
+            what = f"it has brought the work another step further than {at - self._start}"
+            self.child.wait_until(lambda: self._moves() > at, what, PATIENCE)
 
     def kill9(self) -> None:
         """SIGKILL for all of its processes, in mid-run: when this life has brought the work further."""

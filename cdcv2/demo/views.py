@@ -24,7 +24,7 @@ from cdcv2.demo.bank import TABLES, Row, in_order
 from cdcv2.demo.live import Mangling
 from cdcv2.demo.polls import TARGETS, Course, DeltaLook, Poller, PostgresLook, applying
 from cdcv2.demo.road import ROWS, Road, cents
-from cdcv2.demo.service import PATIENCE, Service
+from cdcv2.demo.service import PATIENCE, Service, arrives
 from cdcv2.demo.story import Failed, Story, tell
 from cdcv2.demo.watch import described, smaller
 from cdcv2.embedded.java import find_java
@@ -147,7 +147,7 @@ class Demo:
         self._end_sessions()
         self._kill_server()
         for service in (self.capture, self.pure, self.spark):
-            service.wait_moved(5)
+            service.wait_moved()
         self._say(f"all are up again: {self._seen('PostgreSQL')}; {self._seen('Delta')}")
 
     def _kill_pure(self) -> None:
@@ -304,8 +304,8 @@ class Demo:
             self._check()
             return arrived()
 
-        if not poll_until(watched, PATIENCE):
-            raise Failed(f"{PATIENCE:g} s have passed before {what}; the logs of all processes are in {self.folder}")
+        if not arrives(watched, lambda: [service.moves for service in (self.capture, self.pure, self.spark)]):
+            raise Failed(f"nothing has moved for {PATIENCE:g} s before {what}")
 
     def _say(self, text: str) -> None:
         self._check()

@@ -58,8 +58,9 @@ class Driver(ABC):
 
         Called once, first. A store that rules fences off every other instance whose range overlaps, and returns the
         checkpoint and the pieces that it finds then. ``message.state`` is the driver's state as the recovery log has
-        it: what it names is committed, even if nobody has applied it. Tables with ``delta`` that the system cannot
-        push to, or others that it cannot load from, are refused here (UsageError).
+        it: what it names is committed, even if nobody has applied it. A store that has more of any key than
+        ``message.pieces`` says is refused (RefusedError): that recovery log is another one, or an old one. Tables with
+        ``delta`` that the system cannot push to, or others that it cannot load from, are refused, too (UsageError).
         """
 
     @abstractmethod

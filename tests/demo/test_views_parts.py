@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdcv2 import Iter, Progress, Updates
-from cdcv2.demo import live, polls
+from cdcv2.demo import live, polls, service
 from cdcv2.demo.mangled import describe
 from cdcv2.demo.service import Life, Service
 from cdcv2.embedded.processes import Child, poll_until
@@ -181,6 +181,20 @@ def test_mangling_that_cannot_write_says_so() -> None:
         raise KeyError
 
 
+def test_what_is_slow_is_waited_for_and_what_stands_still_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience begins anew with each move: all of them together take longer than it is."""
+    monkeypatch.setattr(service, "PATIENCE", 0.2)
+    asked = iter(range(1000))
+    moved: list[int] = []
+
+    def moves() -> int:
+        moved.append(next(asked))
+        return moved[-1] // 2
+
+    assert service.arrives(lambda: len(moved) >= 30, moves)
+    assert not service.arrives(lambda: False, lambda: 1)
+
+
 def test_a_service_lives_again_and_dies_in_mid_run(tmp_path: Path) -> None:
     """Killed when it has brought the work further; the step of the first life is placed in no other one."""
     steps = tmp_path / "steps"
@@ -196,15 +210,15 @@ def test_a_service_lives_again_and_dies_in_mid_run(tmp_path: Path) -> None:
     def moves() -> int:
         return len(steps.read_text()) if steps.exists() else 0
 
-    with Service("s", launch, moves, crash="delta.table") as service:
-        service.kill9()
+    with Service("s", launch, moves, crash="delta.table") as served:
+        served.kill9()
         assert {"!"} == set(steps.read_text())
-        service.start()
-        service.kill9()
+        served.start()
+        served.kill9()
         assert steps.read_text().endswith("...")
-        service.start()
-        service.child.signal(signal.SIGTERM)
-        assert -signal.SIGTERM == service.wait_dead()
+        served.start()
+        served.child.signal(signal.SIGTERM)
+        assert -signal.SIGTERM == served.wait_dead()
 
-    assert 3 == len(service.lives)
-    assert all(isinstance(life, Life) and life.start + 3 <= life.end for life in service.lives[:2])
+    assert 3 == len(served.lives)
+    assert all(isinstance(life, Life) and life.start + 3 <= life.end for life in served.lives[:2])
