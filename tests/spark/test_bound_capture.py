@@ -209,7 +209,7 @@ def test_updates_of_another_history_are_refused(
     with pytest.raises(ResumeError, match="another history"):
         bound.spark(spark, "logs", "--max-records", "1")
 
-    assert 1 == len([entry for entry in log.read() if entry is not None])
+    assert 1 >= bound.known(f"logs/{table}")
 
 
 def clicks_type(written: Bound) -> Any:
