@@ -15,7 +15,7 @@ from tests.spark.submitting import QUICK
 from tests.stress.summary import record
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
-KILLS, TIMES = 12, 6_000
+KILLS, TIMES = 10, 4_000
 SEED = 20261124
 
 
