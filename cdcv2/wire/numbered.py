@@ -106,8 +106,8 @@ class Numbered:
         path = self._path(number)
         temporary = self.folder / f".{path.name}.{uuid.uuid4().hex}"
         try:
-            if not self.folder.is_dir():
-                self.folder.mkdir(parents=True)
+            # Another process may make it at the same moment.
+            self.folder.mkdir(parents=True, exist_ok=True)
             with open(temporary, "w", encoding="utf-8") as file:
                 json.dump(plain, file, separators=(",", ":"))
                 file.flush()

@@ -84,12 +84,12 @@ def test_capture_waits_for_the_broker_of_its_topics_and_logs(spark: SparkSession
     """Killed after a release, with more to read and to write; the facts are those of a run without it."""
     with KafkaBroker() as broker:
         make_topics(broker, topics_of("outage"))
-        produce(broker, first(2400), "outage")
+        produce(broker, first(1500), "outage")
         outage = Outage(broker, at=1)
-        run = KafkaRun(broker, "outage", tmp_path, records=800, report=Said(outage))
+        run = KafkaRun(broker, "outage", tmp_path, records=500, report=Said(outage))
         run.run(spark)
         outage.back.join()
         found = run.found()
 
     assert outage.calls > 1
-    assert expected(2400) == found
+    assert expected(1500) == found

@@ -143,9 +143,9 @@ class KafkaRun:
 
 def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """Batches that lag behind one another, rows read again by range, a crash, a lost state: the facts of the run."""
-    run = KafkaRun(broker, "whole", tmp_path, records=1700)
+    run = KafkaRun(broker, "whole", tmp_path, records=900)
     make_topics(broker, topics_of("whole"))
-    produce(broker, first(5000), "whole")
+    produce(broker, first(2600), "whole")
     with steps.placed(capturing.TABLE_STATED, 4), pytest.raises(steps.PlacedCrash):
         run.run(spark)
     with steps.placed(capturing.UPDATES_DURABLE, 2), pytest.raises(steps.PlacedCrash):
@@ -153,7 +153,7 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
     run.records = None
     shutil.rmtree(run.state)
     run.run(spark)
-    assert expected(5000) == run.found()
+    assert expected(2600) == run.found()
 
 
 def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""The folder of numbered files is made by whoever puts the first one; several may be first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cdcv2.errors import OutputError
+from cdcv2.wire.numbered import Numbered
+
+
+def test_two_may_make_the_folder_at_the_same_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second finds it there, and goes on."""
+    make = os.mkdir
+
+    def beaten(path: Path, mode: int = 0o777) -> None:
+        make(path, mode)
+        raise FileExistsError(17, "File exists", str(path))
+
+    monkeypatch.setattr(os, "mkdir", beaten)
+    numbered = Numbered(tmp_path / "log", "the log")
+
+    numbered.put(0, {"first": True})
+
+    assert (0, {"first": True}) == numbered.last()
+
+
+def test_a_file_in_the_folders_place_is_told(tmp_path: Path) -> None:
+    """It is nothing that one could write into."""
+    (tmp_path / "log").write_text("a file")
+
+    with pytest.raises(OutputError, match="the log in .* cannot be written"):
+        Numbered(tmp_path / "log", "the log").put(0, {})
