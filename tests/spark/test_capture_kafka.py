@@ -143,7 +143,7 @@ class KafkaRun:
 
 def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """Batches that lag behind one another, rows read again by range, a crash, a lost state: the facts of the run."""
-    run = KafkaRun(broker, "whole", tmp_path, records=900)
+    run = KafkaRun(broker, "whole", tmp_path, records=1700)
     make_topics(broker, topics_of("whole"))
     produce(broker, first(2600), "whole")
     with steps.placed(capturing.TABLE_STATED, 4), pytest.raises(steps.PlacedCrash):
