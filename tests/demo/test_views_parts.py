@@ -181,17 +181,34 @@ def test_mangling_that_cannot_write_says_so() -> None:
         raise KeyError
 
 
+class Clock:
+    """Time that passes only while somebody sleeps: however slow the machine is, nobody's patience ends by it."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        """What it shows."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """It goes on."""
+        self.now += seconds
+
+
 def test_what_is_slow_is_waited_for_and_what_stands_still_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience begins anew with each move: all of them together take longer than it is."""
+    clock = Clock()
+    monkeypatch.setattr("cdcv2.embedded.processes.time", clock)
     monkeypatch.setattr(service, "PATIENCE", 0.2)
     asked = iter(range(1000))
     moved: list[int] = []
 
     def moves() -> int:
         moved.append(next(asked))
-        return moved[-1] // 2
+        return moved[-1] // 4
 
-    assert service.arrives(lambda: len(moved) >= 30, moves)
+    assert service.arrives(lambda: len(moved) >= 40, moves)
+    assert clock.now > 2 * 0.2
     assert not service.arrives(lambda: False, lambda: 1)
 
 
