@@ -27,7 +27,8 @@ venv: python $(STAMP) ## make .work/venv with the package and all its tools
 $(STAMP): setup.cfg pyproject.toml | python
 	@echo "== setting up $(VENV) (once, and again when setup.cfg changes) =="
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --disable-pip-version-check -e '.[demo,dev]' >.work/install.log 2>&1 || { tail -n 40 .work/install.log >&2; exit 1; }
+	@# Not compiled: that takes longer than all the rest, and most of it is never imported.
+	@$(PY) -m pip install --no-compile --disable-pip-version-check -e '.[demo,dev]' >.work/install.log 2>&1 || { tail -n 40 .work/install.log >&2; exit 1; }
 	@touch $@
 
 demo: java venv ## money moved in a real PostgreSQL arrives through Debezium, Kafka and two Spark jobs that are killed on the way

@@ -69,7 +69,7 @@ class KafkaRanges:
     def _until(self, unread: dict[Place, int]) -> Iterator[Record]:
         heard = time.monotonic()
         while unread:
-            for message in self._consumer.consume(1000, timeout=0.05):
+            for message in self._client.received(self._consumer, 1000, timeout=0.05):
                 place = message.topic(), message.partition()
                 high, at = unread.get(place), message.offset()
                 if message.error() is None:

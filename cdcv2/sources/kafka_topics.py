@@ -135,7 +135,7 @@ class KafkaTopics:
 
     def _batch(self) -> Iterator[Item]:
         """What arrives within a moment; None where nothing does, as that is a good time to release."""
-        messages = self._consumer.consume(1000, timeout=0.2)
+        messages = self._client.received(self._consumer, 1000, timeout=0.2)
         for message in messages:
             self._client.answered()
             place = message.topic(), message.partition()

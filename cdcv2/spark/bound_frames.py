@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.snapshot import Place
-from cdcv2.spark.topics import settings
+from cdcv2.spark.topics import reading, settings
 
 
 class Frames(Protocol):
@@ -67,9 +67,8 @@ def kafka_frame(
         assign.setdefault(topic, []).append(part)
         first.setdefault(topic, {})[str(part)] = low
         behind.setdefault(topic, {})[str(part)] = high
-    options = {f"kafka.{key}": value for key, value in java.items()} | {
-        # Records that are gone are rows that are missing: better to stop, and say so.
-        "kafka.isolation.level": "read_committed", "failOnDataLoss": "true", "minPartitions": str(tasks),
+    options = reading(java) | {
+        "minPartitions": str(tasks),
         "assign": json.dumps(assign), "startingOffsets": json.dumps(first), "endingOffsets": json.dumps(behind),
     }  # fmt: skip
     return spark.read.format("kafka").options(**options).load()

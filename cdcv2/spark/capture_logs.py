@@ -59,8 +59,8 @@ class LogSpec:
     config_file: str | None = None
     partitions: int = 1
 
-    def open(self, *, create: bool = False) -> Log:
-        """The log; with ``create`` it is made if it is not there. Raises what opening raises."""
+    def open(self, *, create: bool = False, writing: bool = False) -> Log:
+        """The log; with ``create`` it is made if it is not there; see KafkaLog. Raises what opening raises."""
         if self.folder is not None:
             return DirectoryLog(self.folder, self.row_type, create=create)
         if self.topic is None or self.bootstrap is None:
@@ -69,7 +69,7 @@ class LogSpec:
 
         return KafkaLog(
             self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
-            partitions=self.partitions,
+            writing=writing, partitions=self.partitions,
         )
 
     def topic_id(self) -> str | None:
@@ -257,7 +257,7 @@ _REMEDY = "Bring the log back; or remove the memory, and the capture writes the 
 
 def _opened(spec: LogSpec, *, known: bool) -> Log:
     try:
-        return spec.open(create=not known)
+        return spec.open(create=not known, writing=True)
     except MissingLogError as error:
         raise ForeignStateError(
             f"the capture's memory is of a log that is gone: {error}. Bring it back, or remove the memory, and the "
@@ -328,6 +328,9 @@ def _write(
                 tally[0] += 1
                 if time >= known[number] and data not in orphans.get((number, time), ()):
                     outlets[number].put(data, time, diff)
+    # All are on their way before the first is waited for: a new producer needs half a second for its first message.
+    for outlet in outlets:
+        outlet.send()
     for outlet in outlets:
         outlet.flush()
     yield _summary(written)
@@ -363,14 +366,13 @@ class _Outlet:
     def put(self, data: bytes, time: int, diff: int) -> None:
         """One more update."""
         if self._updates and (len(self._updates) == UPDATES_PER_MESSAGE or self._bytes + len(data) > BYTES_PER_MESSAGE):
-            self._send()
+            self.send()
         self._updates.append((self._spec.row_type.decode(data), time, diff))
         self._bytes += len(data)
 
     def flush(self) -> None:
         """Return when all is durable. A log that fails is not used again."""
-        if self._updates:
-            self._send()
+        self.send()
         if self._log is not None:
             try:
                 self._log.flush()
@@ -379,7 +381,10 @@ class _Outlet:
                 self._log.close()
                 raise
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send what is there, and wait for nothing."""
+        if not self._updates:
+            return
         if self._log is None:
             self._log = _OPEN.get(self._spec) or self._spec.open()
             if self._spec.topic is not None:

@@ -25,7 +25,7 @@ from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.paths import nameable, readable, streamable
-from cdcv2.spark.topics import describe, settings
+from cdcv2.spark.topics import describe, reading, settings
 from cdcv2.wire.kafka_client import PATIENCE, Client
 
 _DUMPED = "topic string, partition int, offset long, key string, value string"
@@ -187,7 +187,7 @@ class KafkaTopics:
             start.setdefault(topic, {})[str(part)] = positions.get((topic, part), _EARLIEST)
         # A pattern, as a list would have to name topics that exist; Spark looks for it anywhere in a name.
         pattern = f"^({'|'.join(re.escape(topic) for topic in self._recipe.topics())})$"
-        reader = spark.readStream.format("kafka").options(**self._options()).option("subscribePattern", pattern)
+        reader = spark.readStream.format("kafka").options(**reading(self._java)).option("subscribePattern", pattern)
         if self._records is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self._records))
         return reader.option("startingOffsets", json.dumps(start)).load()
@@ -203,8 +203,3 @@ class KafkaTopics:
     def ends(self, spark: SparkSession) -> dict[Place, int]:
         """Asked now."""
         return {place: end for place, end in self._asked.ends().items() if self._recipe.table(place[0])}
-
-    def _options(self) -> dict[str, str]:
-        options = {f"kafka.{key}": value for key, value in self._java.items()}
-        # Records that are gone are rows that are missing: better to stop, and say so.
-        return {**options, "kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}

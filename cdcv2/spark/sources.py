@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from cdcv2.errors import DecodeError, UnsafeTopicError, UsageError
 from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
+from cdcv2.spark.topics import reading
 from cdcv2.wire.container import unpack
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.named import check_table, table_of
@@ -97,13 +98,12 @@ class Logs:
         return reduce(DataFrame.unionByName, frames)
 
     def _topics(self, spark: SparkSession) -> DataFrame:
-        options = {f"kafka.{key}": value for key, value in self.kafka.items()}
+        options = reading(self.kafka)
         if self.messages is not None:
             options["maxOffsetsPerTrigger"] = str(self.messages)
         frame = (
             spark.readStream.format("kafka").options(**options).option("subscribe", ",".join(self.topics))
-            # A lost message is a frontier that never moves again: better to say so.
-            .option("startingOffsets", "earliest").option("failOnDataLoss", "true").load()
+            .option("startingOffsets", "earliest").load()
         )
         return _from_kafka(frame)
 
@@ -140,13 +140,11 @@ def read_offsets(
     spark: SparkSession, kafka: Mapping[str, str], topic: str, part: int, first: int, end: int
 ) -> DataFrame:
     """The messages of a partition from offset ``first`` to before ``end``, as RAW."""
-    options = {f"kafka.{key}": value for key, value in kafka.items()}
     frame = (
-        spark.read.format("kafka").options(**options)
+        spark.read.format("kafka").options(**reading(kafka))
         .option("assign", f'{{"{topic}":[{part}]}}')
         .option("startingOffsets", f'{{"{topic}":{{"{part}":{first}}}}}')
-        .option("endingOffsets", f'{{"{topic}":{{"{part}":{end}}}}}')
-        .option("failOnDataLoss", "true").load()
+        .option("endingOffsets", f'{{"{topic}":{{"{part}":{end}}}}}').load()
     )
     return _from_kafka(frame)
 

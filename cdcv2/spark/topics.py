@@ -50,6 +50,16 @@ def settings(bootstrap: str | None, config_file: str | Path | None) -> dict[str,
     return found
 
 
+def reading(kafka: Mapping[str, str]) -> dict[str, str]:
+    """The options of Spark's Kafka source for clients with these settings: what every reader here wants of it."""
+    # Executors are sent only for what is there, but their client, as soon as it has that, asks for what comes next;
+    # then Spark's own question, how far the topic is, waits behind it on the broker, half a second by default.
+    patient = {"fetch.max.wait.ms": "10", **kafka}
+    options = {f"kafka.{key}": value for key, value in patient.items()}
+    # Records that are gone are rows that are missing: better to stop, and say so.
+    return {**options, "kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
+
+
 def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[Described]:
     """What Kafka says of these topics. Raises MissingLogError, or UnavailableError when Kafka does not answer."""
     java = jvm(spark)

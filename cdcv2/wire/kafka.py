@@ -48,6 +48,8 @@ class KafkaLog:
         row_type: the log's row type; Kafka does not keep it.
         config_file: a properties file with TLS and SASL settings (see :class:`Client`); never shown.
         create: make the topic if it is not there, with ``partitions`` and ``replication`` (None: the cluster's own).
+        writing: something will be sent, as it is with ``create``: so the producer gets ready now, which takes it half
+            a second, and not at the first message.
         times: ``"int"`` or the number of coordinates of Product times.
         confluent_schema_id: messages are framed as Confluent's serializers do it, with this id.
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
@@ -64,6 +66,7 @@ class KafkaLog:
         *,
         config_file: str | Path | None = None,
         create: bool = False,
+        writing: bool = False,
         partitions: int = 1,
         replication: int | None = None,
         times: Times = "int",
@@ -84,6 +87,8 @@ class KafkaLog:
         # Taken and not known to be durable: with the client's own queue all that a flush still has to do.
         self._undelivered: list[bytes] = []
         self._trouble: Any = None
+        if create or writing:
+            self._opened()
 
     @property
     def name(self) -> str:
@@ -208,7 +213,7 @@ class KafkaLog:
         try:
             self._assign(consumer, ends if follow else unread, at)
             while follow or unread:
-                records = consumer.consume(1000, timeout=0.1)
+                records = self._client.received(consumer, 1000, timeout=0.1)
                 for record in records:
                     heard, part = time.monotonic(), record.partition()
                     self._client.answered()

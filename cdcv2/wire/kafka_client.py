@@ -93,6 +93,14 @@ class Client:
             message_timeout_ms=max(1, int(self.patience * 1000)), **more,
         ))
 
+    def received(self, consumer: Any, most: int, timeout: float) -> list[Any]:
+        """What is there, at most so many messages; where nothing is, what comes first within ``timeout`` seconds.
+
+        (``consume`` alone waits all of its time for all that it was asked for.)
+        """
+        first = consumer.consume(1, timeout=timeout)
+        return first + consumer.consume(most - 1, timeout=0) if first else first
+
     @property
     def admin(self) -> Any:
         """The client for questions about topics; one for all of them."""

@@ -142,7 +142,7 @@ class KafkaRemap:
         records: list[tuple[int, bytes]] = []
         heard = time.monotonic()
         while True:
-            for record in self._consumer.consume(100, timeout=0.02):
+            for record in self._client.received(self._consumer, 100, timeout=0.02):
                 heard, error = time.monotonic(), record.error()
                 if error is None:
                     if record.offset() < end:

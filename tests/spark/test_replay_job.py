@@ -183,7 +183,7 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
     first.kill9()
     assert 2 <= reached(tmp_path) < 10
 
-    second = submit(tmp_path, [place], *options)
+    second = submit(tmp_path, [place], "--max-files", "4", "--interval", "0.05")
     second.wait_until(lambda: reached(tmp_path) == 10, "the end of the log", PATIENCE)
     put(tmp_path / "things", said[20:], row_type=PLAIN, per_file=2)
     second.wait_until(lambda: reached(tmp_path) > 10, "what came since", PATIENCE)
