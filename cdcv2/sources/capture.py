@@ -115,6 +115,8 @@ class Capture:
         self._contents = Contents.of(recipe.tables, logs, known) if recipe.before == FROM_STATE else None
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
+        # The fact that stops it, if that is of no open transaction: the next run must see it again.
+        self._stopping: dict[Place, int] = {}
         self._failed = False
         self.counters = Counters()
 
@@ -161,7 +163,10 @@ class Capture:
 
     def positions(self) -> dict[Place, int]:
         """For each partition seen, from where it must be read again: everything before it is released."""
-        return self._next | self._held.firsts()
+        positions = self._next | self._held.firsts()
+        for place, offset in self._stopping.items():
+            positions[place] = min(offset, positions[place])
+        return positions
 
     def next_positions(self) -> dict[Place, int]:
         """For each partition seen, the offset behind the last record absorbed (or remembered)."""
@@ -210,6 +215,8 @@ class Capture:
             self._halt(fact)
         if not self._commits.snapshot_released:
             self._commits.consumed({place: position.offset + 1})
+        if self._commits.stopping and not self._stopping:
+            self._stopping[place] = position.offset
 
     def reached(self, place: Place, following: int) -> None:
         """The partition has been read up to the offset ``following``, which may be behind its last record."""

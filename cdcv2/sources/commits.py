@@ -120,6 +120,11 @@ class Commits:
         """Whether an END is lost, or was wrong: remember it then, as another run might see too late what showed it."""
         return self._spoilt is not None or self._succession.lost(self._highest) is not None
 
+    @property
+    def stopping(self) -> bool:
+        """Whether a fact that is of no open transaction stops the capture: where it stands must be read again."""
+        return self._stop is not None
+
     def is_repeat(self, seq: int | None, tx: int, table: str = "", number: int = 0) -> bool:
         """Whether a row of ``tx`` with this ``sequence[0]`` belongs to a transaction that is released.
 

@@ -267,6 +267,34 @@ def test_a_changed_row_stops_before_its_transaction_and_again_after_a_restart() 
     assert {Antichain([71])} == frontiers(logs)
 
 
+@pytest.mark.parametrize("stopping", [
+    Unfit(A, None, None, 70, place(A, 1), "a row of public.a names no transaction", "begin anew"),
+    Unfit(A, None, 95, None, place(A, 1), "an incremental snapshot of public.a was taken", "begin anew"),
+    SnapshotRow(A, 95, "first", "y", place(A, 1)),
+])
+@pytest.mark.parametrize("early", [True, False])
+def test_what_stops_and_is_of_no_transaction_stops_again_after_a_restart(
+    stopping: Unfit | SnapshotRow, early: bool
+) -> None:
+    """Though what is whole beside it is released with it: its position must not be remembered as read."""
+    logs, memory, topics = new_logs(), KeptMemory(), Topics()
+    rows = (f"{PREFIX}.{A}", 0), (f"{PREFIX}.transaction", 0)
+    topics.append(rows[0], row(A, 5, 1, 0, (("x", 1),))[0])
+    topics.append(rows[0], stopping)
+    topics.append(rows[0], row(A, 6, 1, 2, (("z", 1),), 70)[0])
+    topics.append(rows[1], End(5, 70, {A: 1}))
+    if not early:
+        topics.append(rows[1], End(6, 80, {A: 1}))
+    reasons = set()
+    for _ in range(3):
+        with pytest.raises(SourceStop) as caught:
+            feed(Capture(recipe(snapshot="none"), logs, memory=memory), topics, random.Random(1), often=0)
+        reasons.add(caught.value.reason)
+
+    assert 1 == len(reasons)
+    assert {A: {("x", 70, 1)} | (set() if early else {("z", 80, 1)}), B: set()} == content(logs)
+
+
 def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
     """It is told from a new one as a row is."""
     capture = Capture(recipe(snapshot="none"), new_logs())
