@@ -98,6 +98,16 @@ class Succession(Generic[T]):
             self._txs, self._lsns, self._counts = self._txs[-KEPT:], self._lsns[-KEPT:], self._counts[-KEPT:]
             self._alike = {counted: counted for counted in self._counts}
 
+    def tail(self, most: int) -> tuple[int | None, list[tuple[T, int, dict[str, int]]]]:
+        """The last ``most`` releases as (transaction, END, rows by table), and the END before them.
+
+        >>> succession = Succession[int](0)
+        >>> succession.released([(7, 100), (8, 110)], [{"a": 1}, {}]); succession.tail(1)
+        (100, [(8, 110, {})])
+        """
+        kept = list(zip(self._txs, self._lsns, map(dict, self._counts)))[-most:]
+        return (self._lsns[-most - 1] if len(self._lsns) > most else self.since), kept
+
     def instead(self, tx: T, after: int) -> Commit[T] | None:
         """What was released next after the commit that a row of ``tx`` names, if that is not ``tx`` itself."""
         next_one = self._next(after)

@@ -31,6 +31,10 @@ from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
 from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot
 
 
+#: So many releases are remembered for the next run, which can tell rows whose END is lost from repeats of those.
+REMEMBERED = 256
+
+
 class Commits:
     """Decides what is complete. Feed it facts in any order; ask ``ready`` and ``stopped``; ``settle`` what is durable.
 
@@ -389,6 +393,7 @@ class Commits:
             "snapshot": self._snapshot.export(),
             "lost": self._succession.lost(self._highest),
             "spoilt": self._spoilt,
+            "released": self._succession.tail(REMEMBERED),
         }
 
     @classmethod
@@ -410,6 +415,11 @@ class Commits:
             commits._spoilt = commits._stop = (plain["spoilt"][0], plain["spoilt"][1])
         if known > 0 and known - 1 != through:
             commits._resume_at(known - 1)
-        elif plain.get("lost"):
+            return commits
+        if plain.get("released"):
+            since, released = plain["released"]
+            commits._succession = Succession[int](since)
+            commits._succession.released(((tx, lsn) for tx, lsn, _ in released), (counts for _, _, counts in released))
+        if plain.get("lost"):
             commits._succession.row(*plain["lost"])
         return commits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -223,6 +224,31 @@ def test_rows_that_come_when_others_are_released_look_like_repeats_and_are_none(
     again = commits.stopped()
     assert (True, None) == (commits.lost, commits.ready())
     assert again is not None and "transaction 6 is missing" in again.reason
+
+
+@pytest.mark.parametrize("fact, said", [
+    (row(6, 70), "the END of transaction 6 is missing: .* next END is 90, of transaction 7; the logs are stated"),
+    ((RowFact(A, 7, 1, 1, 70, "c", (("x", 1),), place(A, 0)), place(A, 0)), "transaction 7 has a row .* END 90 counts"),
+])
+def test_the_next_run_tells_them_from_repeats_as_well(
+    fact: tuple[RowFact, Position], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was released next after which commit outlives the run that released it; of the last ones."""
+    monkeypatch.setattr("cdcv2.sources.commits.REMEMBERED", 2)
+    memory, logs = KeptMemory(), {A: RecordingLog(), B: RecordingLog()}
+    first = Capture(model(snapshot="none"), logs, memory=memory)
+    for ending in (end(4, 60, {}), end(5, 70, {A: 1}), end(7, 90, {})):
+        first.absorb_fact(*ending)
+    first.absorb_fact(*row(5, 60))
+    first.release()
+    memory.plain = json.loads(json.dumps(memory.plain))
+    second = Capture(model(snapshot="none"), logs, memory=memory)
+    second.absorb_fact(*row(3, 50))
+    second.absorb_fact(*row(5, 60))
+    second.release()
+    second.absorb_fact(*fact)
+    with pytest.raises(SourceStop, match=said):
+        second.release()
 
 
 @pytest.mark.parametrize("early", [0, 1, 2])
