@@ -367,6 +367,10 @@ class Ledger:
         """How many statements wait to be reached."""
         return len(self._coverage.waiting())
 
+    def unreached(self) -> list[Progress]:
+        """The statements that wait to be reached."""
+        return [stated.statement for stated in self._coverage.waiting()]
+
     def copy(self) -> Ledger:
         """An independent ledger in the same state."""
         return copy.deepcopy(self)

@@ -156,6 +156,10 @@ class Resolver:
         """How many statements cannot be reached yet."""
         return self._ledger.waiting_statements()
 
+    def unreached(self) -> list[Progress]:
+        """Those statements: some of their times are beyond ``known``."""
+        return self._ledger.unreached()
+
     def held_updates(self) -> int:
         """How many updates are held at open times."""
         return len(self._stash)

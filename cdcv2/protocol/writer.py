@@ -7,6 +7,7 @@ leaves a log that is right, if perhaps not finished, and whoever writes on state
 - It resumes at ``known`` of the log, as a reader computes it.
 - Updates beyond that, which no statement counts yet (*orphans* of a crash), are facts already. It refuses to
   state an interval unless what it is fed there contains them.
+- So are statements beyond that, of which an earlier one lacks. It refuses to state anything else of their times.
 
 Two writers that are fed the same history may write one log.
 """
@@ -20,7 +21,7 @@ from typing import Any, Union
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
-from cdcv2.core.order import Time, check_time
+from cdcv2.core.order import Time, check_time, sort_key
 from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.marked import Marked
@@ -88,6 +89,8 @@ class Writer:
             if time not in self._orphans:
                 self._orphans[time] = {}
             self._orphans[time][data] = diff
+        # Statements of times beyond known.
+        self._unreached = reader.unreached()
         # Time -> the sums of the diffs fed at it, at times beyond known.
         self._pending: OpenTimes[ChangeBatch[Any]] = OpenTimes(total=total)
         # What is fed must be beyond it: the last frontier advanced to, which known may be ahead of.
@@ -131,8 +134,9 @@ class Writer:
         """Say that no more will be fed at times not beyond ``frontier``: write them, then state them.
 
         When it returns, both are durable. When it raises (UnavailableError, OutputError), calling it again with
-        the same frontier is right. Raises ResumeError when an orphan in the log is not among what was fed,
-        UsageError when ``frontier`` is not beyond the one before, LogFinishedError after :meth:`finish`.
+        the same frontier is right. Raises ResumeError when an orphan in the log is not among what was fed, or when a
+        statement there counts something else, UsageError when ``frontier`` is not beyond the one before,
+        LogFinishedError after :meth:`finish`.
         """
         self.stage(frontier)
         self.commit()
@@ -148,21 +152,23 @@ class Writer:
         counts: dict[Time, int] = {}
         batch: list[Update] = []
         self._check_orphans(upper)
-        # From here on parts of it may be durable, even if this raises: what is fed so far is final.
-        self._fed = bound
         for time in self._pending.not_beyond(upper):
             sums = self._pending[time]
             if len(sums):
                 counts[time] = len(sums)
             durable = self._orphans.get(time) or {}
             batch += [(data, time, diff) for data, diff in sums if data not in durable]
+        staged = Progress(self.known, upper, counts)
+        check_stated(staged, self._unreached, self._log.name)
+        # From here on parts of it may be durable, even if this raises: what is fed so far is final.
+        self._fed = bound
         for first in range(0, len(batch), self._chunk):
             self._log.send(Updates.trusted(tuple(batch[first:first + self._chunk])))
         if batch:
             steps.reach(UPDATES_SENT)
             self._log.flush()
             steps.reach(UPDATES_DURABLE)
-        self._staged = Progress(self.known, upper, counts)
+        self._staged = staged
 
     def commit(self) -> None:
         """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns."""
@@ -175,6 +181,7 @@ class Writer:
             steps.reach(STATEMENT_DURABLE)
         self.known = self._staged.upper
         self._staged = None
+        self._unreached = [other for other in self._unreached if not self.known.dominates(other.upper)]
         for kept in (self._pending, self._orphans):
             for time in kept.not_beyond(self.known):
                 kept.pop(time)
@@ -210,6 +217,28 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> None:
+    """Whether it may be stated in the log ``name``, which holds the statements ``others`` already.
+
+    Raises ResumeError where one of them counts something else at a time of both. Cost: linear in the counts.
+
+    >>> check_stated(Progress([0], [9], {3: 1, 7: 2}), [Progress([5], [8], {7: 2})], "log")
+    """
+    mine = dict(statement.counts)
+    for other in others:
+        if other.lower.dominates(statement.upper):
+            continue
+        theirs = dict(other.counts)
+        both = {time for time in mine if other.covers(time)} | {time for time in theirs if statement.covers(time)}
+        for time in sorted(both, key=sort_key):
+            if mine.get(time, 0) != theirs.get(time, 0):
+                raise ResumeError(
+                    f"log {name} states {theirs.get(time, 0)} updates at time {time}, and the writer was fed "
+                    f"{mine.get(time, 0)}: it is fed another history than the log's. Feed it the same one, or begin a "
+                    "new log"
+                )
 
 
 def _read(

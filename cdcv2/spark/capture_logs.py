@@ -3,7 +3,7 @@
 The rules are the writer's (:mod:`cdcv2.protocol.writer`): what a release changes is consolidated, so that each
 identity ``(data, time)`` is written once with its final diff; the updates of every table are durable before any
 statement counts them; a log that holds updates which no statement counts (*orphans* of a crash) is only gone on with
-if they are among what is written now.
+if they are among what is written now; and nothing is stated of a time that differs from what the log states of it.
 
 Rows travel as the canonical bytes of their row type, in which equal rows have equal bytes, so Spark may group by them.
 """
@@ -22,6 +22,7 @@ from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, R
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.writer import check_stated
 from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.wire.files import DirectoryLog
@@ -112,6 +113,8 @@ class TableLogs:
         self.spans: dict[str, tuple[Time, Time] | None] = {}
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
         self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
+        # Table -> statements of times beyond its known.
+        self._unreached: dict[str, list[Progress]] = {}
         self._tails: dict[str, Positions] = {}
         # By which the next process knows the logs again; those of topics do not change.
         self._marks: dict[str, dict[str, str]] = {}
@@ -139,6 +142,7 @@ class TableLogs:
                 positions[part] = max(positions.get(part, 0), offset + 1)
         self.known[table] = _known(reader, log.name)
         self._tails[table] = positions
+        self._unreached[table] = reader.unreached()
         encode = self._specs[number].row_type.encode
         for data, time, diff in reader.orphans():
             self._orphans.setdefault((number, _int(time, log.name)), {})[encode(data)] = diff
@@ -196,12 +200,18 @@ class TableLogs:
                 )
 
     def state(self, table: str, frontier: int, counts: Mapping[int, int]) -> bool:
-        """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state."""
+        """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state.
+
+        Raises ResumeError, and states nothing, where a statement in the log counts something else.
+        """
         known = self.known[table]
         if frontier <= known:
             return False
         log = self._logs[table]
-        for statement in _statements(known, frontier, {time: n for time, n in counts.items() if n and time >= known}):
+        statements = list(_statements(known, frontier, {time: n for time, n in counts.items() if n and time >= known}))
+        for statement in statements:
+            check_stated(statement, self._unreached[table], log.name)
+        for statement in statements:
             log.send(statement)
         log.flush()
         self.known[table] = frontier

@@ -205,6 +205,46 @@ def test_it_refuses_to_state_orphans_that_it_was_not_fed(fed: list[Any]) -> None
     assert Antichain([5]) == writer.known
 
 
+@pytest.mark.parametrize("waiting, fed, time", [
+    (Progress([10], [20], {12: 3}), [("a", 12, 1)], 12), (Progress([10], [20]), [("a", 12, 1)], 12),
+    (Progress([10], [20], {12: 1}), [("a", 11, 1)], 11), (Progress([10], [], {12: 1, 30: 1}), [], 12),
+])
+def test_it_states_nothing_that_differs_from_a_statement_that_waits(waiting: Progress, fed: Any, time: int) -> None:
+    """It is a fact already, though an earlier one lacks; each of the two would be wrong for ever."""
+    log = RecordingLog([Progress([0], [5]), waiting])
+    writer = Writer(log)
+    writer.extend(fed)
+    writer.advance([10])
+    calls = list(log.calls)
+    with pytest.raises(ResumeError, match=f"updates at time {time}, "):
+        writer.advance([15])
+
+    assert calls == log.calls
+    assert Antichain([10]) == writer.known
+
+
+def test_what_agrees_with_a_statement_that_waits_is_stated() -> None:
+    """Also where it covers that in part, and the log goes on behind it; and so for partial orders."""
+    log = RecordingLog([Progress([0], [5]), Progress([10], [20], {12: 1, 17: 1})])
+    writer = Writer(log)
+    history = [("a", 7, 1), ("b", 12, 1), ("c", 17, 1), ("d", 25, 1)]
+    writer.extend(history)
+    for frontier in (8, 15, 30):
+        writer.advance([frontier])
+    products = RecordingLog([Progress([P(1, 1)], [P(2, 1), P(1, 2)], {P(1, 1): 2})])
+    other = Writer(products, start=[P(0, 0)])
+    other.update("a", P(0, 1), 1)
+    other.advance([P(1, 0)])
+    other.update("b", P(1, 1), 1)
+
+    assert ({(data, at): diff for data, at, diff in history}, Antichain([30])) == replay(log.durable)
+    with pytest.raises(ResumeError, match="states 2 updates"):
+        other.finish()
+    other.update("c", P(1, 1), 1)
+    other.finish()
+    assert 3 == len(replay(products.durable, [P(0, 0)])[0])
+
+
 def test_orphans_that_it_was_fed_are_stated_and_not_written_again() -> None:
     """With whatever else was fed; and those at later times can wait for theirs."""
     log = RecordingLog([Progress([0], [5]), Updates([("a", 6, 1), ("z", 9, 1)])])

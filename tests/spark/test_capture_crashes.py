@@ -155,6 +155,18 @@ def test_orphans_that_contradict_the_topics_are_refused(run: CaptureRun, spark: 
     assert [Updates([(row, 101_779_848, 7)])] == run.messages(table), "nothing was written"
 
 
+def test_nothing_is_stated_that_differs_from_a_statement_that_waits(run: CaptureRun, spark: SparkSession) -> None:
+    """A statement of later times is a fact, though what comes before it is not stated yet."""
+    table = "public.pgbench_branches"
+    log = DirectoryLog(run.logs / table, TABLES[table], create=True)
+    waiting = Progress([101_779_848], [101_779_849], {101_779_848: 999})
+    log.send(waiting)
+    log.flush()
+    with pytest.raises(ResumeError, match="states 999 updates at time 101779848"):
+        run.run(spark)
+    assert [waiting] == [message for message in run.messages(table) if isinstance(message, Progress)]
+
+
 def test_orphans_that_agree_are_counted_and_not_written_again(run: CaptureRun, spark: SparkSession) -> None:
     """A crash left updates without their statement; the next life states them."""
     with steps.placed(capturing.UPDATES_DURABLE), pytest.raises(steps.PlacedCrash):
