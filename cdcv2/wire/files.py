@@ -8,16 +8,18 @@
 A file is put if absent: written under a temporary name (which starts with a dot and is no part of the log), made
 durable, then linked to the first free number. So a file is whole or not there, is never changed, and any number of
 writers may add files at once; a crash leaves at most a temporary file, which harms nobody. Numbers have no gaps: a
-gap means that a file was removed, and is an error. The file system must have hard links.
+gap means that a file was removed, and is an error. The file system must have hard links. ``_log.json`` may have a
+``digest`` of what else it says, and one written here has it: another type of rows would give other rows.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ AFTER_LINK = steps.declare("files.after-link", "a file is in the log, perhaps no
 VERSION = 1
 _FORMAT = "cdcv2-log"
 _DESCRIPTION = "_log.json"
+_DIGEST = "digest"
 _NAME = re.compile(r"([0-9]{20})\.avro\Z")
 
 
@@ -142,9 +145,8 @@ class DirectoryLog:
                 raise RefusedError(
                     f"the directory {self.name} holds other things ({min(foreign)}): a log needs a directory of its own"
                 )
-            text = json.dumps(
-                {"format": _FORMAT, "version": VERSION, "times": times or "int", "row": row_type.schema}, indent=2
-            )
+            said = {"format": _FORMAT, "version": VERSION, "times": times or "int", "row": row_type.schema}
+            text = json.dumps({**said, _DIGEST: _digest(said)}, indent=2)
             temporary = write_temporary(self.path, text.encode())
             # Another process may have made it by now; which of the two it is does not matter, if they agree.
             link(temporary, self.path / _DESCRIPTION)
@@ -249,10 +251,21 @@ def _described(path: Path) -> tuple[RowType, Times]:
             f"the log {path} has version {plain.get('version')!r} of the format, and this program knows version "
             f"{VERSION}: read it with the program that wrote it, or a newer one"
         )
+    if plain.get(_DIGEST, _digest(plain)) != _digest(plain):
+        raise RefusedError(
+            f"{path / _DESCRIPTION} is damaged (it was changed after it was written, and does not have the digest that "
+            "it names): restore it"
+        )
     try:
         return RowType(plain.get("row")), check_times(plain.get("times"))
     except (MalformedError, UsageError) as cause:
         raise RefusedError(f"{path / _DESCRIPTION} is damaged ({cause}): restore it") from None
+
+
+def _digest(said: Mapping[str, Any]) -> str:
+    """The digest of what a description says beside it."""
+    rest = {name: value for name, value in said.items() if name != _DIGEST}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
 
 
 def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times, wanted_times: Times | None) -> None:
