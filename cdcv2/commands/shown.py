@@ -101,13 +101,14 @@ def plain_position(position: Any) -> Any:
     return position._asdict() if isinstance(position, Position) else None if position is None else str(position)
 
 
-def raw_text(raw: bytes, most: int = 32) -> str:
-    """The first bytes in hexadecimal, and how many there are.
+def raw_text(raw: bytes, most: int = 32, *, size: int | None = None) -> str:
+    """The first bytes in hexadecimal, and how many there are: ``size``, where the rest of them was not kept.
 
     >>> raw_text(bytes([0, 255])), raw_text(bytes(40), 3)
     ('00 ff (2 bytes)', '00 00 00 ... (40 bytes)')
     """
-    return f"{raw[:most].hex(' ')}{' ...' if len(raw) > most else ''} ({len(raw)} bytes)"
+    size = len(raw) if size is None else size
+    return f"{raw[:most].hex(' ')}{' ...' if size > most else ''} ({size} bytes)"
 
 
 def sort_key(value: Any) -> Any:

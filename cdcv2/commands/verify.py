@@ -5,7 +5,8 @@ Exit code 0: nothing that was stated is missing or in dispute ("complete through
 positions of both facts.
 
 A reader forgets a time when it is finished, and counts what comes later as late. With --full nothing is forgotten: a
-contradiction is found wherever it stands, at the price of holding the whole log in memory.
+contradiction is found wherever it stands, at the price of holding the whole log in memory. Of bytes that are no
+messages the first thousand are shown, each with its position and its first bytes, and all are counted.
 
 Logs of several tables are judged each by itself; complete is what is complete in all. Logs of one table are copies,
 and judged as one. In the directory of a capture, the log of a captured table that is not there is missing.
@@ -25,7 +26,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
 from cdcv2.protocol.ledger import Dispute
-from cdcv2.protocol.log import Entry
+from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
@@ -38,8 +39,10 @@ EXAMPLES = (
     ("cdcv2 verify kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
 )
 
-#: How many findings of one table the text names; JSON has them all.
+#: How many findings of one table the text names; JSON has all that are kept.
 MOST_SHOWN = 10
+#: Of so many bytes that are no messages, and of each so many, is kept what they are: a topic may hold nothing else.
+GARBLED_KEPT, BYTES_KEPT = 1000, 1024
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +55,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
 
 
+class Malformed:
+    """What in the log of one table is no message: how often, and where at first. Its memory is bounded."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        #: The first ones: where, how they begin and why they are none, and how long they are.
+        self.first: list[tuple[Position, Garbled, int]] = []
+
+    def add(self, position: Position, garbled: Garbled) -> None:
+        """One more."""
+        self.number += 1
+        if len(self.first) < GARBLED_KEPT:
+            shortened = Garbled(garbled.raw[:BYTES_KEPT], garbled.reason)
+            self.first.append((position, shortened, len(garbled.raw)))
+
+
 class Judged:
     """One table: its reader, and what it comes to."""
 
-    def __init__(self, table: str, row_type: RowType, reader: Resolver, *, closed: bool, lost: list[str],
-                 start: Antichain) -> None:
-        self.table, self.row_type, self.reader = table, row_type, reader
+    def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: Malformed, *, closed: bool,
+                 lost: list[str], start: Antichain) -> None:
+        self.table, self.row_type, self.reader, self.malformed = table, row_type, reader, malformed
         # What is in dispute is told as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
         self.disputes = [dispute for disputes in reader.quarantine.values() for dispute in disputes]
@@ -70,7 +89,7 @@ class Judged:
     @property
     def exit(self) -> Exit:
         """The exit code that this table alone deserves."""
-        if self.disputes or self.reader.parked:
+        if self.disputes or self.malformed.number:
             return Exit.WRONG
         return Exit.MISSING if self.missing or self.unfinished or self.lost else Exit.DONE
 
@@ -82,10 +101,12 @@ class Judged:
             f"{counted['repeats']} repeats; {counted['statements']} statements)"
         ]
         findings = [f"wrong: {dispute.error()}" for dispute in self.disputes]
-        findings += [f"wrong: {_garbled_text(parked)}" for parked in self.reader.parked]
+        findings += [f"wrong: {_garbled_text(*malformed)}" for malformed in self.malformed.first]
         lines += [f"  {finding}" for finding in findings[:MOST_SHOWN]]
-        if len(findings) > MOST_SHOWN:
-            lines.append(f"  and {len(findings) - MOST_SHOWN} more; --json names them all")
+        number = len(self.disputes) + self.malformed.number
+        if number > MOST_SHOWN:
+            which = "them all" if number == len(findings) else f"{len(findings)} of all"
+            lines.append(f"  and {number - MOST_SHOWN} more; --json names {which}")
         lines += [f"  missing: {reason}" for reason in self.lost]
         if self.missing:
             lines.append(f"  missing: {self.missing}")
@@ -106,10 +127,11 @@ class Judged:
             "closed": self.reader.closed,
             "missing": self.missing.to_plain(),
             "contradictions": [_plain_dispute(dispute, self.row_type) for dispute in self.disputes],
-            "malformed": [_plain_garbled(parked) for parked in self.reader.parked],
+            "malformed": [_plain_garbled(*malformed) for malformed in self.malformed.first],
+            "malformed_number": self.malformed.number,
             "lost": self.lost,
             "orphans": self.orphans,
-            "counters": self.reader.counters,
+            "counters": {**self.reader.counters, "parked": self.malformed.number},
         }
 
 
@@ -118,14 +140,18 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args)
     start = Antichain(start_of(args.start, logs))
     readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
+    malformed = {table: Malformed() for table in readers}
     lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
     for named, entry in entries(logs, "verifying", lost=lambda named, error: lost.append((named.table, error))):
-        readers[named.table].absorb(entry)
+        if isinstance(entry.message, Garbled):
+            malformed[named.table].add(entry.position, entry.message)
+        else:
+            readers[named.table].absorb(entry)
     judged = [
         Judged(
-            table, row_types[table], reader, closed=args.closed, lost=[str(why) for of, why in lost if of == table],
-            start=start,
+            table, row_types[table], reader, malformed[table], closed=args.closed,
+            lost=[str(why) for of, why in lost if of == table], start=start,
         )
         for table, reader in sorted(readers.items())
     ]
@@ -182,19 +208,11 @@ def _plain_dispute(dispute: Dispute, row_type: RowType) -> dict[str, Any]:
     }
 
 
-def _garbled_text(parked: Entry | Garbled) -> str:
-    # What is parked says what could not be decoded, and where; the error has the words for it.
-    if isinstance(parked, Garbled):
-        return str(DecodeError(parked.reason))
-    garbled = parked.message
-    raw = f"; the bytes: {raw_text(garbled.raw)}" if isinstance(garbled, Garbled) else ""
-    reason = garbled.reason if isinstance(garbled, Garbled) else "no message"
-    return f"{DecodeError(reason, position=parked.position)}{raw}"
+def _garbled_text(position: Position, garbled: Garbled, size: int) -> str:
+    # The error has the words for what could not be decoded, and where.
+    return f"{DecodeError(garbled.reason, position=position)}; the bytes: {raw_text(garbled.raw, size=size)}"
 
 
-def _plain_garbled(parked: Entry | Garbled) -> dict[str, Any]:
-    garbled = parked.message if isinstance(parked, Entry) else parked
-    position = parked.position if isinstance(parked, Entry) else None
-    if not isinstance(garbled, Garbled):
-        return {"position": plain_position(position), "reason": "no message", "raw": ""}
-    return {"position": plain_position(position), "reason": garbled.reason, "raw": garbled.raw.hex()}
+def _plain_garbled(position: Position, garbled: Garbled, size: int) -> dict[str, Any]:
+    plain = {"position": plain_position(position), "reason": garbled.reason, "raw": garbled.raw.hex()}
+    return {**plain, "bytes": size}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.protocol.messages import Message, Progress, Updates
-from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, price, write
+from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, append_raw, price, write
 
 
 def test_a_good_log_is_complete_through_its_last_stated_time(run: Run, prices: Path) -> None:
@@ -96,6 +96,22 @@ def test_only_full_finds_a_contradiction_at_a_finished_time(run: Run, tmp_path: 
     assert (0, True) == (quick.code, "1 updates came at finished times" in quick.out)
     assert (3, True) == (full.code, "the diff 1 and also 5" in full.out)
     assert f"{log}[0]@4 and {log}[0]@6" in full.out
+
+
+def test_of_bytes_that_are_no_messages_only_so_much_is_held(run: Run, tmp_path: Path) -> None:
+    """A topic may hold nothing else, and be larger than the memory: all are counted, the first are shown."""
+    log = write(tmp_path / "log", *HISTORY)
+    garbled = b"\xff" * 20_000
+    append_raw(log, *[garbled] * 3000)
+    said = run("verify", log, "--json")
+    found = json.loads(said.out)["tables"]["log"]
+    text = run("verify", log)
+
+    assert (3, 3000, 1000, 3000) == (
+        said.code, found["malformed_number"], len(found["malformed"]), found["counters"]["parked"]
+    )
+    assert (20_000, "ff" * 1024) == (found["malformed"][0]["bytes"], found["malformed"][0]["raw"])
+    assert "ff ... (20000 bytes)" in text.out and "and 2990 more; --json names 1000 of all" in text.out
 
 
 def test_copies_of_a_log_are_judged_as_one(run: Run, tmp_path: Path) -> None:
