@@ -153,7 +153,10 @@ class ImageReader:
     def looks_key_only(self, image: Mapping[str, Any], key: frozenset[str]) -> bool:
         """Whether nothing but the key of an old row has a value that the connector would not have made up."""
         others = [value for name, value in image.items() if name not in key]
-        return bool(key and others) and all(not value or value in _MADE_UP for value in others)
+        # Arrays and maps are made up empty.
+        return bool(key and others) and all(
+            not value or isinstance(value, str) and value in _MADE_UP for value in others
+        )
 
     def _difference(self, image: Mapping[str, Any]) -> str:
         gone = [f"{name!r} is gone" for name in sorted(self._names - image.keys())]

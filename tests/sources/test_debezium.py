@@ -232,6 +232,19 @@ def test_a_delete_that_shows_only_its_key_is_refused(before: Any) -> None:
     assert "REPLICA IDENTITY FULL" in remedy and "relreplident" in remedy
 
 
+@pytest.mark.parametrize("value, believed", [
+    ([["a"], {}], True), ([[], {"k": "v"}], True), ([[], {}], False), ([[""], None], True),
+])
+def test_a_delete_of_a_row_with_arrays_and_maps_is_judged_by_what_is_in_them(value: list[Any], believed: bool) -> None:
+    """They cannot be looked up among what is made up, and what is in them was not."""
+    tags, marks = {"type": "array", "items": "string"}, ["null", {"type": "map", "values": "string"}]
+    recipe = Recipe("src", {TABLE: row_type(("id", "long"), ("tags", tags), ("marks", marks), ("name", "string"))})
+    row = {"id": 5, "tags": value[0], "marks": value[1], "name": ""}
+    fact = said(envelope("d", before=row), key={"id": 5}, recipe=recipe)
+
+    assert believed == isinstance(fact, RowFact)
+
+
 @pytest.mark.parametrize(
     "key, tables", [(None, ()), ({"id": 5, "name": "", "size": 0, "raw": ""}, ()), ({"id": 5}, (TABLE,))]
 )
