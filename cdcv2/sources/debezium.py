@@ -204,7 +204,8 @@ def _changes(
         if before is None:
             reason = f"a row of {table} was {_DONE[op]} and its old values are not given"
             raise UnfitImage(reason, identity_remedy(table))
-        key_only = op == "d" and table not in recipe.full_identity and reader.looks_key_only(before, _key(record))
+        judged = op == "d" and table not in recipe.full_identity and isinstance(before, dict)
+        key_only = judged and reader.looks_key_only(before, _key(record))
         row = reader.read(before, table, old=True)
         if key_only:
             raise UnfitImage(f"a row of {table} was deleted and the only values given are its key's",

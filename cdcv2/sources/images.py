@@ -29,14 +29,12 @@ stream (a date's are -622191234 and 2146033979). They are taken as they are.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from cdcv2.errors import MalformedError
 from cdcv2.sources.facts import Part
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import Shape, emit
@@ -105,7 +103,7 @@ class ImageReader:
             return self._row_type.row(image)
         except _Unavailable:
             raise self._unavailable(image, table) from None
-        except (MalformedError, binascii.Error) as error:
+        except ValueError as error:
             remedy = f"{identity_remedy(table)} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
 
@@ -130,7 +128,7 @@ class ImageReader:
             row = row_type.row({name: image[name] for name in given})
         except _Unavailable:
             raise self._unavailable(image, table) from None
-        except (MalformedError, binascii.Error) as error:
+        except ValueError as error:
             remedy = f"{_NAMED} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
         return Part(given, row if whole else tuple(row))

@@ -205,6 +205,16 @@ def test_a_changed_row_type_is_named_with_its_column(after: Any, reason: str) ->
     assert after is None or "Make the new row type (cdcv2 rows)" in remedy
 
 
+@pytest.mark.parametrize("recipe", [RECIPE, Recipe("src", dict(RECIPE.tables), before="from-state")])
+@pytest.mark.parametrize("body", [
+    envelope("d", before="gone"), envelope("d", before=[5]), envelope("d", before=7),
+    envelope("c", after={**ROW, "raw": "\u00fc"}), envelope("u", before={**ROW, "raw": "\ud800"}, after=ROW),
+])
+def test_what_is_no_image_stops_at_its_transaction(body: dict[str, Any], recipe: Recipe) -> None:
+    """Other JSON than an object in its place, other text than base64: a reason, and no mistake of ours."""
+    assert "of public.t" in unfit(body, key={"id": 5}, recipe=recipe)[0]
+
+
 def test_a_changed_row_in_the_snapshot_belongs_to_the_snapshot() -> None:
     """It has no transaction; it stops at once, unless the snapshot is long released."""
     fact = said(envelope("r", after={"id": 5}))
