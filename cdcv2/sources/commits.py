@@ -244,10 +244,14 @@ class Commits:
                 self._halt_all(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", ANEW, -1)
 
     def _late_snapshot_row(self, table: str, lsn: int) -> None:
-        through = self._through or 0
+        through, base = self._through or 0, self._snapshot.lsn
         if lsn > through:
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
             self._halt_all(reason, ANEW, lsn)
+        elif base is not None and lsn != base:
+            # Perhaps ENDs of transactions without rows were read before it: what the slot lost is lost all the same.
+            reason = f"there are rows of a second snapshot of {table}, at {lsn}; the one that is released is at {base}"
+            self._halt_all(reason, ANEW, None)
         self._learn_base(lsn <= through, lsn)
 
     def _learn_base(self, told: bool, lsn: int) -> None:

@@ -296,6 +296,29 @@ def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
     assert commits.is_repeat(None, 5)
 
 
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize("lsns", [(1000, 2000), (2000, 1000)])
+def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind_it(
+    lsns: tuple[int, int], remembered: bool
+) -> None:
+    """ENDs of transactions without rows wait for no table, so they may be read, and released, before such rows are."""
+    commits = Commits([TABLE], known=2011)
+    if remembered:
+        commits = Commits([TABLE], notifications=True)
+        commits.snapshot_rows(TABLE, lsns[0], 1)
+        for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+            commits.notification(kind, TABLE, 1, offset)
+        commits.settle(commits.ready())  # type: ignore[arg-type]
+        commits.end(9, 2010, {})
+        commits.settle(commits.ready())  # type: ignore[arg-type]
+    commits.snapshot_rows(TABLE, lsns[0], 1)
+    assert commits.stopped() is None
+    commits.snapshot_rows(TABLE, lsns[1], 1)
+    stop = commits.stopped()
+
+    assert stop is not None and f"at {lsns[1]}; the one that is released is at {lsns[0]}" in stop.reason
+
+
 def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> None:
     """No row has its LSN; the notifications say that there is none."""
     commits = Commits([TABLE], notifications=True, known=51)
