@@ -140,10 +140,13 @@ _PLAIN = frozenset({bool, int, str, bytes})
 
 
 def canonical(key: Key) -> bytes:
-    """The bytes by which a key gets its number: the same for equal keys, in every process."""
+    """The bytes by which a key gets its number, and is found in a lake: the same for equal keys, wherever it runs.
+
+    So nothing is in them but ASCII: what ``repr`` takes for printable differs from one Python to the next.
+    """
     if not _PLAIN.issuperset(map(type, key)):
         key = tuple([value if isinstance(value, (int, str, bytes)) else str(value) for value in key])
-    return repr(tuple(key)).encode("utf-8", "surrogatepass")
+    return ascii(tuple(key)).encode("ascii")
 
 
 def _split(cut: Cut, limit: Antichain) -> tuple[Cut, Cut]:

@@ -261,6 +261,12 @@ def test_each_range_has_the_keys_of_its_numbers() -> None:
     assert 3 == len(shown[0]) + len(shown[1])
 
 
+def test_a_key_has_the_same_bytes_in_every_python() -> None:
+    """Which characters are printable is another table in each: a lake is read by the next one, too."""
+    assert rb"('\u20ac\U0001fae8', b'\xff', 7)" == canonical(("\u20ac\U0001fae8", b"\xff", 7))
+    assert canonical(("".join(chr(plane * 0x10000 + 0xE9) for plane in range(17)),)).isascii()
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [
