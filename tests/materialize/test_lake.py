@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +25,7 @@ from cdcv2.materialize.drivers.lake import LakeDriver, open_lake, orphans, read_
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.fence import LAST
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
+from cdcv2.wire import numbered
 from cdcv2.wire.rows import RowType
 from tests.faults import few
 from tests.lakes import ENTRIES, ENTRY, LakeSubject, Source, check_crash_inside_of_a_commit, cuts, keep_in
@@ -112,6 +114,28 @@ def test_files_stay_few_and_what_is_replaced_goes(tmp_path: Path) -> None:
     assert len(list((lake / "entries").iterdir())) <= 5 + 2 * Folder.KEPT
     assert [] == orphans(lake)
     assert Antichain([41]) == view.frontier
+
+
+def test_who_is_overtaken_while_a_merge_is_put_leaves_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest is there, another instance puts the next one upon it: then the merged file counts, and stays."""
+    lake = tmp_path / "lake"
+    flushed = numbered.durable
+
+    def slowly(*files: Path) -> None:
+        flushed(*files)
+        _, manifest = Folder(lake).last()
+        if files[0].parent.name == "_manifests" and manifest is not None:
+            parts = manifest.parts.get("entries", ())
+            if len(parts) == 1 and parts[0].rows > 1:
+                monkeypatch.undo()
+                other = dataclasses.replace(manifest, applied={**manifest.applied, Range(0, 9): Antichain([3])})
+                Folder(lake).change(lambda before: other)
+
+    monkeypatch.setattr(numbered, "durable", slowly)
+    keep(lake, cuts(*([((str(number), number), 1)] for number in range(4))))
+
+    assert numbered.durable is flushed
+    assert {(str(number),): (number,) for number in range(4)} == dict(open_lake(lake).rows("entries"))
 
 
 def test_an_old_view_stays_readable_for_a_while_and_then_says_so(tmp_path: Path) -> None:

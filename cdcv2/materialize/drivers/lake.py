@@ -160,7 +160,8 @@ class LakeDriver(StagedDriver):
         def decide(before: Manifest | None) -> Manifest | None:
             nonlocal won
             after = None if before is None else before.with_merged(table.name, parts[first:], merged)
-            won = after is not None
+            # Who is overtaken in putting a manifest is asked again, though it may be what others have built upon.
+            won = after is not None or (before is not None and merged in before.parts.get(table.name, ()))
             return after
 
         self._folder.change(decide)
