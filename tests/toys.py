@@ -112,7 +112,7 @@ class Authoritative(Toy):
         found = pieces(before, self.range, lambda value: Checkpoint.from_plain(value).frontier, start)
         own = Checkpoint.from_plain(mine.value)
         even = len(found) == 1 and found[0].frontier == own.frontier
-        return Opened(own if even else Checkpoint(meet_of(found)), found)
+        return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
     def mine(self, holding: Holding) -> bool:
         """Whether it is this instance's."""

@@ -12,7 +12,7 @@ columns of values, with types; what a row of a log is, and how diffs become valu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
@@ -76,16 +76,20 @@ class Table:
 class Checkpoint:
     """How far the view has come: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
 
+    ``views``: target -> mark of its view (:mod:`cdcv2.materialize.kept`); None where nobody has said.
+
     >>> Checkpoint.from_plain(Checkpoint(Antichain([7])).to_plain())
     Checkpoint(frontier=Antichain([7]), state=None)
     """
 
     frontier: Antichain
     state: Any = None
+    views: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON holds it, with a version."""
-        return {"version": 1, "frontier": self.frontier.to_plain(), "state": self.state}
+        plain = {"version": 1, "frontier": self.frontier.to_plain(), "state": self.state}
+        return plain if self.views is None else {**plain, "views": dict(self.views)}
 
     @classmethod
     def from_plain(cls, plain: Any) -> Checkpoint:
@@ -94,7 +98,7 @@ class Checkpoint:
             raise ForeignStateError(
                 f"{plain!r} is no checkpoint of version 1: somebody else wrote it, or a newer release did; use that one"
             )
-        return cls(Antichain.from_plain(plain["frontier"]), plain.get("state"))
+        return cls(Antichain.from_plain(plain["frontier"]), plain.get("state"), plain.get("views"))
 
 
 @dataclass(frozen=True, slots=True)

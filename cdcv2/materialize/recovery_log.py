@@ -143,7 +143,7 @@ def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recove
     state: dict[str, Any] = {}
     for old in near:
         state = merge_patch(state, old.value["state"])
-    checkpoint = own if len(found) == 1 and own.frontier == at else Checkpoint(at)
+    checkpoint = own if len(found) == 1 and own.frontier == at else Checkpoint(at, None, own.views)
     return Recovered(checkpoint, found, state, _outstanding(near, found))
 
 

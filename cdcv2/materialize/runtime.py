@@ -31,6 +31,7 @@ from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Piece, Range, meet_of
 from cdcv2.materialize.intake import Fed, Intake, Portion, Share
+from cdcv2.materialize.kept import demand_same, marks
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
@@ -109,7 +110,7 @@ class Runtime:
         if not bindings:
             raise UsageError(f"the materialization {materialization!r} has no bindings: name a log and a table")
         self._name, self._bindings, self._range = materialization, tuple(bindings), range
-        self._views = tuple(binding.view() for binding in bindings)
+        self._views, self._marks = tuple(binding.view() for binding in bindings), marks(bindings)
         self._connection: Connection = Inline(driver) if isinstance(driver, Driver) else driver
         self._source, self._log = source, log
         self._start, self._rows = Antichain(start), rows
@@ -175,6 +176,7 @@ class Runtime:
         yield from self._say(Open(self._name, tables, self._range, state, self._start, known))
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
+        demand_same(self._name, self._marks, self.checkpoint)
         self._repeats = opened.repeats or any(table.delta for table in tables)
         cuts = self._source(self.checkpoint)
         return Intake(cuts, self._bindings, self._views, Share(self._range, pieces), self.checkpoint.frontier)
@@ -184,7 +186,7 @@ class Runtime:
         if opened.checkpoint is not None:
             self.checkpoint = opened.checkpoint
             if opened.pieces and meet_of(opened.pieces) != opened.checkpoint.frontier:
-                self.checkpoint = Checkpoint(meet_of(opened.pieces))
+                self.checkpoint = Checkpoint(meet_of(opened.pieces), None, opened.checkpoint.views)
             return opened.pieces
         if self._claimed is None:
             raise UsageError(
@@ -233,7 +235,7 @@ class Runtime:
         for store in combined.stores():
             yield Store
             self._connection.send(store)
-        checkpoint = Checkpoint(last.upper, last.state)
+        checkpoint = Checkpoint(last.upper, last.state, self._marks)
         yield from self._say(StartCommit(checkpoint))
         started = yield from self._expect(StartedCommit)
         steps.reach(BEFORE_COMMIT)

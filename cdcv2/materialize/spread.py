@@ -24,6 +24,7 @@ from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
 from cdcv2.materialize.combine import Binding, Combined, View
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Piece, Range
+from cdcv2.materialize.kept import demand_same, marks
 from cdcv2.materialize.messages import (
     Acknowledge,
     Checkpoint,
@@ -143,7 +144,7 @@ class SpreadRuntime:
                 "use cdcv2 materialize, which needs no Spark"
             )
         self.name, self.bindings = materialization, tuple(bindings)
-        self.views = tuple(binding.view() for binding in bindings)
+        self.views, self._marks = tuple(binding.view() for binding in bindings), marks(bindings)
         self._driver: Spread = driver
         self._log, self._start = log, Antichain(start)
         self._turns = Turns()
@@ -169,6 +170,7 @@ class SpreadRuntime:
                 self._claimed.demand()
             raise
         pieces = self._adopt(opened)
+        demand_same(self.name, self._marks, self.checkpoint)
         if len(pieces) > 1:
             raise RefusedError(
                 f"ranges of the keys of {self.name!r} are at different frontiers "
@@ -195,7 +197,7 @@ class SpreadRuntime:
             self._demand(upper)
             raise
         steps.reach(CARRIED)
-        checkpoint = Checkpoint(upper)
+        checkpoint = Checkpoint(upper, None, self._marks)
         started = self._said(self._driver.start_commit, StartCommit(checkpoint))
         steps.reach(BEFORE_COMMIT)
         if self._claimed is not None:

@@ -18,6 +18,7 @@ from cdcv2.materialize import (
     Count,
     Driver,
     Inline,
+    Max,
     MemoryRecoveryLog,
     Patch,
     Range,
@@ -259,6 +260,43 @@ def test_each_range_has_the_keys_of_its_numbers() -> None:
 
     assert IN_THE_END == {**shown[0], **shown[1]}
     assert 3 == len(shown[0]) + len(shown[1])
+
+
+OTHERWISE = [
+    Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Max("amount", retractions=False)}),
+    Binding("others", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}),
+    Binding("moves", MOVE, "totals", ("account",), {"n": Sum("amount"), "total": Count()}),
+]
+
+
+@pytest.mark.parametrize("log", [None, MemoryRecoveryLog], ids=["store", "log"])
+@pytest.mark.parametrize("binding", OTHERWISE, ids=str)
+def test_a_view_that_is_another_than_it_was_is_refused(binding: Binding, log: Any) -> None:
+    """Its table may look the same: what is there was made otherwise. Whoever keeps the checkpoint."""
+    database, shelf, recovery = toys.Database(), toys.Shelf(), log and log("m")
+
+    def driver() -> Driver:
+        return toys.Authoritative(database) if log is None else toys.Lake(shelf)
+
+    wanted = Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
+    Runtime("m", [wanted], driver(), fed(THREE[:1]), log=recovery).run()
+    with pytest.raises(RefusedError, match="'m' is at .* and its view 'totals' was another"):
+        Runtime("m", [binding], driver(), fed(THREE), log=recovery).run()
+    Runtime("m", [wanted], driver(), fed(THREE), log=recovery).run()
+
+
+def test_a_view_that_was_left_out_for_a_while_does_not_come_back() -> None:
+    """It would lack what came meanwhile, with the right checkpoint beside it."""
+    database = toys.Database()
+    more = Binding("moves", MOVE, "more", ("account",), {"n": Count()})
+    Runtime("m", [TOTALS, more], toys.Authoritative(database), fed(THREE[:1])).run()
+    Runtime("m", [TOTALS], toys.Authoritative(database), fed(THREE[:2])).run()
+    with pytest.raises(RefusedError, match="its view 'more' is new: what came before would be missing"):
+        Runtime("m", [TOTALS, more], toys.Authoritative(database), fed(THREE)).run()
+    # Ranges at different frontiers have none that is of all of them; their views are.
+    Runtime("m", [TOTALS], toys.Authoritative(database), fed(THREE), range=Range(0, 9)).run()
+    with pytest.raises(RefusedError, match="its view 'more' is new"):
+        Runtime("m", [more], toys.Authoritative(database), fed(THREE)).run()
 
 
 def test_a_key_has_the_same_bytes_in_every_python() -> None:

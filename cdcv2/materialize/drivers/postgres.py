@@ -101,7 +101,7 @@ class PostgresDriver(Spread):
         found = pieces(near, message.range, lambda text: _checkpoint(text).frontier, message.start)
         own = next(_checkpoint(one.value) for one in near if one.range == message.range)
         even = len(found) == 1 and found[0].frontier == own.frontier
-        return Opened(own if even else Checkpoint(meet_of(found)), found)
+        return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
     def acknowledge(self, message: Acknowledge) -> Acknowledged:
         """Nothing to do: what StartedCommit told was committed."""

@@ -1,0 +1,59 @@
+"""Which views a checkpoint is of: none can be added to them, or become another, once they have begun.
+
+A view says something of the whole history: of a log's rows from the first on. One that comes later, or reads another
+log, or reduces otherwise, would lack what came before, and nothing in the target would show it. So each commit carries
+a *mark* of every view beside the frontier, whoever keeps the checkpoint; and who goes on compares them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from cdcv2.errors import RefusedError
+from cdcv2.materialize.combine import Binding
+from cdcv2.materialize.messages import Checkpoint
+from cdcv2.materialize.reductions import Reduction
+
+
+def marks(bindings: Iterable[Binding]) -> dict[str, str]:
+    """Target -> the mark of its view: the same for equal bindings, in every process."""
+    return {binding.target: _mark(binding) for binding in bindings}
+
+
+def _mark(binding: Binding) -> str:
+    table = binding.view().table
+    said = {
+        "log": binding.log,
+        "key": [one.name for one in table.key],
+        # What may be null is the log's to say, and may change.
+        "columns": sorted([one.name, one.kind, one.precision, one.scale] for one in table.fields),
+        "reduce": [[name, *_said(one)] for name, one in binding.reduce.items()],
+        "deletes": binding.deletes,
+        "delta": binding.delta,
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _said(reduction: Reduction) -> list[Any]:
+    settings: dict[str, Any] = dataclasses.asdict(reduction) if dataclasses.is_dataclass(reduction) else {}
+    return [type(reduction).__name__, settings]
+
+
+def demand_same(materialization: str, wanted: dict[str, str], checkpoint: Checkpoint) -> None:
+    """Raises RefusedError when a view is wanted that the checkpoint is not of. One that is left out may be."""
+    if checkpoint.views is None:
+        return
+    for target, mark in wanted.items():
+        if checkpoint.views.get(target) != mark:
+            state = (
+                "was another (its log, columns, reductions or deletes)" if target in checkpoint.views else "is new"
+            )
+            raise RefusedError(
+                f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} {state}: what came before "
+                "would be missing or wrong there. Leave it as it was; or materialize anew, under another name and into "
+                "an empty place"
+            )
