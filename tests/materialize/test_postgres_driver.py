@@ -332,6 +332,43 @@ def test_a_table_that_was_altered_is_refused_until_it_is_mended(connect: Connect
     assert [("a", 1), ("b", 2)] == shown(connect, "SELECT id, amount FROM entries ORDER BY id")
 
 
+def test_a_table_that_is_new_in_a_view_that_has_begun_is_refused(connect: Connect) -> None:
+    """It would lack what came before; nothing of it is made, and without it the view goes on."""
+    run(connect, [ENTRIES], cuts(["a", 1]))
+    new = Binding("entries", ENTRY, "total", ("id",), {"n": Count()})
+    with pytest.raises(RefusedError, match=r"'m' is at \[1\], and its table total is not there"):
+        run(connect, [ENTRIES, new], cuts(["a", 1], ["b", 2]))
+    run(connect, [ENTRIES], cuts(["a", 1], ["b", 2]))
+
+    assert [("a", 1), ("b", 2)] == shown(connect, "SELECT * FROM entries ORDER BY id")
+    assert [(None,)] == shown(connect, "SELECT to_regclass('total')::text")
+
+
+def test_rows_that_were_there_before_the_view_began_are_not_added_to(connect: Connect) -> None:
+    """Another's, or its own under another name or with a lost checkpoint: sums would be twice what they are."""
+    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    run(connect, [total], cuts(["a", 1], ["a", 2]))
+    with pytest.raises(RefusedError, match="'n' has not begun in this database .* the table total has rows"):
+        Runtime("n", [total], PostgresDriver(connect=connect), cuts(["a", 1])).run()
+    change(connect, "DELETE FROM cdcv2_checkpoints")
+    with pytest.raises(RefusedError, match="'m' has not begun .*Empty it"):
+        run(connect, [total], cuts(["a", 1], ["a", 2]))
+
+    assert [("a", 3, 2)] == shown(connect, 'SELECT id, "sum"::int, cdcv2_count::int FROM total')
+
+    change(connect, "TRUNCATE total")
+    run(connect, [total], cuts(["a", 1], ["a", 2], ["a", 3]))
+
+    assert [("a", 6, 3)] == shown(connect, 'SELECT id, "sum"::int, cdcv2_count::int FROM total')
+
+
+def test_two_names_of_one_table_are_refused(connect: Connect) -> None:
+    """With and without its schema: both logs would write it."""
+    ((schema,),) = shown(connect, "SELECT current_schema()::text")
+    with pytest.raises(UsageError, match="entries are one table in PostgreSQL"):
+        run(connect, [ENTRIES, Binding("more", ENTRY, f"{schema}.entries", ("id",))], cuts())
+
+
 def test_a_row_that_comes_between_look_and_commit_is_an_error(connect: Connect) -> None:
     """Somebody else writes to the table: nothing is merged, and the key is named."""
     runtime = Runtime("m", [ENTRIES], PostgresDriver(connect=connect), cuts(["a", 1], ["b", 2]), rows=1)

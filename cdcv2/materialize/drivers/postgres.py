@@ -86,10 +86,32 @@ class PostgresDriver(Spread):
                 raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
             session.execute(postgres_fence.LOCK, {"name": "tables"})
             session.execute(postgres_fence.CREATE)
-            for table in self._tables:
-                table.make(session)
+            self._make(session, message)
             session.commit()
             return self._claim(session, message)
+
+    def _make(self, session: Connection[Any], message: Open) -> None:
+        """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
+        made = {table.name: table.make(session) for table in self._tables}
+        # Asked behind the tables: a row of ours that was seen has its checkpoint by now.
+        name = message.materialization
+        held = [_checkpoint(text).frontier for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
+        begun = next((frontier for frontier in held if not message.start.dominates(frontier)), None)
+        for table, found in made.items():
+            same = [other for other, one in made.items() if one.number == found.number and other != table]
+            if same:
+                raise UsageError(f"{table} and {same[0]} are one table in PostgreSQL: give each binding its own target")
+            if begun is not None and found.missing:
+                raise RefusedError(
+                    f"{name!r} is at {begun}, and its table {table} is not there: a new one would lack what came "
+                    "before. Restore it; or materialize anew, under another name and into other targets"
+                )
+            if begun is None and not found.empty:
+                raise RefusedError(
+                    f"{name!r} has not begun in this database (cdcv2_checkpoints has nothing of it), and the table "
+                    f"{table} has rows: what the view brings would be added to them. Empty it, give the binding "
+                    "another target, or connect to the place where it was begun"
+                )
 
     def _claim(self, session: Connection[Any], message: Open) -> Opened:
         fresh = json.dumps(Checkpoint(message.start).to_plain())

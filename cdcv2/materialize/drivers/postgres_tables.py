@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
@@ -35,6 +35,7 @@ _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
 
+_PLACE = "SELECT to_regclass(%s)::oid::bigint"
 _COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
  WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
@@ -70,6 +71,14 @@ def _check_names(table: Table) -> None:
                 f"{table.name}: {name!r} is longer than the {_LONGEST} bytes that PostgreSQL keeps of a name: call the "
                 "target or the reduction otherwise; a column of the log, in the source"
             )
+
+
+class Found(NamedTuple):
+    """What of a table was there: PostgreSQL's number of it, whether it had to be made, whether it has no rows."""
+
+    number: int | None
+    missing: bool
+    empty: bool
 
 
 class PostgresTable:
@@ -108,6 +117,7 @@ class PostgresTable:
         self.odd = made(
             "SELECT {staged_key} FROM {rows} s WHERE s.cdcv2_exists <> EXISTS (SELECT FROM {t} t WHERE {same}) LIMIT 1"
         )
+        self._any = made("SELECT FROM {t} LIMIT 1")
         self._create = made("CREATE TABLE IF NOT EXISTS {t} ({typed}, PRIMARY KEY ({key}))")
         self.create_keys = made("CREATE TEMP TABLE {keys} ({typed_key}) ON COMMIT DELETE ROWS")
         self._create_rows = made(
@@ -152,10 +162,12 @@ class PostgresTable:
             "loose": listed("{c} {type}", table.fields),
         }
 
-    def make(self, session: Connection[Any]) -> None:
+    def make(self, session: Connection[Any]) -> Found:
         """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
-        session.execute(self._create)
         place = self._name.as_string(session)
+        missing = session.execute(_PLACE, [place]).fetchone() == (None,)
+        session.execute(self._create)
+        (number,) = session.execute(_PLACE, [place]).fetchone() or (None,)
         there = dict(session.execute(_COLUMNS, [place]).fetchall())
         for field in self.table.fields:
             found = there.get(field.name)
@@ -173,6 +185,7 @@ class PostgresTable:
             )
         session.execute(self.create_keys)
         session.execute(self._create_rows)
+        return Found(number, missing, session.execute(self._any).fetchone() is None)
 
     def look(self, session: Connection[Any], keys: Iterable[Key]) -> list[tuple[Any, ...]]:
         """The rows at these keys, as they are selected; in the transaction that is open."""
