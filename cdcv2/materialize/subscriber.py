@@ -36,6 +36,8 @@ class Subscriber:
         #: how many deltas and statements came again
         self.repeats = 0
         self._open: dict[Antichain, _Extents] = {}
+        # Whose deltas these are, as the first said.
+        self._name: Any = None
 
     @property
     def view(self) -> dict[str, dict[Key, Values]]:
@@ -45,15 +47,18 @@ class Subscriber:
     def take(self, message: bytes | str | Mapping[str, Any]) -> bool:
         """Take in a delta or a statement; whether the view has moved.
 
-        Raises DecodeError for what is neither, ContradictionError when a repeat says something else, ViewError when
-        something would be there less than no times.
+        Raises DecodeError for what is neither, ContradictionError when a repeat says something else, RefusedError for
+        what another materialization pushes, or another recovery log, ViewError when something would be there less than
+        no times.
         """
         plain = message if isinstance(message, Mapping) else _decoded(message)
         shown, lower, upper = self._placed(plain)
-        if not lower.dominates(self.frontier):
-            # It ends where the view has been, as extents do not overlap: it is in there.
-            self.repeats += 1
-            return False
+        if upper not in self._open.get(lower, {}):
+            if self.frontier.dominates(upper):
+                self.repeats += 1
+                return False
+            self._demand_apart(lower, upper)
+            self._name = plain.get("materialization")
         tables = self._open.setdefault(lower, {}).setdefault(upper, {})
         awaited = tables.setdefault(shown.table.name, _Awaited())
         if "deltas" in plain:
@@ -66,11 +71,31 @@ class Subscriber:
             moved = True
         return moved
 
+    def _demand_apart(self, lower: Antichain, upper: Antichain) -> None:
+        """Extents of one recovery log follow each other: none overlaps another, or ends behind what the view has."""
+        others = [(one, end) for one, ends in self._open.items() for end in ends]
+        met = [other for other in others if not other[0].dominates(upper) and not lower.dominates(other[1])]
+        if not lower.dominates(self.frontier):
+            met.append((Antichain(), self.frontier))
+        if met:
+            told = f"others from {met[0][0]} to {met[0][1]}" if met[0][0] else f"the view, which is at {met[0][1]}"
+            raise RefusedError(
+                f"deltas from {lower} to {upper} overlap {told}: they were pushed with another recovery log, or an old "
+                "one (of a backup, say), and would be added a second time. Push with the right one; or begin anew, "
+                "with an empty topic or receiver, an empty recovery log and a new subscriber"
+            )
+
     def _placed(self, plain: Mapping[str, Any]) -> tuple[_Shown, Antichain, Antichain]:
         if plain.get("version") != VERSION or not {"table", "lower", "upper"} <= set(plain):
             raise DecodeError(f"{dict(plain)!r} is no delta of version {VERSION}")
         if plain["table"] not in self._tables:
             raise RefusedError(f"a delta is of the table {plain['table']!r}, and there are {', '.join(self._tables)}")
+        name = plain.get("materialization")
+        if self._name not in (None, name):
+            raise RefusedError(
+                f"a delta is of the materialization {name!r}, and those before were of {self._name!r}: two push to one "
+                "place. Give each a place of its own, and begin anew"
+            )
         lower, upper = Antichain.from_plain(plain["lower"]), Antichain.from_plain(plain["upper"])
         return self._tables[plain["table"]], lower, upper
 
@@ -81,7 +106,7 @@ class Subscriber:
             if len(tables) == len(self._tables) and all(awaited.whole for awaited in tables.values()):
                 for name, awaited in tables.items():
                     self._tables[name].apply(awaited.changes)
-                # Extents do not overlap: what else is said to begin here was never committed.
+                # Extents do not overlap: nothing else begins here.
                 del self._open[self.frontier]
                 self.frontier = upper
                 return True

@@ -137,6 +137,46 @@ def test_lies_and_foreign_messages_are_named() -> None:
         subscriber.take(statement)
 
 
+def test_what_another_recovery_log_pushes_is_no_repeat() -> None:
+    """It has other extents: part of what they have is in the view, and the rest would be lost, or come twice."""
+    binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
+    source = sales([("a", 1, None, 1)], [("a", 2, None, 1)], [("a", 3, None, 1)])
+    right = [json.loads(one) for one in pushed([binding], source)]
+    driver = ListDriver()
+    Runtime("m", [binding], driver, source, log=MemoryRecoveryLog("m"), rows=2).run()
+    other = [json.loads(one) for one in driver.pushed]
+    first, second = right[:2], right[2:4]
+    assert other[0]["lower"] == first[0]["lower"] and other[0]["upper"] == second[0]["upper"]
+
+    subscriber = Subscriber([binding])
+    for message in first:
+        subscriber.take(message)
+    with pytest.raises(RefusedError, match=r"from \[0\] to \[2\] overlap the view, which is at \[1\].*recovery log"):
+        subscriber.take(other[0])
+    for message in (*right, *right):
+        subscriber.take(message)
+    assert {"t": {("a",): (3,)}} == subscriber.view
+    for message in other:
+        subscriber.take(message)
+    assert {"t": {("a",): (3,)}} == subscriber.view
+
+    for before, then in ((first[0], other[0]), (second[0], other[0]), (other[0], second[0])):
+        subscriber = Subscriber([binding])
+        subscriber.take(before)
+        with pytest.raises(RefusedError, match=r"overlap others from \[\d\] to \[\d\]"):
+            subscriber.take(then)
+
+
+def test_two_materializations_in_one_place_are_told_apart() -> None:
+    """Their extents may be the same."""
+    binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
+    message = json.loads(pushed([binding], sales([("a", 1, None, 1)]))[0])
+    subscriber = Subscriber([binding])
+    subscriber.take(message)
+    with pytest.raises(RefusedError, match="of the materialization 'n', and those before were of 'm'"):
+        subscriber.take({**message, "materialization": "n"})
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
