@@ -19,15 +19,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from cdcv2.commands.logs import Named, directory_logs
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.materialize import (
     Binding,
     Count,
@@ -80,7 +81,8 @@ class Shown(Protocol):
 class Plan:
     """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
 
-    ``kafka``: where the logs' topics are, as address and as file of settings.
+    ``kafka``: where the logs' topics are, as address and as file of settings. ``lines``: the target (None) and each
+    binding (by its target) as they stand in the file.
     """
 
     name: str
@@ -92,6 +94,17 @@ class Plan:
     rows: int
     start: int
     kafka: tuple[str | None, Path | None] = (None, None)
+    lines: Mapping[str | None, Part] = field(default_factory=dict)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What a driver finds wrong with a view or with its settings is said with the line of that."""
+        try:
+            yield
+        except UsageError as cause:
+            said = str(cause)
+            found = next((part for target, part in self.lines.items() if target and _names(said, target)), None)
+            (found or self.lines[None]).fail(said)
 
 
 def read_plan(path: str) -> Plan:
@@ -125,8 +138,13 @@ def read_plan(path: str) -> Plan:
     return Plan(
         name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
-        start=start, kafka=reader.kafka(),
+        start=start, kafka=reader.kafka(), lines={**dict(zip(targets, bound)), None: target},
     )  # fmt: skip
+
+
+def _names(said: str, target: str) -> bool:
+    """Errors of one table begin with its name."""
+    return said.startswith((f"{target}: ", f"{target!r} "))
 
 
 def _check_ordered(named: Named) -> None:
@@ -214,9 +232,12 @@ class _Reader:
         return lambda: part.told(make)
 
     def _postgres(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.postgres import PostgresDriver
+        from cdcv2.materialize.drivers.postgres import PostgresDriver, demand_readable
 
-        conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
+        conninfo = ""
+        if "conninfo" in fields:
+            conninfo = fields["conninfo"].text()
+            fields["conninfo"].told(lambda: demand_readable(conninfo))
         return lambda: PostgresDriver(conninfo)
 
     def _lake(self, fields: dict[str, Part]) -> Callable[[], Driver]:

@@ -75,8 +75,9 @@ def run(args: argparse.Namespace) -> Exit:
             log=log, start=[plan.start], rows=plan.rows,
         )  # fmt: skip
         try:
-            for _ in _moves(runtime, args.every):
-                remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
+            with plan.told():
+                for _ in _moves(runtime, args.every):
+                    remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
         finally:
             runtime.close()
             if log is not None:

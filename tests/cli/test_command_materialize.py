@@ -118,6 +118,11 @@ WRONG = [
     ("{driver: lake, folder: lake}", "{driver: webhook, url: 'ftp://x'}", 15, "is no address of a webhook"),
     ("{driver: lake, folder: lake}", "{driver: kafka}", 15, "Kafka needs bootstrap"),
     ("{driver: lake, folder: lake}", "{driver: delta, folder: lake, files: 3}", 15, "'files' is not known here"),
+    ("{driver: lake, folder: lake}\nrecovery_log: recovery", "{driver: postgres, conninfo: 'password=my hush'}", 15,
+     "the connection string of PostgreSQL cannot be read (it is not shown"),
+    ('target: "all"', 'target: "all", delta: true', 9, "all: a lake keeps views, not changes"),
+    ('target: "all"', "target: .all", 9, "'.all' cannot be the name of a lake's table"),
+    ("{driver: lake, folder: lake}", "{driver: webhook, url: 'http://x'}", 6, "now: a view cannot be looked up in what"),
     ('target: "all"', "target: now", 6, "two bindings have the target 'now'"),
     ('target: "all"', "target: all, delta: yes", 9, "true or false is wanted here"),
 ]
@@ -134,6 +139,7 @@ def test_what_is_wrong_in_the_file_is_said_with_its_line(
 
     assert (2, "", 1) == (said.code, said.out, said.err.count("\n")), said.err
     assert f"prices.yaml, line {line}: " in said.err and text in said.err, said.err
+    assert "hush" not in said.err
     assert not (tmp_path / "lake").exists()
 
 

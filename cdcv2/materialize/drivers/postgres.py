@@ -253,9 +253,25 @@ def _session(conninfo: str) -> Connection[Any]:
 
 
 def connect(conninfo: str) -> Connection[Any]:
-    """A session. Raises UnavailableError without psycopg, and psycopg's errors."""
+    """A session. Raises UnavailableError without psycopg, UsageError as :func:`demand_readable`, and psycopg's errors."""
+    demand_readable(conninfo)
+    import psycopg
+
+    return psycopg.connect(conninfo)
+
+
+def demand_readable(conninfo: str) -> None:
+    """Raises UsageError for what is no connection string; what stands there is not shown, as it may be a password."""
     try:
-        import psycopg
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
     except ImportError as cause:
         raise UnavailableError("talking to PostgreSQL needs psycopg: pip install 'cdcv2[postgres]'") from cause
-    return psycopg.connect(conninfo)
+    try:
+        conninfo_to_dict(conninfo)
+    except ProgrammingError:
+        raise UsageError(
+            "the connection string of PostgreSQL cannot be read (it is not shown, as a password may stand there): write "
+            "host=... port=... dbname=... user=..., a value with blanks in single quotes, or "
+            "postgresql://user@host:port/dbname, with %-escapes"
+        ) from None
