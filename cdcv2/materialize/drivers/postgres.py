@@ -253,7 +253,7 @@ def _session(conninfo: str) -> Connection[Any]:
 
 
 def connect(conninfo: str) -> Connection[Any]:
-    """A session. Raises UnavailableError without psycopg, UsageError as :func:`demand_readable`, and psycopg's errors."""
+    """A session. Raises what :func:`demand_readable` does, and psycopg's errors."""
     demand_readable(conninfo)
     import psycopg
 
@@ -261,7 +261,7 @@ def connect(conninfo: str) -> Connection[Any]:
 
 
 def demand_readable(conninfo: str) -> None:
-    """Raises UsageError for what is no connection string; what stands there is not shown, as it may be a password."""
+    """Raises UsageError for what is no connection string, without showing it: it may be a password."""
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
@@ -271,7 +271,7 @@ def demand_readable(conninfo: str) -> None:
         conninfo_to_dict(conninfo)
     except ProgrammingError:
         raise UsageError(
-            "the connection string of PostgreSQL cannot be read (it is not shown, as a password may stand there): write "
+            "the connection string of PostgreSQL cannot be read (it is not shown, as a password may be in it): write "
             "host=... port=... dbname=... user=..., a value with blanks in single quotes, or "
             "postgresql://user@host:port/dbname, with %-escapes"
         ) from None
