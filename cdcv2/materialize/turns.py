@@ -201,6 +201,10 @@ class Turns:
             raise TurnError("driver", f"sent Loaded twice for the key {message.key!r} of table {message.binding}")
         if place not in self._asked:
             raise TurnError("driver", f"sent Loaded for the key {message.key!r}, which was not asked for")
+        table = self._tables[message.binding]
+        if len(message.values) != len(table.values):
+            what = f"{len(message.values)} values for the key {message.key!r} of {table.name}"
+            raise TurnError("driver", f"sent Loaded with {what}, which has {len(table.values)} columns beside the key")
         self._loaded.add(place)
 
 

@@ -161,6 +161,7 @@ def test_the_tables_are_the_protocol(side: str) -> None:
         ([*OPENING, *LATE], Load(2, ("a",)), "runtime", "sent Load for table 2 of 2"),
         ([*OPENING, *LATE, Load, Loaded], SAID[Loaded], "driver", "sent Loaded twice"),
         ([*OPENING, *LATE, Load], Loaded(0, ("b",), (1,)), "driver", "which was not asked for"),
+        ([*OPENING, *LATE, Load], Loaded(0, ("a",), (1, 2)), "driver", "Loaded with 2 values for the key ('a',)"),
         ([*OPENING, *LATE, *ROUND[:4]], Store(0, ("a",), (1,)), "runtime", "whose Loaded came"),
         ([*OPENING, *LATE, *ROUND[:4]], Store(0, ("b",), (1,), True), "runtime", "whose Loaded did not come"),
         ([*OPENING, *LATE, *ROUND[:5]], SAID[Store], "runtime", "sent Store twice"),
