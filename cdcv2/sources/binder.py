@@ -55,7 +55,7 @@ class Binder:
         idle: int | None = None,
     ) -> None:
         self._log, self.recipe, self._topics, self._now = log, recipe, topics, now
-        self._at_most, self._every, self._idle = at_most, every, idle
+        self.at_most, self._every, self._idle = at_most, every, idle
         self._shared = Shared(NOT_STARTED, recipe=recipe.text(), name=name)
         #: Bindings that hold, in order, for whoever carries them on to take out.
         self.won: deque[Won] = deque()
@@ -124,10 +124,10 @@ class Binder:
         self.recipe = replace(self.recipe, topics={**self.recipe.topics, **look.ids})
         if self.remap.upper:
             current = self._current()
-            target = limited(current, of_topics(look.ends, self._topics), self._at_most)
+            target = limited(current, of_topics(look.ends, self._topics), self.at_most)
             waited = self._now() - self._moved
             if target:
-                backlog = sum(offset - current.get(place, 0) for place, offset in target.items()) >= self._at_most
+                backlog = sum(offset - current.get(place, 0) for place, offset in target.items()) >= self.at_most
                 if backlog or waited >= self._every:
                     observed = frontier(target)
                     self._run(lambda: self._ours(lambda: self._shared.propose(observed, self._now())))

@@ -1,9 +1,9 @@
 """Capture on a shared remap: bindings decide what is in at which time, and looking at the topics only triggers.
 
 Each turn observes how far the topics are, has that bound, reads exactly what is bound (by whomever), and writes it at
-its times; then all logs are stated up to the last of these. What the logs come to is a function of remap and topics
-alone. So any number of captures of one recipe may write the same logs: started at other moments, with other sizes, one
-stopped for an hour, one killed anywhere.
+its times; then all logs are stated up to the last of these. A backlog is bound in as many steps as a turn can carry.
+What the logs come to is a function of remap and topics alone. So any number of captures of one recipe may write the
+same logs: started at other moments, with other sizes, one stopped for an hour, one killed anywhere.
 
 A capture goes on at the meet of its logs: everything before that is written, what some log has beyond is told again
 and not written again. The remap says where the topics were then. Nothing else is remembered.
@@ -153,6 +153,8 @@ class SharedCapture:
                 output.remember(record)
         #: How many records were taken.
         self.records = 0
+        #: How many bindings of a backlog one turn may make: no more than it can carry.
+        self.bindings = max(1, at_most // binder.at_most)
 
     # -- one turn
 
@@ -274,7 +276,11 @@ def run(
     while not stopping():
         if follow:
             look = capture.look()
-        moved = binder.bind(look)
+        moved = False
+        for _ in range(capture.bindings):
+            if not binder.bind(look):
+                break
+            moved = True
         moved = capture.carry() or moved
         if not moved:
             if not follow and binder.caught_up(look.ends):

@@ -383,6 +383,20 @@ def test_bindings_come_at_an_interval_but_for_a_backlog(stage: Stage) -> None:
     assert (before, True) == (binder.remap.current, stage.clock - 3 <= binder.remap.last <= stage.clock)
 
 
+def test_a_turn_binds_as_much_of_a_backlog_as_it_carries(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bindings of their own size: there are more times then than turns."""
+    stage.topics.add(A, *"0123456789")
+    ranges: list[Any] = []
+    read = stage.topics.read
+    monkeypatch.setattr(stage.topics, "read", lambda wanted: [ranges.append(wanted), *read(wanted)][1:])
+    binder = stage.binder(at_most=2)
+    capture = stage.capture(binder, at_most=9)
+    run(capture, binder)
+
+    assert [{A: (0, 8)}, {A: (8, 12)}] == [wanted for wanted in ranges if wanted]
+    assert 6 == len({time for _, time, _ in stage.told()})
+
+
 def test_stretches_take_as_many_bindings_as_fit(stage: Stage) -> None:
     """At least one; each offset at the time of its binding; none of another recipe."""
     binder = stage.binder()
