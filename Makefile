@@ -8,7 +8,7 @@ JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo demo-small demo-tables archives test test-fast check stress bench mutate jars zip clean python java
+.PHONY: help venv demo demo-small demo-tables demo-doubled archives test test-fast check stress bench mutate jars zip clean python java
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ demo: java venv ## money moved in a real PostgreSQL arrives through Debezium, Ka
 
 demo-tables: java venv ## the same bank ends in a second PostgreSQL and in Delta tables, which are read all along, through kills of everything
 	@$(PY) -m cdcv2 demo --tables
+
+demo-doubled: java venv ## two databases, and two captures on Spark that write the same logs at once, through kills of both
+	@$(PY) -m cdcv2 demo --doubled
 
 demo-small: venv ## the same road without servers: recorded events, through files
 	@$(PY) -m cdcv2 demo --small

@@ -3,7 +3,8 @@
 Without an option, the real thing: PostgreSQL, Kafka, Debezium and two Spark jobs that are killed on the way, all
 started here and stopped again; it needs Java 17 and the demo extra. With --tables, the same bank ends in a second
 PostgreSQL and in Delta tables, which are looked at all along while runtimes, sessions and a server are killed. With
---small, without servers: recorded change data, through files, in seconds.
+--doubled, two databases and two captures that write the same logs at once, each of which is killed. With --small,
+without servers: recorded change data, through files, in seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ EXAMPLES = (
     ("cdcv2 demo --small", "without servers, in seconds"),
     ("cdcv2 demo", "with real servers; a few minutes"),
     ("cdcv2 demo --tables", "into PostgreSQL and Delta tables; a few minutes"),
+    ("cdcv2 demo --doubled", "two databases, two captures that write one log; a few minutes"),
 )
 
 
@@ -25,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--small", action="store_true", help="without servers: recorded change data, through files")
     which.add_argument("--tables", action="store_true", help="on into another PostgreSQL and Delta tables")
+    which.add_argument("--doubled", action="store_true", help="two databases, and two captures that write one log")
 
 
 def run(args: argparse.Namespace) -> Exit | int:
@@ -40,6 +43,10 @@ def run(args: argparse.Namespace) -> Exit | int:
             from cdcv2.demo import views
 
             return views.main()
+        if args.doubled:
+            from cdcv2.demo import doubled
+
+            return doubled.main()
         from cdcv2.demo import full
 
         return int(full.main())

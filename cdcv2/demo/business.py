@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = "Callable[[Open, Random], bool]"
 
+#: the number of the branch whose balance is what another bank owes this one; no account belongs to it
+OTHER_BANK = 0
+
 
 def _some_account(cursor: Open, draw: Random) -> tuple[int, int] | None:
     """An account and its branch, or None when there is none at the place that was drawn."""
@@ -181,6 +184,26 @@ def struck(cursor: Open, draw: Random) -> bool:
         (draw.randrange(20),),
     )
     return cursor.rowcount == 1
+
+
+def sent(cursor: Open, draw: Random) -> int:
+    """Money leaves for the other bank, and is booked as what that one owes; how much, 0 when there is none to send."""
+    found, amount = _some_account(cursor, draw), draw.randint(1, 20_000)
+    if found is None or not _account_gets(cursor, found[0], -amount):
+        return 0
+    _branch_gets(cursor, OTHER_BANK, amount)
+    _book(cursor, found[0], OTHER_BANK, "sent", -amount)
+    return amount
+
+
+def received(cursor: Open, draw: Random, amount: int) -> bool:
+    """Money from the other bank comes in, and is booked as paid back by it."""
+    found = _some_account(cursor, draw)
+    if found is None or not _account_gets(cursor, found[0], amount):
+        return False
+    _branch_gets(cursor, OTHER_BANK, -amount)
+    _book(cursor, found[0], OTHER_BANK, "received", amount)
+    return True
 
 
 _SHARES: dict[Kind, int] = {

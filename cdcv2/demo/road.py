@@ -1,4 +1,4 @@
-"""The road that both demonstrations on real parts have in common: from a bank in PostgreSQL to one log per table.
+"""The road that the demonstrations on real parts have in common: from a bank in PostgreSQL to one log per table.
 
 A bank works in PostgreSQL; Debezium puts its changes on Kafka; the capture job, on Spark, makes logs of them.
 """
@@ -26,6 +26,37 @@ PREFIX = "bank"
 ROWS = Path(__file__).with_name("rows")
 
 
+class Source:
+    """A bank in a PostgreSQL of its own, open and at rest; ``opened`` stops the server. Raises UnavailableError.
+
+    ``prefix`` is that of its topics, ``seed`` the bank's, and what its connector writes down is in ``folder``.
+    """
+
+    def __init__(self, prefix: str, folder: Path, opened: ExitStack, *, seed: int) -> None:
+        self.prefix, self._folder = prefix, folder
+        self.postgres = opened.enter_context(Postgres())
+        self.bank = Bank(self.postgres.connect, seed=seed)
+        self.bank.create()
+
+    def connect(self, kafka: KafkaBroker, opened: ExitStack, *, partitions: int = 3) -> None:
+        """Start its connector, which ``opened`` stops."""
+        server = self.postgres
+        config = debezium_config(
+            self.prefix, TABLES, host=server.host, port=server.port, database=server.database, user=server.username,
+            partitions=partitions,
+        )  # fmt: skip
+        connector = Connect(kafka.bootstrap, config, environment=server.environment, folder=self._folder)
+        self.connector, self._bootstrap = opened.enter_context(connector), kafka.bootstrap
+
+    def begin(self) -> None:
+        """Return when the snapshot is behind the connector, and capture may begin."""
+        self.connector.wait_streaming()
+        # The connector makes the transaction topic with the first transaction.
+        self.bank.marker("the beginning")
+        if not poll_until(lambda: f"{self.prefix}.transaction" in topics_of(self._bootstrap), 180):
+            raise UnavailableError(f"Debezium has made no topic {self.prefix}.transaction within three minutes")
+
+
 class Road:
     """Servers, bank and capture of one run; what they write is below ``folder``. ``seed`` is the bank's."""
 
@@ -35,25 +66,12 @@ class Road:
 
     def start(self, opened: ExitStack) -> None:
         """Start the servers, which ``opened`` stops, and open the bank. Raises UnavailableError."""
-        for name in ("kafka", "debezium", "spark"):
-            jars.fetch(name)
+        fetch_jars()
         self.kafka = opened.enter_context(KafkaBroker(self.folder / "kafka"))
-        self.postgres = opened.enter_context(Postgres())
-        self.bank = Bank(self.postgres.connect, seed=self.seed)
-        self.bank.create()
-        config = debezium_config(
-            PREFIX, TABLES, host=self.postgres.host, port=self.postgres.port, database=self.postgres.database,
-            user=self.postgres.username, partitions=3,
-        )  # fmt: skip
-        connect = Connect(
-            self.kafka.bootstrap, config, environment=self.postgres.environment, folder=self.folder / "connect"
-        )
-        opened.enter_context(connect)
-        connect.wait_streaming()
-        # The connector makes the transaction topic with the first transaction.
-        self.bank.marker("the beginning")
-        if not poll_until(lambda: f"{PREFIX}.transaction" in topics_of(self.kafka.bootstrap), 180):
-            raise UnavailableError("Debezium has made no transaction topic within three minutes")
+        source = Source(PREFIX, self.folder / "connect", opened, seed=self.seed)
+        self.postgres, self.bank = source.postgres, source.bank
+        source.connect(self.kafka, opened)
+        source.begin()
         self.watch = self.watched()
         self.story.say(f"{len(TABLES)} tables; the money in them is {cents(self.bank.money)} at any moment")
 
@@ -103,6 +121,12 @@ class Road:
     def passed(self, time: int) -> bool:
         """Whether the logs are complete through ``time``."""
         return not self.watch.known().less_equal(time)
+
+
+def fetch_jars() -> None:
+    """What the servers and the jobs are made of is there. Raises UnavailableError."""
+    for name in ("kafka", "debezium", "spark"):
+        jars.fetch(name)
 
 
 @contextmanager

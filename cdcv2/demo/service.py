@@ -12,10 +12,10 @@ from cdcv2.embedded.processes import Child, poll_until
 PATIENCE = 240.0
 
 
-def arrives(condition: Callable[[], bool], moves: Callable[[], object]) -> bool:
-    """Whether ``condition`` comes to hold while, again and again, something moves."""
+def arrives(condition: Callable[[], bool], moves: Callable[[], object], *, pause: float = 0.05) -> bool:
+    """Whether ``condition`` comes to hold while, again and again, something moves; ``pause``: as of ``poll_until``."""
     at = moves()
-    while poll_until(lambda: condition() or moves() != at, PATIENCE):
+    while poll_until(lambda: condition() or moves() != at, PATIENCE, pause=pause):
         if condition():
             return True
         at = moves()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.mangled import Mangled, describe
-from cdcv2.errors import MissingLogError
+from cdcv2.embedded.processes import poll_until
+from cdcv2.errors import MissingLogError, UnavailableError
 from cdcv2.protocol.log import Positions
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Updates
@@ -23,6 +25,34 @@ def topics_of(bootstrap: str) -> set[str]:
     from confluent_kafka.admin import AdminClient
 
     return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+
+
+def end_of(bootstrap: str, topic: str, marker: int, *, patience: float) -> int:
+    """The offset of a marker's END in its connector's transaction topic, once it is there: then all before it are.
+
+    Raises UnavailableError after ``patience`` seconds.
+    """
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "end", "log_level": 0})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[int] = []
+
+    def is_in() -> bool:
+        message = consumer.poll(0.5)
+        if message is None or message.error():
+            return False
+        said, offset = json.loads(message.value() or b"{}"), message.offset()
+        if offset is not None and said.get("status") == "END" and int(said["id"].partition(":")[2]) >= marker:
+            found.append(offset)
+        return bool(found)
+
+    try:
+        if not poll_until(is_in, patience, pause=0):
+            raise UnavailableError(f"the last transaction is not in {topic} after {patience:g} s: does Debezium live?")
+    finally:
+        consumer.close()
+    return found[0]
 
 
 class LogWatch:
