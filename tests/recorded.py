@@ -45,9 +45,9 @@ def dump(run: str, name: str = "topics") -> DumpedTopics:
 
 
 @cache
-def facts(run: str) -> dict[tuple[str, int], list[tuple[Record, Fact]]]:
+def facts(run: str, before: str = "from-envelope") -> dict[tuple[str, int], list[tuple[Record, Fact]]]:
     """Each partition's records with what they say, so that many tests need not parse them again."""
-    how = recipe(run)
+    how = recipe(run, before=before)
     return {
         place: [(record, classify(record, how)) for record in records]
         for place, records in dump(run).partitions().items()

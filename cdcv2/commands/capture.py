@@ -7,7 +7,8 @@ captured before is not written again, so it may be run again after a crash, and 
 An update or a delete needs the row that was. By default it must be in the records: the tables need REPLICA IDENTITY
 FULL. With --before from-state it is looked up in what the logs hold, by the key of the table, so REPLICA IDENTITY
 DEFAULT will do; unchanged large values are filled in, and a TRUNCATE takes away every row. All rows are then held in
-memory, and each start reads the logs from their start. A table without a key needs FULL in any case.
+memory, and each start reads the logs from their start. A table without a key needs FULL in any case. It goes with
+--remap, too, in the order of commits.
 
 With --remap the times are not those of commits: offsets are bound to the milliseconds of one timeline, in a remap that
 captures share. Then topics that were never a database can be captured (--plain), and any number of captures with the

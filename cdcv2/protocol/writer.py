@@ -67,7 +67,8 @@ class Writer:
             raise UsageError(f"updates_per_message is {updates_per_message!r}: it takes an int from 1 on")
         if not callable(getattr(log, "send", None)):
             raise UsageError(f"{log!r} is no log to write to: it takes a MemoryLog, DirectoryLog, KafkaLog or the like")
-        self._log = log
+        #: The log that it writes.
+        self.log = log
         self._chunk = updates_per_message
         origin = Antichain([0] if start is None else start)
         if state is not None:
@@ -113,7 +114,7 @@ class Writer:
         if type(diff) is not int:
             raise MalformedError(f"the diff {diff!r} of {data!r} at time {time} is not an int")
         # Consolidated must be what a reader would take for one identity, not what Python takes for equal.
-        data = self._log.canonical(data)
+        data = self.log.canonical(data)
         pending = self._pending.get(time)
         if pending is None:
             if not self.known.less_equal(time):
@@ -144,7 +145,7 @@ class Writer:
     def stage(self, frontier: Union[Iterable[Time], Antichain]) -> None:
         """The first half of :meth:`advance`: the updates are durable when it returns, and nothing is stated."""
         if not self.known:
-            raise LogFinishedError(f"the history of log {self._log.name} is complete: nothing can be added to it")
+            raise LogFinishedError(f"the history of log {self.log.name} is complete: nothing can be added to it")
         bound = frontier if isinstance(frontier, Antichain) else Antichain(frontier)
         if not bound.dominates(self._fed):
             raise UsageError(f"the frontier {bound} is not beyond {self._fed}, which was advanced to before")
@@ -163,10 +164,10 @@ class Writer:
         # From here on parts of it may be durable, even if this raises: what is fed so far is final.
         self._fed = bound
         for first in range(0, len(batch), self._chunk):
-            self._log.send(Updates.trusted(tuple(batch[first:first + self._chunk])))
+            self.log.send(Updates.trusted(tuple(batch[first:first + self._chunk])))
         if batch:
             steps.reach(UPDATES_SENT)
-            self._log.flush()
+            self.log.flush()
             steps.reach(UPDATES_DURABLE)
         self._staged = staged
 
@@ -175,9 +176,9 @@ class Writer:
         if self._staged is None:
             raise UsageError("commit() needs a stage() before it")
         if self._staged.lower != self._staged.upper:
-            self._log.send(self._staged)
+            self.log.send(self._staged)
             steps.reach(STATEMENT_SENT)
-            self._log.flush()
+            self.log.flush()
             steps.reach(STATEMENT_DURABLE)
         self.known = self._staged.upper
         self._staged = None
@@ -192,7 +193,7 @@ class Writer:
 
     def close(self) -> None:
         """Release the log. States nothing."""
-        self._log.close()
+        self.log.close()
 
     def export_state(self) -> dict[str, Any]:
         """What spares the next writer reading the log from the start: a reader's state, and its positions."""
@@ -205,7 +206,7 @@ class Writer:
                 now = fed.get(data) if fed is not None else 0
                 if now != diff:
                     raise ResumeError(
-                        f"log {self._log.name} holds {data!r} at time {time} with the diff {diff}, and the writer was "
+                        f"log {self.log.name} holds {data!r} at time {time} with the diff {diff}, and the writer was "
                         f"fed {now or 'none'}: it is fed another history than the log's. Feed it the same one, or "
                         "begin a new log"
                     )

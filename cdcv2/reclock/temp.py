@@ -34,7 +34,8 @@ class Row(NamedTuple):
 
     ``order`` tells it from the other rows of the transaction. ``after`` is a commit from that of the transaction
     before, in the order of commits, up to but without its own (Debezium's ``sequence[0]``); None: none was known yet.
-    Of rows of the snapshot it is where that was taken.
+    Of rows of the snapshot it is where that was taken. What a record tells of a row that must be looked up is one
+    change of diff 0: see :mod:`cdcv2.reclock.state`.
 
     >>> Row("orders", 7, 1, None, (("tea", 1),)).tx
     7
@@ -103,12 +104,14 @@ class Through:
 class Begun:
     """How the capture was begun: in which order it gives out, of which tables, after a snapshot or without one.
 
-    It marks what is given out as soon as it is complete: see :func:`check_ordered`.
+    It marks what is given out as soon as it is complete: see :func:`check_ordered`. ``looked_up`` says that old rows
+    are, in what was given out.
     """
 
     ordering: str
     tables: tuple[str, ...]
     snapshot: bool
+    looked_up: bool = False
 
 
 #: What a source of transactions says.

@@ -31,7 +31,8 @@ from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Said, Tx
+from cdcv2.reclock.state import State
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Said, Tx, check_ordered
 from cdcv2.reclock.wholeness import Wholeness
 
 UPDATES_DURABLE = steps.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
@@ -67,8 +68,10 @@ class Transactions:
         snapshot: whether a transaction ``SNAPSHOT`` comes before all others, and nothing before it.
         temp: the updates of TEMP so far, to go on from; those beyond ``frontier`` are of a run that went further.
         frontier: from where on it goes on; what is fed at times before that has been given out.
+        state: the content of the tables at ``frontier``, where old rows are looked up; None: the rows have them.
 
-    Raises ForeignStateError for the TEMP of another capture. Memory: TEMP, and what came at times that are not
+    Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
+    Memory: TEMP, and what came at times that are not
     finished; cost of a record: O(log open transactions). Source: the reclocking document's addendum on transactions.
     """
 
@@ -80,6 +83,7 @@ class Transactions:
         snapshot: bool = False,
         temp: Iterable[Update] = (),
         frontier: Antichain | None = None,
+        state: State | None = None,
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -88,7 +92,9 @@ class Transactions:
         self._since = self._frontier
         # How far what is fed was said to be complete.
         self._said = Antichain([0])
-        self._whole = Wholeness(Begun(ordering, tuple(sorted(set(tables))), snapshot))
+        if state is not None:
+            check_ordered(ordering, "looking up old rows")
+        self._whole = Wholeness(Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None), state)
         self._whole.restore(_content(temp, self._frontier))
         # What came at times that are not finished: each record once.
         self._pending: OpenTimes[dict[Said, None]] = OpenTimes(total=True)

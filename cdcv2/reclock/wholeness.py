@@ -6,7 +6,7 @@ order in which they came: rows, Ends and repeats are all admitted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from sortedcontainers import SortedDict
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
 from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end
+from cdcv2.reclock.state import State, Unknown
 from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, Done, End, Halt, Held, Row, Said, Through, Tx
 
 _ANEW = "Begin anew: another slot, other topics, other logs"
@@ -82,7 +83,7 @@ class Opened:
 
 
 class Wholeness:
-    """What is held, and what each step releases. Memory: what is open.
+    """What is held, and what each step releases. Memory: what is open. ``state`` is where old rows are looked up.
 
     >>> whole = Wholeness(Begun("commit", ("t",), False))
     >>> changed = whole.advance([Row("t", 7, 1, None, (("a", 1),)), End.of(7, 50, {"t": 1, "other": 3})])
@@ -92,8 +93,8 @@ class Wholeness:
     Source: the rules of explicit commit times, for one time of the timeline after the other.
     """
 
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
+    def __init__(self, begun: Begun, state: State | None = None) -> None:
+        self._begun, self._state = begun, state
         self._captured = frozenset(begun.tables)
         # Whether TEMP tells how it was begun.
         self._told = False
@@ -298,24 +299,23 @@ class Wholeness:
 
     # -- what is released
 
-    def _release(self, touched: Iterable[Tx], changed: Changed) -> None:
-        """Give out what is whole, and whose turn it is."""
-        asked = touched
+    def _release(self, touched: dict[Tx, Opened], changed: Changed) -> None:
+        """Give out what is whole, and whose turn it is; what is halted on the way is touched, too."""
+        asked: Iterable[Tx] = touched
         if self._through is None:
-            if not self._release_snapshot(changed):
+            if not self._release_snapshot(touched, changed):
                 return
             asked = list(self._ends.values())
         if self._begun.ordering == AS_COMPLETE:
-            self._release_complete(asked, changed)
+            self._release_complete(asked, touched, changed)
             return
         while self._ends:
             commit, tx = self._ends.peekitem(0)
-            if not self._open[tx].whole:
+            if not self._open[tx].whole or not self._give(tx, touched, changed):
                 break
-            self._give(tx, changed)
             self._pass(commit)
 
-    def _release_snapshot(self, changed: Changed) -> bool:
+    def _release_snapshot(self, touched: dict[Tx, Opened], changed: Changed) -> bool:
         opened = self._open.get(SNAPSHOT)
         if opened is None or not opened.whole or opened.end is None:
             return False
@@ -323,17 +323,18 @@ class Wholeness:
         if self._ends and self._ends.peekitem(0)[0] <= base:
             commit, tx = self._ends.peekitem(0)
             raise _early(tx, commit, base)
-        self._give(SNAPSHOT, changed)
+        if not self._give(SNAPSHOT, touched, changed):
+            return False
         self._through = Through(base, base)
         self._succession.since = base
         return True
 
-    def _release_complete(self, asked: Iterable[Tx], changed: Changed) -> None:
+    def _release_complete(self, asked: Iterable[Tx], touched: dict[Tx, Opened], changed: Changed) -> None:
         fresh: dict[Tx, Done] = {}
         for tx in asked:
             opened = self._open.get(tx)
             if opened is not None and opened.whole and opened.end is not None and tx != SNAPSHOT:
-                self._give(tx, changed)
+                self._give(tx, touched, changed)
                 self._done[tx] = fresh[tx] = Done(tx, opened.end.commit)
         while self._ends and self._ends.peekitem(0)[1] in self._done:
             commit, tx = self._ends.peekitem(0)
@@ -343,14 +344,27 @@ class Wholeness:
                 changed.temp.append((done, -1))
         changed.temp.extend((done, 1) for done in fresh.values())
 
-    def _give(self, tx: Tx, changed: Changed) -> None:
-        """Out of what is held, into the output."""
-        opened = self._open.pop(tx)
+    def _give(self, tx: Tx, touched: dict[Tx, Opened], changed: Changed) -> bool:
+        """Out of what is held, into the output. False where it is halted: nobody can know what it does."""
+        opened = self._open[tx]
+        try:
+            does = self._does(tx, opened.rows.values())
+        except Unknown as unknown:
+            touched[tx] = self._admit(Halt(tx, None, unknown.reason, unknown.remedy))
+            return False
+        del self._open[tx]
         self._records -= len(opened)
         changed.given.append(tx)
         changed.temp.extend((held, -1) for held in opened.before())
-        for row in opened.rows.values():
-            changed.output.setdefault(row.table, ChangeBatch()).extend(row.changes)
+        for table, changes in does:
+            changed.output.setdefault(table, ChangeBatch()).extend(changes)
+        return True
+
+    def _does(self, tx: Tx, rows: Collection[Row]) -> Iterable[tuple[str, Iterable[tuple[Any, int]]]]:
+        """What a transaction does, by table."""
+        if self._state is not None:
+            return self._state.take(tx, rows)
+        return ((row.table, row.changes) for row in rows)
 
     def _pass(self, commit: int) -> None:
         """All through this commit is released."""

@@ -112,7 +112,9 @@ class Capture:
         }
         self._topics: dict[str, str] = dict(remembered.get("topics", {}))
         self._held = Held()
-        self._contents = Contents.of(recipe.tables, logs, known) if recipe.before == FROM_STATE else None
+        self._contents: Contents | None = None
+        if recipe.before == FROM_STATE:
+            self._contents = Contents.of(recipe.tables, logs, dict.fromkeys(logs, known))
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if that is of no open transaction: the next run must see it again.
@@ -295,7 +297,7 @@ class Capture:
         self._drop_undecided()
         release = self._commits.ready()
         if release is not None and self._contents is not None:
-            release = self._contents.take(release, self._held, self._commits)
+            release = self._contents.go_along(release, self._held, self._commits)
         if release is not None:
             self._failed = True
             self._write(release)

@@ -2,8 +2,8 @@
 
 What came of a transaction that is not whole stands in TEMP, a log beside those of the tables. At every time that is
 bound, TEMP and where the topics were are all that a capture needs to go on as it would have: see
-:mod:`cdcv2.reclock.transactions`. Each database has its own transactions and its own TEMP; one remap makes one cut
-over all of them.
+:mod:`cdcv2.reclock.transactions`. Where old rows come from the state, that is what the tables' logs say before the time
+at which it goes on. Each database has its own transactions and its own TEMP; one remap makes one cut over all of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, End, Held, Row, Said
+from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, End, Held, Row, Said, check_ordered
 from cdcv2.reclock.transactions import Summary, Transactions, write
-from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe, classify
+from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.keyed import Contents
 from cdcv2.sources.said import said
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.told_rows import ToldRows
 from cdcv2.wire.temp_rows import TempRows
 
 
@@ -39,7 +41,8 @@ class Database:
         names: what the recipe of the remap calls the tables, where that is another name.
         rows: how TEMP's rows are written, where data go by another name here.
 
-    Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand.
+    Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand; with old
+    rows from the state, every row of the tables, too, and each start reads the tables' logs once more.
     """
 
     def __init__(
@@ -52,11 +55,13 @@ class Database:
         names: Mapping[str, str] | None = None,
         rows: TempRows | None = None,
     ) -> None:
-        check_recipe(recipe)
+        check_recipe(recipe, ordering)
         self._recipe, self._ordering = recipe, ordering
         self._writers, (self._log, self._temp) = dict(sorted(writers.items())), temp
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
-        self._rows = rows or TempRows(recipe.tables)
+        self._rows = rows or TempRows(
+            recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}
+        )
         self._transactions = self._operator((), Antichain([0]))
         self._scanned = Scanned(recipe.tables)
         # Whether the snapshot's End was said, or none is wanted.
@@ -70,8 +75,15 @@ class Database:
     def _operator(self, temp: tuple[Update, ...], frontier: Antichain) -> Transactions:
         return Transactions(
             self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
-            frontier=frontier,
+            frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
         )
+
+    def _state(self, frontier: Antichain) -> Contents:
+        """What the tables hold where it goes on: what the logs say before that, and nothing that they say beyond."""
+        known = {
+            table: min(check_int(at) for at in (*frontier, *writer.known)) for table, writer in self._writers.items()
+        }
+        return Contents.of(self._recipe.tables, {table: one.log for table, one in self._writers.items()}, known)
 
     @property
     def topics(self) -> frozenset[str]:
@@ -177,10 +189,10 @@ class Database:
             writer.close()
 
 
-def check_recipe(recipe: Recipe) -> None:
-    """Whether the database can be captured on a timeline. Raises UsageError."""
-    if recipe.before != FROM_ENVELOPE:
-        raise UsageError("on a shared remap old rows come from the records: --before from-envelope")
+def check_recipe(recipe: Recipe, ordering: str) -> None:
+    """Whether the database can be captured on a timeline, in this ordering. Raises UsageError and RefusedError."""
+    if recipe.before == FROM_STATE:
+        check_ordered(ordering, "--before from-state")
     if recipe.snapshot == "initial" and recipe.notification_topic is None:
         raise UsageError(
             f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "

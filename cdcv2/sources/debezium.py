@@ -64,7 +64,7 @@ class Recipe:
     ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
     tables of which it is known, from the database, that they have REPLICA IDENTITY FULL. ``before`` says where the old
     rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what the
-    logs hold: only the capture without Spark takes it).
+    logs hold).
 
     Raises UsageError for no tables, and for a table that is not written ``schema.table``.
     """

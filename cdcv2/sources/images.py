@@ -32,12 +32,12 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cdcv2.sources.facts import Part
+from cdcv2.sources.told_rows import part_type
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape, emit
+from cdcv2.wire.schema import Shape
 
 #: What the connector writes for a large value that the change did not touch, where identity is not FULL.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -86,8 +86,6 @@ class ImageReader:
         converters = {column.name: _converter(column.shape) for column in shape.columns}
         self._converters = [(name, convert) for name, convert in converters.items() if convert is not None]
         self._placeholders = {column.name: _placeholders(column.shape) for column in shape.columns}
-        # The row types of some of the columns.
-        self._parts: dict[tuple[str, ...], RowType] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ImageReader, (self._row_type,)
@@ -120,7 +118,7 @@ class ImageReader:
         if not given:
             return Part((), ())
         whole = len(given) == len(self._names)
-        row_type = self._row_type if whole else self._part_type(given)
+        row_type = self._row_type if whole else part_type(self._row_type, frozenset(given))
         try:
             for name, convert in self._converters:
                 if name in given:
@@ -132,13 +130,6 @@ class ImageReader:
             remedy = f"{_NAMED} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
         return Part(given, row if whole else tuple(row))
-
-    def _part_type(self, names: tuple[str, ...]) -> RowType:
-        if names not in self._parts:
-            shape = self._row_type.shape
-            columns = tuple(column for column in shape.columns if column.name in names)
-            self._parts[names] = RowType(emit(replace(shape, columns=columns)))
-        return self._parts[names]
 
     def _checked(self, image: Any, table: str, old: bool, remedy: str | None = None) -> str:
         values = "old values" if old else "values"

@@ -26,27 +26,21 @@ key that is taken mean that logs and topics do not hold one history: the capture
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cdcv2.errors import RefusedError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
+from cdcv2.reclock.state import Unknown
+from cdcv2.reclock.temp import SNAPSHOT, Row, Tx
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.facts import Part, Told
 from cdcv2.sources.held import Held
 from cdcv2.sources.release import Release
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.values import shown
-
-
-class Unknown(Exception):
-    """What a change does cannot be known from the content of its table. Never leaves this box."""
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(reason)
-        self.reason, self.remedy = reason, remedy
 
 
 class Content:
@@ -130,11 +124,15 @@ class Content:
             return
         names = self._row_type.columns
         self._at = tuple(names.index(name) for name in columns)
+        twice = []
         for row, number in self._rows.items():
             key = tuple([row[at] for at in self._at])
             if number > 1 or key in self._by_key:
-                raise Unknown(f"there are two rows of {self._table} with the key {self._named(key)}", _TWICE)
+                twice.append(self._named(key))
             self._by_key[key] = row
+        if twice:
+            # The least one: rows have no order, and all captures must say the same.
+            raise Unknown(f"there are two rows of {self._table} with the key {min(twice)}", _TWICE)
 
     def _found(self, told: Told) -> Any:
         done = "updated" if told.op == "u" else "deleted"
@@ -179,21 +177,25 @@ class Content:
 
 
 class Contents:
-    """The contents of all tables, at the frontier up to which all is released."""
+    """The contents of all tables, at the frontier up to which all is released.
+
+    With commit times it goes along with releases (:meth:`go_along`); on a timeline it is the
+    :class:`~cdcv2.reclock.state.State` that the operator asks (:meth:`take`).
+    """
 
     def __init__(self, contents: Mapping[str, Content]) -> None:
         self._contents = dict(contents)
         self._updates: dict[str, list[Update]] = {}
 
     @classmethod
-    def of(cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: int) -> Contents:
-        """What the logs say that the tables hold at all times below ``known``.
+    def of(cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int]) -> Contents:
+        """What the logs say that the tables hold at all times below ``known``, which each of them must state.
 
         Raises RefusedError where a log lacks updates that it states, or its rows are no table, and what reading the
         logs raises. Cost: reads the logs from their start.
         """
         return cls({
-            table: Content(table, row_type, _added_up(table, logs[table], known) if known > 0 else None)
+            table: Content(table, row_type, _added_up(table, logs[table], known[table]) if known[table] > 0 else None)
             for table, row_type in tables.items()
         })
 
@@ -201,7 +203,26 @@ class Contents:
         """What the table holds: row -> how many there are; a copy."""
         return self._contents[table].rows
 
-    def take(self, release: Release, held: Held, commits: Commits) -> Release | None:
+    def take(self, tx: Tx, rows: Iterable[Row]) -> Iterator[tuple[str, list[tuple[Any, int]]]]:
+        """What the next transaction does, by table. Raises Unknown, and is then of no more use."""
+        if tx == SNAPSHOT:
+            found = [(row.table, data) for row in rows for data, _ in row.changes]
+            for table, data in found:
+                self._contents[table].add(data)
+            return iter([(table, [(data, 1)]) for table, data in found])
+        told: dict[str, list[tuple[Any, Told]]] = {}
+        for row in rows:
+            told.setdefault(row.table, []).extend((row.order, data) for data, _ in row.changes)
+        return iter(self._change(tx, {table: sorted(ones, key=_order) for table, ones in told.items()}).items())
+
+    def _change(self, tx: Tx, told: Mapping[str, Iterable[tuple[int, Told]]]) -> dict[str, list[tuple[Any, int]]]:
+        """What a transaction of these changes does. Raises Unknown, with the transaction."""
+        try:
+            return {table: self._contents[table].change(told[table]) for table in sorted(told)}
+        except Unknown as unknown:
+            raise Unknown(f"{unknown.reason}, in transaction {tx}", unknown.remedy) from None
+
+    def go_along(self, release: Release, held: Held, commits: Commits) -> Release | None:
         """Go along with a release: its updates can be had of :meth:`updates`, and it must be written.
 
         Returns it, or what is left of it: up to the transaction that cannot be known, which is halted.
@@ -214,9 +235,9 @@ class Contents:
                     self._updates[table].append((row, release.snapshot, 1))
         for tx, lsn in release.transactions:
             try:
-                done = {table: content.change(held.told(tx, table)) for table, content in self._contents.items()}
+                done = self._change(tx, {table: held.told(tx, table) for table in self._contents})
             except Unknown as unknown:
-                commits.halt(tx, f"{unknown.reason}, in transaction {tx}", unknown.remedy)
+                commits.halt(tx, unknown.reason, unknown.remedy)
                 return commits.ready()
             for table, changes in done.items():
                 self._updates[table] += [(row, lsn, diff) for row, diff in changes]
@@ -227,13 +248,17 @@ class Contents:
         return self._updates.pop(table, [])
 
 
+def _order(told: tuple[Any, Told]) -> Any:
+    return told[0]
+
+
 def _added_up(table: str, log: Log, known: int) -> dict[Any, int]:
     """Row -> how many there are, by what the log states at times below ``known``."""
     rows: Counter[Any] = Counter()
     reader = Iter(log.read())
     for batch in reader:
         for row, time, diff in batch.updates:
-            if time < known:  # type: ignore[operator]  # the times of a capture's log are LSNs
+            if time < known:  # type: ignore[operator]  # the times of a capture's log are whole numbers
                 rows[row] += diff
     if reader.frontier.less_equal(known - 1):
         raise RefusedError(

@@ -6,7 +6,7 @@ streamed row its position says nothing. A row of the snapshot has no number, and
 
 from __future__ import annotations
 
-from cdcv2.errors import UsageError
+from cdcv2.reclock.state import TOLD
 from cdcv2.reclock.temp import SNAPSHOT, End, Halt, Row, Said
 from cdcv2.sources import facts
 from cdcv2.sources.facts import Fact
@@ -18,7 +18,7 @@ def said(fact: Fact) -> Said | None:
     The End of the snapshot is in no record: it is made of the notifications about it, by whoever reads them.
     """
     if isinstance(fact, facts.ToldRow):
-        raise UsageError(f"old rows of {fact.table} cannot be looked up here: read the records --before from-envelope")
+        return Row(fact.table, fact.tx, fact.order, fact.seq, ((fact.told, TOLD),))
     if isinstance(fact, facts.RowFact):
         return Row(fact.table, fact.tx, fact.order, fact.seq, fact.changes)
     if isinstance(fact, facts.End):

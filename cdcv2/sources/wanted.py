@@ -19,7 +19,7 @@ from cdcv2.errors import UsageError
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
-from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
 
@@ -95,6 +95,8 @@ class Wanted:
                 "snapshot": recipe.snapshot, "notifications": recipe.notification_topic,
                 "transactions": recipe.transaction_topic, "ordering": self.ordering,
                 "full_identity": sorted(recipe.full_identity),
+                # What is not said is what was the only way once.
+                **({} if recipe.before == FROM_ENVELOPE else {"before": recipe.before}),
             }
             for prefix, (recipe, _) in self.databases.items()
         }
@@ -158,7 +160,7 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
         full_identity=frozenset(table for table in tables if names[table] in full),
         before=args.before,
     )
-    check_recipe(recipe)
+    check_recipe(recipe, args.ordering)
     return recipe, {table: names[table] for table in tables}
 
 

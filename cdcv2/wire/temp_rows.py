@@ -37,13 +37,15 @@ TEMP = RowType({"type": "record", "name": "temp", "fields": [
     _nullable("place", "string", "of a row in its transaction, as JSON"),
     _nullable("after", "long", "of row, halt: a commit before theirs; of through: that of what has none"),
     _nullable("commit", "long", "of end, done, through"),
-    _list("changes", _record("change", data="bytes", diff="long"), "of a row: data as of its table's row type"),
+    _list("changes", _record("change", data="bytes", diff="long"),
+          "of a row: data as of its table's row type; with diff 0 what is told of the row, which is looked up"),
     _list("counts", _record("count", table="string", rows="long"), "of end: the rows of each table"),
     _nullable("reason", "string", "of halt"),
     _nullable("remedy", "string", "of halt"),
     _nullable("ordering", "string", "of begun"),
     _list("tables", "string", "of begun"),
     _nullable("snapshot", "boolean", "of begun: whether a snapshot comes first"),
+    _nullable("looked_up", "boolean", "of begun: whether old rows are looked up in the tables"),
 ]})  # fmt: skip
 _NOTHING: dict[str, Any] = {column: None for column in TEMP.columns} | {"changes": (), "counts": (), "tables": ()}
 
@@ -61,14 +63,16 @@ class DataCodec(Protocol):
 class TempRows:
     """What TEMP holds as rows of :data:`TEMP`, and back; ``tables`` are the row types of what is captured.
 
+    ``told`` has, by table, the codec of what is told of its rows (diff 0), for captures that look them up.
+
     >>> temp = TempRows({})
     >>> row = temp.row(Through(commit=70, base=3))
     >>> row.kind, row.commit, temp.held(row)
     ('through', 70, Through(commit=70, base=3))
     """
 
-    def __init__(self, tables: Mapping[str, DataCodec]) -> None:
-        self._tables = dict(tables)
+    def __init__(self, tables: Mapping[str, DataCodec], told: Mapping[str, DataCodec] | None = None) -> None:
+        self._tables, self._told = dict(tables), dict(told or {})
 
     def row(self, held: Held) -> rows.Row:
         """The row. Raises MalformedError for data of a table that has no row type, or that do not fit it."""
@@ -84,22 +88,30 @@ class TempRows:
         except (ValueError, TypeError) as cause:
             raise DecodeError(f"no {row.kind} of TEMP: {cause}") from None
 
-    def _row_type(self, table: str) -> DataCodec:
+    def _codec(self, table: str) -> Callable[[int], DataCodec]:
+        """By the diff of a change, what its data are written with."""
         if table not in self._tables:
             raise MalformedError(f"the row type of {table} is not given, so its rows in TEMP are bytes")
-        return self._tables[table]
+        data, told = self._tables[table], self._told.get(table)
+
+        def by_diff(diff: int) -> DataCodec:
+            if diff or told is None:
+                return data
+            return told
+
+        return by_diff
 
     def _of_row(self, held: Row) -> dict[str, Any]:
-        encode = self._row_type(held.table).encode
+        codec = self._codec(held.table)
         return {
             "kind": "row", "transaction": _text(held.tx), "table": held.table, "place": _text(held.order),
             "after": held.after,
-            "changes": [{"data": encode(data), "diff": diff} for data, diff in held.changes],
+            "changes": [{"data": codec(diff).encode(data), "diff": diff} for data, diff in held.changes],
         }
 
     def _to_row(self, row: rows.Row) -> Row:
-        decode = self._row_type(row.table).decode
-        changes = tuple((decode(change.data), change.diff) for change in row.changes)
+        codec = self._codec(row.table)
+        changes = tuple((codec(change.diff).decode(change.data), change.diff) for change in row.changes)
         return Row(row.table, _value(row.transaction), _value(row.place), row.after, changes)
 
     def _of_halt(self, held: Halt) -> dict[str, Any]:
@@ -129,10 +141,11 @@ class TempRows:
         return Through(row.commit, row.after)
 
     def _of_begun(self, held: Begun) -> dict[str, Any]:
-        return {"kind": "begun", "ordering": held.ordering, "tables": held.tables, "snapshot": held.snapshot}
+        return {"kind": "begun", "ordering": held.ordering, "tables": held.tables, "snapshot": held.snapshot,
+                "looked_up": held.looked_up}  # fmt: skip
 
     def _to_begun(self, row: rows.Row) -> Begun:
-        return Begun(row.ordering, tuple(row.tables), row.snapshot)
+        return Begun(row.ordering, tuple(row.tables), row.snapshot, row.looked_up)
 
 
 _ENCODE: dict[type, Callable[[TempRows, Any], dict[str, Any]]] = {

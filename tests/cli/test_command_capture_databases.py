@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from cdcv2.wire.captured import CAPTURE_FILE
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, Said
+from tests.recorded import TABLES as ALL
+from tests.recorded import truth
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "debezium"
 TABLES = ("public.order_items", "public.orders")
@@ -178,7 +180,6 @@ def test_a_truncate_stops_it_now_and_whenever_it_is_started(run: Run, captured: 
 
 
 @pytest.mark.parametrize("more, said", [
-    (["--before", "from-state"], "old rows come from the records"),
     (["--prefix", "clean_full"], "each database once"),
     (["--prefix", "bank"], "of several databases each has a folder of row types"),
     (["--notifications", "other=x"], "one for each database, PREFIX=TOPIC"),
@@ -195,6 +196,39 @@ def test_wrong_arguments_leave_nothing_behind(
 
     assert (2, True) == (result.code, said in result.err)
     assert [] == list(tmp_path.iterdir())
+
+
+def test_tables_with_default_identity_by_two_in_turns(run: Run, tmp_path: Path) -> None:
+    """Old rows from the state, at each start from the logs: the true tables behind a TRUNCATE, and one for both."""
+    name = "clean_default"
+    with gzip.open(RECORDED / name / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        records = sorted(map(json.loads, dump), key=lambda record: int(record["timestamp"]))
+    tables = tuple(ALL)
+    more = notes(name, records, tables)
+    shutil.copytree(RECORDED / "rows", tmp_path / "rows")
+
+    def go(share: float, into: str, *others: object) -> Said:
+        dump = write(tmp_path / "some.jsonl", [*more, *records[:int(share * len(records))]])
+        return run("capture", dump, "--remap", tmp_path / "remap", "--prefix", name, "--notifications", f"{name}.notes",
+                   "--rows", tmp_path / "rows", "--into", tmp_path / into, "--bind-at-most", 700, *others)  # fmt: skip
+
+    state = "--before", "from-state"
+    without = go(0.3, "stopped")
+    assert (4, True) == (without.code, "--before from-state" in without.err), without.err
+    other = go(0.3, "logs", *state)
+    assert (4, True) == (other.code, f"'{name}' has before 'from-state', bound None" in other.err)
+    shutil.rmtree(tmp_path / "remap")
+    codes = [go(share, "logs", *state).code for share in (0.3, 0.6, 1.0)]
+    assert (0, 0) == (codes[-1], go(1.0, "alone", *state).code)
+    for table in tables:
+        ours = run("as-of", tmp_path / "logs", "--table", table).out.splitlines()
+        assert run("as-of", tmp_path / "alone", "--table", table).out.splitlines() == ours
+        assert truth(name, "final", table).total() == len(ours) - 1
+    assert 0 == run("verify", "--full", tmp_path / "logs").code
+    assert "0 are held" in run("open-transactions", tmp_path / "logs" / "_temp" / name).err
+    refused = go(1.0, "new", *state, "--ordering", "complete")
+    assert (4, True) == (refused.code, "--before from-state needs the state before each transaction" in refused.err)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_snapshot_that_nobody_counts_is_refused(run: Run, recorded: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.messages import Update
+from cdcv2.reclock.state import TOLD, Unknown
 from cdcv2.reclock.temp import (
     AS_COMPLETE,
     COMMIT_ORDER,
@@ -23,6 +25,7 @@ from cdcv2.reclock.temp import (
     Row,
     Said,
     Through,
+    Tx,
     check_ordered,
 )
 from cdcv2.reclock.transactions import Transactions
@@ -276,3 +279,63 @@ def test_a_commit_is_a_number(commit: Any) -> None:
     assert 0 == End.of(SNAPSHOT, 0, {}).commit
     with pytest.raises(MalformedError, match="no commit"):
         End.of(1, commit, {})
+
+
+# -- old rows from the state
+
+
+class Numbers:
+    """A state: what is told is a number to add, and the content is the sum; it may not be above ten."""
+
+    def __init__(self, content: int = 0) -> None:
+        self.content = content
+
+    def take(self, tx: Tx, rows: Iterable[Row]) -> list[tuple[str, list[tuple[Any, int]]]]:
+        """Takes the old sum away, and gives the new one."""
+        before = self.content
+        self.content += sum(data for row in rows for data, _ in row.changes)
+        if self.content > 10:
+            raise Unknown(f"{self.content} is above ten", "Begin anew")
+        return [("a", [(before, -1), (self.content, 1)])]
+
+
+def told(tx: int, number: int, after: int | None = None) -> Row:
+    """A number to add."""
+    return Row("a", tx, 1, after, ((number, TOLD),))
+
+
+def test_the_state_is_asked_in_the_order_of_commits() -> None:
+    """Whichever is whole first."""
+    transactions = operator(state=Numbers())
+    two, ends = told(2, 3, 10), (End.of(1, 10, {"a": 1}), End.of(2, 20, {"a": 1}))
+    held = {(one, 1) for one in (replace(BEGUN, looked_up=True), two, *ends)}
+    assert ([], held) == step(transactions, 1, two, *ends)
+    output, _ = step(transactions, 2, told(1, 4))
+
+    # 0 to 4 to 7, at one time.
+    assert [(0, -1), (7, 1)] == output
+
+
+def test_what_the_state_cannot_know_halts_it() -> None:
+    """What is before it is given out at the same time; the halt stands in TEMP, and whoever goes on finds it there."""
+    transactions = operator(state=Numbers())
+    ends = End.of(1, 10, {"a": 1}), End.of(2, 20, {"a": 1}), End.of(3, 30, {"a": 1})
+    two, three = told(2, 7, 10), told(3, 1, 20)
+    output, temp = step(transactions, 5, told(1, 4), two, three, *ends)
+    halt = Halt(2, None, "11 is above ten", "Begin anew")
+
+    assert [(0, -1), (4, 1)] == output
+    assert {two, three, *ends[1:], halt, Through(10, 0), replace(BEGUN, looked_up=True)} == {one for one, _ in temp}
+    for stopped in (transactions, operator(state=Numbers(4), temp=[(one, 5, 1) for one, _ in temp],
+                                           frontier=Antichain([6]))):
+        with pytest.raises(SourceStop, match="11 is above ten") as stop:
+            step(stopped, 6)
+        assert Antichain([6]) == stop.value.frontier
+
+
+def test_a_state_goes_with_the_order_of_commits_alone() -> None:
+    """And a capture that looks up does not go on with the TEMP of one that does not."""
+    with pytest.raises(RefusedError, match="looking up old rows needs the state before each transaction"):
+        operator(state=Numbers(), ordering=AS_COMPLETE)
+    with pytest.raises(ForeignStateError, match="was begun as"):
+        operator(state=Numbers(), temp=[(BEGUN, 1, 1)], frontier=Antichain([2]))

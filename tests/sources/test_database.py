@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.errors import DecodeError, ForeignStateError, SourceStop, UsageError
+from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UsageError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.wire.memory import MemoryLog
@@ -27,7 +27,7 @@ def parsed_once() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("parsed_once")
-@pytest.mark.parametrize("run, timelines", [("clean_full", 16), ("crash_full", 2)])
+@pytest.mark.parametrize("run, timelines", [("clean_full", 16), ("crash_full", 2), ("clean_default", 6)])
 def test_any_timeline_ends_with_the_true_tables(run: str, timelines: int) -> None:
     """Partitions that come late, records twice, Ends before their rows. Many more are in the long runs."""
     for seed in range(timelines):
@@ -35,7 +35,7 @@ def test_any_timeline_ends_with_the_true_tables(run: str, timelines: int) -> Non
 
 
 @pytest.mark.usefixtures("parsed_once")
-@pytest.mark.parametrize("run, times", [("clean_full", 6), ("crash_full", 2)])
+@pytest.mark.parametrize("run, times", [("clean_full", 6), ("crash_full", 2), ("clean_default", 4)])
 def test_begun_again_at_any_time_it_comes_to_the_same(run: str, times: int) -> None:
     """The summary law: remap and TEMP at a time are all that it takes to write the same after it, TEMP included."""
     check_begun_again(run, 1000, times)
@@ -104,12 +104,13 @@ def test_without_temp_everything_is_written_again_from_its_start(parsed_once: No
 
 
 def test_what_cannot_be_captured_so_is_refused() -> None:
-    """A snapshot that nobody counts; old rows from the state; TEMP of another ordering."""
+    """A snapshot that nobody counts; TEMP of another ordering; the state, where there is none in any order."""
     timeline = small(("SKIPPED",))
     with pytest.raises(UsageError, match="--notifications"):
         timeline.opened(how(notification_topic=None))
-    with pytest.raises(UsageError, match="--before from-envelope"):
-        timeline.opened(how(before="from-state"))
+    with pytest.raises(RefusedError, match="--before from-state needs the state before each transaction"):
+        timeline.opened(how(before="from-state"), ordering="complete")
     timeline.run(how())
-    with pytest.raises(ForeignStateError, match="was begun as"):
-        timeline.run(how(), ordering="complete")
+    for other, ordering in ((how(), "complete"), (how(before="from-state"), "commit")):
+        with pytest.raises(ForeignStateError, match="was begun as"):
+            timeline.run(other, ordering=ordering)

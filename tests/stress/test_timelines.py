@@ -11,9 +11,9 @@ from tests.strategies import seeded
 from tests.stress.summary import record
 from tests.timelines import check_begun_again, check_true_tables, made_once
 
-TIMELINES = {"clean_full": 100, "crash_full": 20}
-AGAIN = {"clean_full": 4, "crash_full": 2}
-RACES = 2_000
+TIMELINES = {"clean_full": 100, "crash_full": 20, "clean_default": 100}
+AGAIN = {"clean_full": 4, "crash_full": 2, "clean_default": 4}
+RACES, KEYED_RACES = 2_000, 1_000
 FIRST = 10_000
 
 
@@ -43,12 +43,14 @@ def test_the_recorded_topics_on_many_timelines() -> None:
 
 
 def test_captures_that_race() -> None:
-    """Two or three at once, killed and woken: plain topics, and a database in either ordering."""
-    plain, database = races("test_shared_capture_race"), races("test_database_race")
+    """Two or three at once, killed and woken: plain topics, a database in either ordering, and one whose old rows are looked up."""
+    plain, database, keyed = (races(f"test_{name}_race") for name in ("shared_capture", "database", "keyed"))
     kinds = [(True, COMMIT_ORDER), (False, COMMIT_ORDER), (True, AS_COMPLETE)]
     for seed in range(FIRST, FIRST + RACES):
         plain.race(seeded(seed))
         database.race(seeded(seed), *kinds[seed % 3])
+    for seed in range(FIRST, FIRST + KEYED_RACES):
+        keyed.race(seeded(seed), snapshot=seed % 3 > 0)
 
-    counts = {"races of plain topics": RACES, "races of a database": RACES}
+    counts = {"races of plain topics": RACES, "races of a database": RACES, "races that look rows up": KEYED_RACES}
     record("captures race for one timeline", range(FIRST, FIRST + RACES), counts)
