@@ -27,12 +27,13 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.facts import Fact, Record, SnapshotRow
+from cdcv2.sources.facts import End, Fact, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
-from tests.recorded import TABLES, as_copied, facts, truth
+from tests.recorded import TABLES, as_copied, dump, ends, facts, truth
 
 NOTIFICATIONS = "notifications"
 Place = tuple[str, int]
@@ -61,6 +62,46 @@ def recipe(run: str) -> Recipe:
     """The capture of a run; where the tables have REPLICA IDENTITY DEFAULT, with old rows from the state."""
     before = "from-state" if run == "clean_default" else "from-envelope"
     return Recipe(run, TABLES, notification_topic=NOTIFICATIONS, before=before)
+
+
+def records_through(run: str, lsn: int) -> list[Record]:
+    """Of each partition what must be there for the transactions that ended at this LSN or before, and no END more."""
+    wanted = {tx for end, tx in ends(run).items() if end <= lsn}
+    found = list(topics(run)[NOTIFICATIONS, 0])
+    for place, entries in facts(run, recipe(run).before).items():
+        number = int(place[0] == f"{run}.transaction")
+        seen = set[object]()
+        for at, (_, fact) in enumerate(entries):
+            needed = _needed(fact, at, wanted, lsn)
+            if needed is not None and needed not in seen:
+                seen.add(needed)
+                number = at + 1
+        if place in topics(run):
+            found += [one for one, _ in entries[:number]]
+    return found
+
+
+def _needed(fact: Fact, at: int, wanted: set[int], lsn: int) -> object:
+    """What a record is called of which the first one is needed; None: it is not needed."""
+    if isinstance(fact, SnapshotRow):
+        return at
+    if isinstance(fact, (RowFact, ToldRow)):
+        return (fact.tx, fact.order) if fact.tx in wanted else None
+    return ("END", fact.lsn) if isinstance(fact, End) and fact.lsn <= lsn else None
+
+
+def edge(tables: Mapping[str, RowType]) -> tuple[Recipe, dict[Place, list[Record]]]:
+    """The run with everything that is rare: these tables of it, and the notifications that it would have had."""
+    how = Recipe("edge", tables, before="from-state", notification_topic=NOTIFICATIONS)
+    records = {
+        place: found for place, found in dump("edge", "topics_edge").partitions().items() if place[0] in how.topics()
+    }
+    scanned = Counter(
+        topic for (topic, _), found in records.items() for one in found if b'"op":"r"' in (one.value or b"")
+    )
+    counted = [("TABLE_SCAN_COMPLETED", table, scanned[how.topic(table)]) for table in tables]
+    said: list[Any] = [("STARTED", None, None), *counted, ("COMPLETED", None, None)]
+    return how, {**records, (NOTIFICATIONS, 0): [notified(at, *one) for at, one in enumerate(said)]}
 
 
 KNOWN: dict[Any, Fact] = {}

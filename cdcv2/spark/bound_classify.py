@@ -3,7 +3,8 @@
 Each record that carries a row becomes one row of a frame, with the canonical bytes of the row that goes (``minus``) and
 of the one that comes (``plus``), and with a *mark* of each, a digest: which rows are equal is all that is decided on,
 so the driver is told marks and never sees a row. What else the records say goes pickled into the last row of each Arrow
-batch (:class:`Heard`). One pass over the records gives both.
+batch (:class:`Heard`): also what is told of rows that must be looked up, which is done on the driver. One pass over the
+records gives both.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.reclock.temp import SNAPSHOT as SNAPSHOT_TX
 from cdcv2.reclock.temp import Row, Said
-from cdcv2.sources.debezium import Recipe, classify
+from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.said import said
@@ -61,7 +62,7 @@ def mark(data: bytes) -> bytes:
 
 @dataclass
 class Heard:
-    """What a share of the records said beside rows; ``output`` goes by its number."""
+    """What a share of the records said beside rows that executors keep; ``output`` goes by its number."""
 
     records: int = 0
     #: Those that are none, with their times.
@@ -88,11 +89,12 @@ def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch
 def _readers(raw: bytes) -> dict[str, tuple[int, Any]]:
     # Unpickled once per worker process: it compiles the functions of each row type.
     readers: dict[str, tuple[int, Reader]] = pickle.loads(raw)
-    made: dict[int, _OfDatabase] = {}
+    made: dict[int, _OfDatabase | _OfKeyed] = {}
     found: dict[str, tuple[int, Any]] = {}
     for topic, (output, reader) in readers.items():
         if isinstance(reader, Recipe):
-            found[topic] = output, made.setdefault(output, _OfDatabase(output, reader))
+            kind = _OfKeyed if reader.before == FROM_STATE else _OfDatabase
+            found[topic] = output, made.setdefault(output, kind(output, reader))
         else:
             found[topic] = output, _OfPlain(output, *reader)
     return found
@@ -137,6 +139,20 @@ class _OfDatabase:
                 place, one.after, *images, *(None if data is None else mark(data) for data in images), None,
             ))
         elif one is not None:
+            heard.told.append((self._output, into, record.offset, one))
+
+
+class _OfKeyed:
+    """Reads the topics of a connector whose old rows are looked up: all of it is told."""
+
+    def __init__(self, output: int, recipe: Recipe) -> None:
+        self._output, self._recipe = output, recipe
+
+    def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
+        """Take note of what the record says. Raises DecodeError for one that is none."""
+        fact = classify(record, self._recipe)
+        one = fact if isinstance(fact, Notification) else said(fact)
+        if one is not None:
             heard.told.append((self._output, into, record.offset, one))
 
 

@@ -19,6 +19,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.sources.binder import Binder
+from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
@@ -26,6 +27,7 @@ from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_numbers, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
+from cdcv2.spark.bound_keyed import BoundKeyed
 from cdcv2.spark.bound_outputs import BoundDatabase, BoundOutput, BoundPlain
 from cdcv2.spark.capture_logs import LogSpec, TableLogs
 from cdcv2.spark.capture_report import Report
@@ -152,11 +154,17 @@ def _opened(
             outputs.append(BoundPlain(0, asked.plain, logs, spark))
             opened.callback(logs.close)
         for prefix, (recipe, names) in asked.databases.items():
-            tables = recipe.tables.items()
-            logs = TableLogs({table: _spec(names[table], kind, options) for table, kind in tables})
-            opened.callback(logs.close)
+            specs = {table: _spec(names[table], kind, options) for table, kind in recipe.tables.items()}
             temp = _spec(_temp_name(prefix, options), TEMP, options).open(create=True)
             writer = opened.enter_context(Writer(temp))
+            if recipe.before == FROM_STATE:
+                writers = {
+                    table: opened.enter_context(Writer(spec.open(create=True))) for table, spec in specs.items()
+                }
+                outputs.append(BoundKeyed(recipe, writers, (temp, writer), ordering=asked.ordering, names=names))
+                continue
+            logs = TableLogs(specs)
+            opened.callback(logs.close)
             outputs.append(BoundDatabase(
                 len(outputs), recipe, logs, (temp, writer), spark, ordering=asked.ordering, names=names
             ))

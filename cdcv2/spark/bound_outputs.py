@@ -130,7 +130,7 @@ class BoundPlain:
 
     def take(self, record: Record, into: int) -> None:
         """The executors take them. Raises RefusedError."""
-        raise _by_executors(record)
+        raise by_executors(record)
 
     def hear(self, share: Share | None) -> None:
         """Take the records of a stretch."""
@@ -239,7 +239,7 @@ class BoundDatabase(Database):
 
     def take(self, record: Record, into: int) -> None:
         """The executors take them. Raises RefusedError."""
-        raise _by_executors(record)
+        raise by_executors(record)
 
     def hear(self, share: Share | None) -> None:
         """Take what the records of a stretch say; the rows as marks."""
@@ -253,12 +253,7 @@ class BoundDatabase(Database):
                 self.said(Row(tables[table], SNAPSHOT, (*places[place], number), after, changes), time)
             else:
                 self.said(Row(tables[table], tx, number, after, changes), time)
-        # Notifications have an order, and one partition.
-        for time, _, one in sorted(share.told, key=lambda told: told[:2]):
-            if isinstance(one, Notification):
-                self.notified(one, time)
-            else:
-                self.said(one, time)
+        hear_told(self, share)
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
         for held, diff in super()._written(frontier):
@@ -348,6 +343,16 @@ class BoundDatabase(Database):
         self._logs.logs.close()
 
 
+def hear_told(database: Database, share: Share) -> None:
+    """Have a database take what the driver was told, each at its time."""
+    # Notifications have an order, and one partition.
+    for time, _, one in sorted(share.told, key=lambda told: told[:2]):
+        if isinstance(one, Notification):
+            database.notified(one, time)
+        else:
+            database.said(one, time)
+
+
 def _identities(summary: Summary) -> dict[tuple[str, int], int]:
     counts: dict[tuple[str, int], int] = {}
     for table, updates in summary.output.items():
@@ -389,5 +394,6 @@ def _int(frontier: Antichain) -> int:
     return check_int(frontier.elements[0])
 
 
-def _by_executors(record: Record) -> RefusedError:
+def by_executors(record: Record) -> RefusedError:
+    """The error for a record that the driver read."""
     return RefusedError(f"{record.position} was read on the driver: the executors read what this capture takes")

@@ -72,7 +72,10 @@ class Capture:
         report: Report | None = None, begin: Callable[[], None] = lambda: None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
-            raise UsageError(f"a capture on Spark takes old rows {FROM_ENVELOPE}; {recipe.before} is for cdcv2 capture")
+            raise UsageError(
+                f"a capture on Spark without --remap takes old rows {FROM_ENVELOPE}; {recipe.before} is for one with "
+                "--remap, and for cdcv2 capture"
+            )
         nameable(spark, state)
         self.recipe, self.topics, self.state = recipe, topics, state
         self._spark = spark

@@ -13,7 +13,8 @@
 
 The tables need REPLICA IDENTITY FULL, the connector provide.transaction.metadata=true and skipped.operations=none. Each
 table has a row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). A table's topic may be missing until its first row; the
-transaction topic must be there, with one partition.
+transaction topic must be there, with one partition. With --remap and --before from-state tables with a key need only
+REPLICA IDENTITY DEFAULT: old rows are looked up in what the logs hold, and a TRUNCATE takes away every row.
 
 It may be killed and started again at any moment, and its state may be lost: it then reads the topics from their start,
 and repeats what the logs have. What it cannot carry over (TRUNCATE, a second snapshot, a changed row type) ends it with
@@ -42,7 +43,7 @@ from pyspark.sql import SparkSession
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.asked import recipe_of
-from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.noted import note
 from cdcv2.sources.wanted import add_wanted_arguments
 from cdcv2.spark import bound_job
@@ -136,6 +137,8 @@ def planned(options: argparse.Namespace) -> Plan:
         raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
     if options.plain or len(options.prefix or []) != 1 or len(options.notifications) > 1:
         raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
+    if options.before != FROM_ENVELOPE:
+        raise UsageError(f"on Spark --before {options.before} goes with --remap REMAP; without it, with cdcv2 capture")
     recipe = recipe_of(
         options.prefix[0], options.rows, tables=options.tables, snapshot=options.snapshot,
         notifications=next(iter(options.notifications), None), full_identity=options.full_identity,
@@ -178,8 +181,6 @@ def parser() -> argparse.ArgumentParser:
         prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    # Old rows from the state are for cdcv2 capture.
-    made.set_defaults(before=FROM_ENVELOPE)
     _add_source(made.add_argument_group("what is captured"))
     add = made.add_argument_group("where it goes").add_argument
     add("--logs", required=True, metavar="WHERE",
@@ -219,3 +220,6 @@ def _add_source(group: Any) -> None:
     add("--notifications", action="append", default=[], metavar="TOPIC",
         help="the connector's notification topic, which says how many rows the snapshot has; of several PREFIX=TOPIC")
     add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
+    add("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
+        help="where old rows come from: the records, which must have them whole (the default), or, with --remap, what "
+             "the logs hold: all rows are then held by the driver")

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Record
-from cdcv2.wire.rows import RowType
 from tests import keyed_connector
 from tests.keyed_connector import DEFAULT, delivered
-from tests.recorded import dump
 from tests.sources.test_keyed_recorded import MANY, SMALL, columns
-from tests.timelines import NOTIFICATIONS, Place, Timeline, made_once, notified, recipe, topics
+from tests.timelines import Timeline, edge, made_once, recipe, topics
 
 
 @pytest.fixture
@@ -28,24 +24,10 @@ def parsed_once() -> Iterator[None]:
         yield
 
 
-def rare(tables: Mapping[str, RowType]) -> tuple[Recipe, dict[Place, list[Record]]]:
-    """The run with everything that is rare: these tables of it, and the notifications that it would have had."""
-    how = Recipe("edge", tables, before="from-state", notification_topic=NOTIFICATIONS)
-    records = {
-        place: found for place, found in dump("edge", "topics_edge").partitions().items() if place[0] in how.topics()
-    }
-    scanned = Counter(
-        topic for (topic, _), found in records.items() for one in found if b'"op":"r"' in (one.value or b"")
-    )
-    counted = [("TABLE_SCAN_COMPLETED", table, scanned[how.topic(table)]) for table in tables]
-    said: list[Any] = [("STARTED", None, None), *counted, ("COMPLETED", None, None)]
-    return how, {**records, (NOTIFICATIONS, 0): [notified(at, *one) for at, one in enumerate(said)]}
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_cascades_partitions_and_truncates_come_to_the_truth(seed: int) -> None:
     """A cascaded delete, a row that moves to another partition, tables truncated, rows before and after it."""
-    how, records = rare(SMALL)
+    how, records = edge(SMALL)
     timeline = Timeline(records, random.Random(seed), SMALL)
     timeline.run(how, at_most=timeline.chance.choice((3, 50)))
 
@@ -59,7 +41,7 @@ def test_cascades_partitions_and_truncates_come_to_the_truth(seed: int) -> None:
 def test_large_values_and_a_switch_to_full_up_to_an_added_column(seed: int) -> None:
     """A key that is changed twice, with 3000 bytes that no record has; then there is another column: a named stop."""
     table = "public.types_t"
-    how, records = rare({table: MANY})
+    how, records = edge({table: MANY})
     timeline = Timeline(records, random.Random(seed), [table])
     for _ in range(2):
         with pytest.raises(SourceStop, match="'added' is new, in transaction 793"):
@@ -71,7 +53,7 @@ def test_large_values_and_a_switch_to_full_up_to_an_added_column(seed: int) -> N
 
 def test_a_column_that_only_the_snapshot_has_is_refused_by_name() -> None:
     """A generated one."""
-    how, records = rare({"public.gencol": columns(id="int", gen="int")})
+    how, records = edge({"public.gencol": columns(id="int", gen="int")})
     timeline = Timeline(records, random.Random(1), how.tables)
     with pytest.raises(SourceStop, match="'gen' is gone, in transaction 776"):
         timeline.run(how)

@@ -253,6 +253,6 @@ def test_old_rows_from_the_state_are_refused(tmp_path: Path) -> None:
     """Before anything is made: there, rows of such tables would be left out without a word."""
     how = Recipe(PREFIX, RECORDED, before="from-state")
     nothing: Any = None
-    with pytest.raises(UsageError, match="takes old rows from-envelope; from-state is for cdcv2 capture"):
+    with pytest.raises(UsageError, match="takes old rows from-envelope; from-state is for one with --remap"):
         Capture(how, nothing, {}, tmp_path, nothing)
     assert not list(tmp_path.iterdir())

@@ -43,7 +43,7 @@ def test_the_recorded_topics_on_many_timelines() -> None:
 
 
 def test_captures_that_race() -> None:
-    """Two or three at once, killed and woken: plain topics, a database in either ordering, and one whose old rows are looked up."""
+    """Two or three at once, killed and woken: plain topics, databases in either ordering, and with rows looked up."""
     plain, database, keyed = (races(f"test_{name}_race") for name in ("shared_capture", "database", "keyed"))
     kinds = [(True, COMMIT_ORDER), (False, COMMIT_ORDER), (True, AS_COMPLETE)]
     for seed in range(FIRST, FIRST + RACES):

@@ -1,0 +1,36 @@
+"""A database on a shared remap, on Spark, whose old rows are looked up: executors read and parse, the driver looks up.
+
+What an update of such a table does depends on every change before it, and a TRUNCATE on all rows. So transactions go
+through one place, in the order of their commits, as they do without Spark: this *is* the output of the capture without
+it, :class:`~cdcv2.sources.database.Database`, with its state, its writers and its TEMP. Only its records come parsed,
+from the executors. What it writes, where it may die and how it goes on is the same because it is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdcv2.sources.database import Database
+from cdcv2.sources.facts import Record
+from cdcv2.spark.bound_classify import Reader
+from cdcv2.spark.bound_outputs import Share, by_executors, hear_told
+
+
+class BoundKeyed(Database):
+    """One connector's topics; everything as of :class:`~cdcv2.sources.database.Database`.
+
+    Memory, on the driver: every row of the tables, TEMP, and what is told of the records of a turn.
+    """
+
+    def readers(self) -> Mapping[str, Reader]:
+        """The recipe reads all of them."""
+        return dict.fromkeys(self.topics, self._recipe)
+
+    def take(self, record: Record, into: int) -> None:
+        """The executors take them. Raises RefusedError."""
+        raise by_executors(record)
+
+    def hear(self, share: Share | None) -> None:
+        """Take what the records of a stretch say."""
+        if share is not None:
+            hear_told(self, share)

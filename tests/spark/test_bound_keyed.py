@@ -1,0 +1,115 @@
+"""Old rows from the state, on a timeline, through Spark: the true tables, and what the capture without Spark writes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdcv2 import steps
+from cdcv2.errors import RefusedError, SourceStop, UsageError
+from cdcv2.spark import bound_job
+from cdcv2.spark.capture_job import parser, planned
+from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
+from tests.sources.test_keyed_recorded import MANY, SMALL
+from tests.spark.binding import Bound, dumped
+from tests.spark.capturing import log_messages
+from tests.timelines import NOTIFICATIONS, edge, records_through, topics
+
+pytestmark = pytest.mark.spark
+
+RUN = "clean_default"
+WORDS = ["--prefix", RUN, "--notifications", NOTIFICATIONS, "--rows", str(HOME / "rows"), "--before", "from-state"]
+
+
+def all_of(run: str) -> list[Any]:
+    """Every record of a run."""
+    return [one for records in topics(run).values() for one in records]
+
+
+def test_the_tables_are_true_at_checkpoints_and_behind_the_truncate(spark: SparkSession, tmp_path: Path) -> None:
+    """Under load, and in the end; one without Spark goes on in the middle, in the same logs. Then one alone."""
+    bound = Bound(tmp_path, tmp_path / "topics", WORDS)
+    for at, tag in enumerate(("01_live", "03_quiesced", "final")):
+        records = all_of(RUN) if tag == "final" else records_through(RUN, checkpoint_time(RUN, tag))
+        dumped(tmp_path / "topics" / "all.jsonl", records)
+        if at == 1:
+            bound.pure("logs", "--bind-at-most", "1500")
+        else:
+            bound.spark(spark, "logs", "--bind-at-most", "1500")
+        for table, row_type in TABLES.items():
+            upper = bound.known(f"logs/{table}")
+            [now] = content(log_messages(tmp_path / "logs" / table, row_type), table, upper - 1)
+            assert truth(RUN, tag, table) == now, f"{tag} {table}"
+    assert 0 == bound.pure("pure")
+
+    assert bound.facts("pure") == bound.facts("logs")
+
+
+def test_what_is_rare_comes_to_the_same_as_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Large values that no record has, cascades, rows that move, TRUNCATEs; then another column stops it, by name."""
+    tables = {**SMALL, "public.types_t": MANY}
+    _, records = edge(tables)
+    (tmp_path / "rows").mkdir()
+    for table, row_type in tables.items():
+        (tmp_path / "rows" / f"{table}.avsc").write_text(json.dumps(row_type.schema), "utf-8")
+    dumped(tmp_path / "topics" / "all.jsonl", [one for found in records.values() for one in found])
+    bound = Bound(tmp_path, tmp_path / "topics", [
+        "--prefix", "edge", "--notifications", NOTIFICATIONS, "--rows", str(tmp_path / "rows"), "--before", "from-state"
+    ])
+    for _ in range(2):
+        with pytest.raises(SourceStop, match="'added' is new, in transaction 793"):
+            bound.spark(spark, "spark", "--bind-at-most", "20")
+    assert 4 == bound.pure("pure")
+    facts = bound.facts("spark")
+    large = {row.big for row, _, diff in facts["public.types_t"][0] if diff > 0}
+
+    assert bound.facts("pure") == facts
+    assert "x" * 3000 in large
+
+
+STEPS = [
+    ("shared-capture.read", 2), ("writer.updates-durable", 3), ("transactions.temp-stated", 2),
+    ("transactions.table-stated", 3),
+]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Bound:
+    """A part of the run, carried by the capture without Spark: ``pure``."""
+    folder = tmp_path_factory.mktemp("keyed")
+    dumped(folder / "topics" / "all.jsonl", records_through(RUN, checkpoint_time(RUN, "02_live")))
+    bound = Bound(folder, folder / "topics", WORDS)
+    bound.pure("pure", "--bind-at-most", "400")
+    return bound
+
+
+@pytest.mark.parametrize(("step", "nth"), STEPS)
+def test_died_anywhere_its_state_is_what_the_logs_say(
+    step: str, nth: int, written: Bound, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of tables of which some are ahead; nothing else is kept that could be lost."""
+    bound = Bound(tmp_path, written.topics, WORDS)
+    shutil.copytree(written.folder / "remap", tmp_path / "remap")
+    with steps.placed(step, nth):
+        with pytest.raises(steps.PlacedCrash):
+            bound.spark(spark, "logs", "--max-records", "700")
+    known = Counter(bound.known(f"logs/{table}") for table in TABLES)
+    assert (len(known) > 1) == (step == "transactions.table-stated")
+    bound.spark(spark, "logs", "--max-records", "2000")
+
+    assert written.facts("pure") == bound.facts("logs")
+
+
+def test_it_goes_with_a_remap_and_in_the_order_of_commits(tmp_path: Path) -> None:
+    """Said before Spark is asked for anything."""
+    words = ["--files", str(tmp_path), "--logs", str(tmp_path / "logs"), "--available-now", *WORDS]
+    with pytest.raises(UsageError, match="on Spark --before from-state goes with --remap"):
+        planned(parser().parse_args([*words, "--state", str(tmp_path / "state")]))
+    with pytest.raises(RefusedError, match="needs the state before each transaction"):
+        bound_job.planned(parser().parse_args([*words, "--remap", str(tmp_path / "r"), "--ordering", "complete"]))
