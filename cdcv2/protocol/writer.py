@@ -160,7 +160,7 @@ class Writer:
             durable = self._orphans.get(time) or {}
             batch += [(data, time, diff) for data, diff in sums if data not in durable]
         staged = Progress(self.known, upper, counts)
-        check_stated(staged, self._unreached, self._log.name)
+        check_stated(staged, self._unreached, self.log.name)
         # From here on parts of it may be durable, even if this raises: what is fed so far is final.
         self._fed = bound
         for first in range(0, len(batch), self._chunk):

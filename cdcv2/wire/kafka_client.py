@@ -98,8 +98,8 @@ class Client:
 
         (``consume`` alone waits all of its time for all that it was asked for.)
         """
-        first = consumer.consume(1, timeout=timeout)
-        return first + consumer.consume(most - 1, timeout=0) if first else first
+        first: list[Any] = consumer.consume(1, timeout=timeout)
+        return [*first, *consumer.consume(most - 1, timeout=0)] if first else first
 
     @property
     def admin(self) -> Any:
