@@ -26,7 +26,7 @@ from cdcv2.wire.rows import RowType
 TABLE = "public.pgbench_accounts"
 PER_TRANSACTION, PARTITIONS = 10, 3
 _COLUMNS = {"aid": "int", "bid": ["null", "int"], "abalance": ["null", "int"], "filler": ["null", "string"]}
-_AVSC = {
+AVSC = {
     "type": "record", "name": "pgbench_accounts",
     "fields": [{"name": name, "type": kind} for name, kind in _COLUMNS.items()],
 }  # fmt: skip
@@ -40,18 +40,19 @@ def envelopes(records: int) -> Iterator[tuple[str, int, bytes | None, bytes]]:
         begin, end = tx * 1000 + 1000, tx * 1000 + 2000
         for order in range(1, PER_TRANSACTION + 1):
             aid = (tx * 7 + order) % 100_000
-            yield f"g.{TABLE}", aid % PARTITIONS, json.dumps({"aid": aid}).encode(), _update(tx, aid, begin, order)
+            yield f"g.{TABLE}", aid % PARTITIONS, json.dumps({"aid": aid}).encode(), update("g", tx, aid, begin, order)
         collections = [{"data_collection": TABLE, "event_count": PER_TRANSACTION}]
         said = {"status": "END", "id": f"{tx}:{end}", "event_count": PER_TRANSACTION, "data_collections": collections}
         yield "g.transaction", 0, None, json.dumps({**said, "ts_ms": 1795251720511}).encode()
 
 
-def _update(tx: int, aid: int, begin: int, order: int) -> bytes:
+def update(prefix: str, tx: int, aid: int, begin: int, order: int) -> bytes:
+    """The envelope of a changed row."""
     row = {"aid": aid, "bid": 1, "abalance": tx, "filler": " " * 84}
     lsn = begin + order * 10
     source = {
-        "version": "3.7.0.Final", "connector": "postgresql", "name": "g", "ts_ms": 1795251720505, "snapshot": "false",
-        "db": "g", "sequence": json.dumps([str(begin), str(lsn)]), "ts_us": 1795251720505412,
+        "version": "3.7.0.Final", "connector": "postgresql", "name": prefix, "ts_ms": 1795251720505,
+        "snapshot": "false", "db": prefix, "sequence": json.dumps([str(begin), str(lsn)]), "ts_us": 1795251720505412,
         "ts_ns": 1795251720505412000, "schema": "public", "table": "pgbench_accounts", "txId": tx, "lsn": lsn,
         "xmin": None, "origin": None, "origin_lsn": None,
     }  # fmt: skip
@@ -69,7 +70,7 @@ def filled(seed: int, size: int) -> Stage:
     stage.topic(1, "g.transaction")
     rows = stage.folder / "rows"
     rows.mkdir()
-    (rows / f"{TABLE}.avsc").write_text(json.dumps(_AVSC), "utf-8")
+    (rows / f"{TABLE}.avsc").write_text(json.dumps(AVSC), "utf-8")
     stage.numbers.update(records=size // 2, bytes=stage.fill(envelopes(size // 2)))
     return stage
 
@@ -119,7 +120,7 @@ def bound(stage: Stage) -> dict[str, float]:
 
 def _size(stage: Stage, topic: str) -> dict[str, float]:
     """Bytes per update of the log, from a look at its beginning."""
-    row_type = RowType(_AVSC)
+    row_type = RowType(AVSC)
     log = KafkaLog(topic, stage.broker.bootstrap, row_type)
     size = updates = 0
     codec = MessageCodec(row_type)

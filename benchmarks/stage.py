@@ -66,32 +66,11 @@ class Stage:
 
     def topic(self, partitions: int = 1, name: str | None = None) -> str:
         """Make a topic that keeps everything, and return its name."""
-        name = name or uuid.uuid4().hex
-        config = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
-        for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
-            made.result(30)
-        return name
+        return make_topic(self.broker.bootstrap, name or uuid.uuid4().hex, partitions)
 
     def fill(self, records: Iterable[tuple[str, int, bytes | None, bytes]]) -> int:
-        """Send records (topic, partition, key, value), and return how many bytes their values have."""
-        producer = Producer({
-            "bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True, "linger.ms": 50,
-            "queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 524_288,
-        })  # fmt: skip
-        size = 0
-        for topic, partition, key, value in records:
-            size += len(value)
-            while True:
-                try:
-                    producer.produce(topic, value, key, partition)
-                    break
-                except BufferError:
-                    producer.poll(1)
-            producer.poll(0)
-        if producer.flush(120):
-            raise TimeoutError("the broker did not take all records within two minutes")
-        return size
+        """See :func:`fill`."""
+        return fill(self.broker.bootstrap, records)
 
     def stream(self, *topics: str, records: int = BATCH) -> DataFrame:
         """The topics from their start, as a streaming frame of so many records in a micro-batch."""
@@ -103,3 +82,33 @@ class Stage:
             .option("maxOffsetsPerTrigger", str(records))
             .load()
         )
+
+
+def make_topic(bootstrap: str, name: str, partitions: int) -> str:
+    """Make a topic that keeps everything, and return its name."""
+    config = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+        made.result(30)
+    return name
+
+
+def fill(bootstrap: str, records: Iterable[tuple[str, int, bytes | None, bytes]]) -> int:
+    """Send records (topic, partition, key, value), and return how many bytes their values have."""
+    producer = Producer({
+        "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 50,
+        "queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 524_288,
+    })  # fmt: skip
+    size = 0
+    for topic, partition, key, value in records:
+        size += len(value)
+        while True:
+            try:
+                producer.produce(topic, value, key, partition)
+                break
+            except BufferError:
+                producer.poll(1)
+        producer.poll(0)
+    if producer.flush(120):
+        raise TimeoutError("the broker did not take all records within two minutes")
+    return size
