@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cdcv2 import steps
+from cdcv2.core import Antichain
 from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
-from cdcv2.materialize import Binding, Driver, MemoryRecoveryLog, RecoveryLog, Runtime
+from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, RecoveryLog, Runtime
+from cdcv2.materialize.drivers import push
 from cdcv2.materialize.drivers.kafka import KafkaDriver
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
@@ -99,6 +103,33 @@ def test_deltas_of_a_key_are_in_one_partition_in_order(broker: KafkaBroker) -> N
     assert 6 == len(uppers)
     assert b'{"account":"account a"}' in uppers
     assert all(len(set(found)) == len(found) for found in uppers.values())
+
+
+def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBroker) -> None:
+    """Another log, topics of another name, topics that were made anew: readers would wait, or add what they have."""
+    KafkaSubject.broker = broker
+    subject, work = KafkaSubject(), Workload("delta")
+
+    def keep(cuts: int, log: RecoveryLog | None, prefix: str = subject.prefix) -> None:
+        driver = KafkaDriver(broker.bootstrap, prefix=prefix, partitions=2)
+        source = [one for one, _ in zip(work.source(Checkpoint(Antichain([0]))), range(cuts))]
+        Runtime("m", work.bindings, driver, lambda _: iter(source), log=log, rows=1).run()
+
+    # One that dies in its first transaction goes on.
+    with steps.placed(push.PUSHED), pytest.raises(steps.PlacedCrash):
+        keep(2, subject.log())
+    keep(2, subject.log())
+    with pytest.raises(RefusedError, match="_total' has records, and the recovery log knows nothing of them"):
+        keep(3, MemoryRecoveryLog("m"))
+    with pytest.raises(RefusedError, match="'elsewhere.account_total' is new to a view that has begun"):
+        keep(3, subject.log(), "elsewhere.")
+    keep(3, subject.log())
+    topic = f"{subject.prefix}entry_log"
+    admin = Client(broker.bootstrap).admin
+    admin.delete_topics([topic])[topic].result(30)
+    assert poll_until(lambda: topic not in admin.list_topics(timeout=30).topics, 60)
+    with pytest.raises(RefusedError, match="entry_log' has lost records that the recovery log knows of"):
+        keep(4, subject.log())
 
 
 def test_topics_that_cannot_take_it_are_named(broker: KafkaBroker) -> None:

@@ -4,20 +4,24 @@ A record's key is the delta's key, as JSON, so that all deltas of a key are in o
 delta (:mod:`cdcv2.materialize.deltas`). Statements have no key. No transactions of Kafka: a reader knows a repeat by
 itself (:class:`~cdcv2.materialize.subscriber.Subscriber` does it), which also covers what Kafka's cannot, a producer
 that dies between its own commit and ours.
+
+The recovery log knows up to where the topics were written, so one that was made anew is noticed, and so are topics that
+another log has filled. An *old* log of theirs cannot be told from a repeat here: the reader of the deltas tells it.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.materialize.drivers.push import PushDriver
-from cdcv2.materialize.messages import Table
+from cdcv2.materialize.messages import Flush, Flushed, Loaded, Patch, StartCommit, StartedCommit, Table
 from cdcv2.wire.kafka_client import PATIENCE, Client
-from cdcv2.wire.kafka_topics import check_keeps, create_topic, describe
+from cdcv2.wire.kafka_topics import Topic, check_keeps, create_topic, describe
 
 
 class KafkaDriver(PushDriver):
@@ -47,6 +51,9 @@ class KafkaDriver(PushDriver):
         self._client = Client(bootstrap, config_file, patience=patience)
         self._prefix, self._create, self._partitions = prefix, create, partitions
         self._producer: Any = None
+        # Topic -> partition -> behind the last record that was written, by whomever; whether the log was told.
+        self._ends: dict[str, dict[str, int]] = {}
+        self._told = False
         self._trouble: list[tuple[str, Any]] = []
 
     def connect(self, tables: tuple[Table, ...]) -> None:
@@ -59,8 +66,39 @@ class KafkaDriver(PushDriver):
             else:
                 described = describe(self._client, topic)
             check_keeps(described)
+            self._demand_known(described)
             least = min(described.message_bytes, least or described.message_bytes)
         self._producer = self._client.producer(message_max_bytes=max(1000, least or 0))
+
+    def _demand_known(self, topic: Topic) -> None:
+        """Raises RefusedError for a topic that does not go with the recovery log."""
+        opened = self._opened()
+        known: Mapping[str, Mapping[str, int]] | None = (opened.state or {}).get("ends")
+        begun = any(not opened.start.dominates(piece.frontier) for piece in opened.pieces)
+        ends, wrong = {str(part): end for part, end in topic.ends.items()}, ""
+        if known is None and not begun and any(ends.values()):
+            wrong = "has records, and the recovery log knows nothing of them"
+        elif known is not None and begun and topic.name not in known:
+            wrong = "is new to a view that has begun, and lacks what came before"
+        elif known is not None and any(ends.get(part, 0) < end for part, end in known.get(topic.name, {}).items()):
+            wrong = "has lost records that the recovery log knows of, or was made anew"
+        if wrong:
+            raise RefusedError(
+                f"the topic {topic.name!r} {wrong}: name the log that it was written with, or restore it; or begin "
+                "anew, with topics and a recovery log that are empty"
+            )
+        self._ends[topic.name], self._told = ends, known is not None
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """Note the extent. Before anything is pushed, the recovery log knows the topics."""
+        told, self._told = self._told, True
+        answers = list(super().flush(message))
+        return answers if told else [*answers[:-1], Flushed(Patch({"ends": self._ends}))]
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """Push what is buffered, then the statements; and say up to where that has filled the topics."""
+        super().start_commit(message)
+        return StartedCommit(Patch({"ends": self._ends}))
 
     def push(self, table: Table, message: dict[str, Any]) -> None:
         """Into the producer's buffer; waits for room in it. Raises RefusedError for what is too large."""
@@ -96,6 +134,9 @@ class KafkaDriver(PushDriver):
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
             self._trouble.append((message.topic(), error))
+        else:
+            ends = self._ends[message.topic()]
+            ends[str(message.partition())] = max(ends.get(str(message.partition()), 0), message.offset() + 1)
 
     def _failure(self, topic: str, error: Any) -> Cdcv2Error:
         if error.code() == self._client.kafka.KafkaError.MSG_SIZE_TOO_LARGE:
