@@ -266,6 +266,14 @@ def dropped_table(place: Place) -> Iterator[None]:
     place.do("ALTER TABLE kept RENAME TO entries")
 
 
+def unlogged(place: Place) -> Iterator[None]:
+    """Somebody wants it faster; after a crash, PostgreSQL empties it."""
+    assert isinstance(place, Database)
+    place.do("ALTER TABLE entries SET UNLOGGED")
+    yield
+    place.do("ALTER TABLE entries SET LOGGED")
+
+
 def other_row(place: Place) -> Iterator[None]:
     """Somebody has changed a row that the next transaction changes."""
     assert isinstance(place, Database)
@@ -376,6 +384,7 @@ SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], st
     other_type: ("postgres", RefusedError, "the column 'amount' has the type text and should have the type bigint"),
     no_index: ("postgres", RefusedError, "no primary key or unique index over id: add one"),
     dropped_table: ("postgres", RefusedError, r"'m' is at \[1\], and its table entries is not there: .*Restore it"),
+    unlogged: ("postgres", RefusedError, "the table entries is unlogged: .*SET LOGGED"),
     other_row: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
     no_row: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
     added_row: ("postgres", ViewError, r"entries, key \('c',\): it would have the current rows"),

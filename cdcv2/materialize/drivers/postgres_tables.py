@@ -35,7 +35,7 @@ _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
 
-_PLACE = "SELECT to_regclass(%s)::oid::bigint"
+_PLACE = "SELECT oid::bigint, relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)"
 _COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
  WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
@@ -165,9 +165,14 @@ class PostgresTable:
     def make(self, session: Connection[Any]) -> Found:
         """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
         place = self._name.as_string(session)
-        missing = session.execute(_PLACE, [place]).fetchone() == (None,)
+        missing = session.execute(_PLACE, [place]).fetchone() is None
         session.execute(self._create)
-        (number,) = session.execute(_PLACE, [place]).fetchone() or (None,)
+        number, lasting = session.execute(_PLACE, [place]).fetchone() or (None, "p")
+        if lasting != "p":
+            raise RefusedError(
+                f"the table {self.name} is unlogged: after a crash of the server it would be empty, and the checkpoint "
+                "beside it not. ALTER TABLE ... SET LOGGED, or give the binding another target"
+            )
         there = dict(session.execute(_COLUMNS, [place]).fetchall())
         for field in self.table.fields:
             found = there.get(field.name)
