@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdcv2.core.json_text import parse_json
+from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.sources.facts import (
     Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Told, ToldRow, Truncate, Unfit,
@@ -245,7 +246,7 @@ def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: 
 def _snapshot_row(
     body: Mapping[str, Any], source: Mapping[str, Any], table: str, record: Record, recipe: Recipe
 ) -> Fact:
-    lsn = _integer(source, "lsn", record)
+    lsn = _check_lsn(_integer(source, "lsn", record), record)
     marker = str(source.get("snapshot"))
     if marker == "incremental":
         reason = f"an incremental snapshot of {table} was taken"
@@ -279,6 +280,13 @@ def _sequence(source: Mapping[str, Any], record: Record) -> int | None:
         raise _foreign(f"source.sequence is {text!r}, not a list of two LSNs", record) from None
 
 
+def _check_lsn(lsn: int, record: Record) -> int:
+    # The frontier behind it is a time as well.
+    if not 0 <= lsn < MAX_TIME:
+        raise _foreign(f"the LSN {lsn} is none: it is from 0 to 2**63 - 2", record)
+    return lsn
+
+
 def _integer(mapping: Mapping[str, Any], name: str, record: Record) -> int:
     value = mapping.get(name)
     if type(value) is not int:
@@ -295,6 +303,7 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
         tx, lsn = map(int, name.split(":"))
     except ValueError:
         raise _foreign(f"the transaction's id is {name!r}, not txId:LSN", record) from None
+    _check_lsn(lsn, record)
     if status == "BEGIN":
         return Begin(tx, lsn)
     if status != "END":
@@ -306,8 +315,10 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
     for collection in collections or ():
         if not isinstance(collection, dict):
             raise _foreign(f"{collection!r} is no count of a data collection", record)
-        table = str(collection.get("data_collection"))
-        counts[table] = counts.get(table, 0) + _integer(collection, "event_count", record)
+        table, number = str(collection.get("data_collection")), _integer(collection, "event_count", record)
+        if number < 0:
+            raise _foreign(f"event_count of {table} is {number}, less than none", record)
+        counts[table] = counts.get(table, 0) + number
     return End(tx, lsn, counts)
 
 

@@ -330,6 +330,11 @@ def test_an_incremental_snapshot_is_refused() -> None:
     ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": [5]}', "5 is no count"),
     ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": 7}',
      "data_collections is 7, not a list"),
+    ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": '
+                        b'[{"data_collection": "public.t", "event_count": -3}]}', "event_count of public.t is -3"),
+    ("src.transaction", b'{"status": "END", "id": "757:-5"}', "the LSN -5 is none"),
+    ("src.transaction", b'{"status": "END", "id": "757:9223372036854775807"}', "the LSN 9223372036854775807 is none"),
+    (TOPIC, json.dumps(envelope("r", after=ROW, source={"lsn": -1})).encode(), "the LSN -1 is none"),
     ("notes", b'{"aggregate_type": "Initial Snapshot"}', "a notification has type"),
     ("notes", b'{"type": "COMPLETED", "aggregate_type": "Initial Snapshot", "additional_data":'
               b' {"total_rows_scanned": "many"}}', "total_rows_scanned is 'many'"),
