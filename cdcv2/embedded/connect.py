@@ -27,7 +27,7 @@ from cdcv2.embedded import jars
 from cdcv2.embedded.archive import flags
 from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.kafka import LOG4J
-from cdcv2.embedded.processes import Child, Server, free_port
+from cdcv2.embedded.processes import Child, Server, free_port, poll_until
 from cdcv2.errors import UnavailableError
 
 
@@ -190,6 +190,22 @@ class Connect(Server):
     def _answers(self) -> bool:
         return self._ask("/") is not None
 
+    def kill9(self) -> None:
+        """Kill it with SIGKILL. Where it was writing down its positions, those that it had written before are put back.
+
+        It writes over the file; killed in that moment it would know none, and take a second snapshot.
+        """
+        before = self._written_down()
+        super().kill9()
+        if before and not self._snapshot_is_past():
+            self.positions.write_bytes(before)
+
+    def _written_down(self) -> bytes:
+        """Positions that are a place in the stream, as written last; nothing where the snapshot is not behind it."""
+        positions = self.positions
+        poll_until(lambda: not positions.exists() or positions.stat().st_size > 0, 5)
+        return positions.read_bytes() if self._snapshot_is_past() else b""
+
     def wait_streaming(self, timeout: float = 120.0) -> None:
         """Return when the connector follows the changes, and has written down that its snapshot is behind it.
 
@@ -202,10 +218,7 @@ class Connect(Server):
 
     def _snapshot_is_past(self) -> bool:
         """Whether what is written down is a place in the stream; while a snapshot runs, it says so."""
-        if not self.positions.exists():
-            return False
-        written = self.positions.read_bytes()
-        return b'"lsn"' in written and (b'"snapshot"' not in written or b'"snapshot_completed":true' in written)
+        return self.positions.exists() and _is_past(self.positions.read_bytes())
 
     def _streams(self) -> bool:
         status = self._ask(f"/connectors/{self._connector['name']}/status") or {}
@@ -229,3 +242,7 @@ def _gist(trace: str | None) -> str:
     lines = [line.strip() for line in (trace or "without a word").splitlines()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return " ... ".join(lines[:1] + causes[-1:])
+
+
+def _is_past(written: bytes) -> bool:
+    return b'"lsn"' in written and (b'"snapshot"' not in written or b'"snapshot_completed":true' in written)
