@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.core.json_text import parse_json
+from cdcv2.errors import RefusedError, UnavailableError
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The name of the note.
@@ -16,13 +17,29 @@ CAPTURE_FILE = "_capture.json"
 
 
 def noted(folder: Path) -> dict[str, Any]:
-    """The note in a directory; empty where there is none that says anything."""
+    """The note in a directory; empty where there is none.
+
+    Raises RefusedError where it is damaged, as it says which logs there must be; UnavailableError if it cannot be read.
+    """
+    path = folder / CAPTURE_FILE
     try:
-        plain = parse_json((folder / CAPTURE_FILE).read_bytes())
-    except (OSError, ValueError):
-        # No capture's directory, or one that another release wrote.
+        plain = parse_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    return plain if isinstance(plain, dict) else {}
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(plain, dict):
+        raise _damaged(path, json.dumps(plain)[:40])
+    return plain
+
+
+def _damaged(path: Path, what: str) -> RefusedError:
+    return RefusedError(
+        f"{path} is not what a capture writes ({what}), and it says which logs there must be: restore it; or remove "
+        "it, if you know that they are all there"
+    )
 
 
 def put_note(folder: Path, plain: Mapping[str, Any]) -> None:

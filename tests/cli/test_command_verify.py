@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.wire.captured import CAPTURE_FILE
 from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, append_raw, price, write
 
 
@@ -174,6 +175,21 @@ def test_a_log_of_a_capture_that_is_gone_is_missed(run: Run, captured: Path, tmp
     assert not (tmp_path / "mangled").exists()
     assert 0 == run("replay", logs, captured / "logs" / "public.orders", "--output", tmp_path / "out").code
     assert 0 == run("verify", logs, captured / "logs" / "public.orders").code
+
+
+@pytest.mark.parametrize("raw", ["{", "[]", ""])
+@pytest.mark.parametrize("command", ["verify", "replay", "mangle"])
+def test_a_damaged_note_of_a_capture_is_refused(
+    run: Run, captured: Path, tmp_path: Path, command: str, raw: str
+) -> None:
+    """It says which logs there must be: without it, one that is gone would not be missed."""
+    logs = tmp_path / "logs"
+    shutil.copytree(captured / "logs", logs)
+    shutil.rmtree(logs / "public.orders")
+    (logs / CAPTURE_FILE).write_text(raw, "utf-8")
+    said = run(command, logs, *([tmp_path / "to"] if command == "mangle" else []))
+
+    assert (4, True) == (said.code, "_capture.json is not what a capture writes" in said.err)
 
 
 def test_a_start_beyond_all_that_is_stated_is_no_completeness(run: Run, prices: Path) -> None:
