@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdcv2 import cli
 from cdcv2.embedded.processes import poll_until
 from cdcv2.protocol.iter import Iter
 from cdcv2.sources import postgres
@@ -18,6 +21,7 @@ from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import Fact, Record, ToldRow
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.running import run
+from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
 from tests.doubles import RecordingLog
@@ -111,11 +115,11 @@ def left_out(told: list[Fact], kind: RowType) -> set[str]:
     return {column for one in items if one.new is not None for column in kind.columns if column not in one.new.columns}
 
 
-def contents(logs: dict[str, RecordingLog]) -> dict[str, Counter[Any]]:
-    """What the logs hold in the end; no row is there a negative number of times on the way."""
+def contents(logs: dict[str, Iterable[Any]]) -> dict[str, Counter[Any]]:
+    """What the messages of the logs come to in the end; no row is there a negative number of times on the way."""
     held: dict[str, Counter[Any]] = {}
-    for table, log in logs.items():
-        updates = sorted(((time, -diff, row) for batch in Iter(log.durable) for row, time, diff in batch.updates),
+    for table, messages in logs.items():
+        updates = sorted(((time, -diff, row) for batch in Iter(messages) for row, time, diff in batch.updates),
                          key=lambda update: update[:2])
         rows: Counter[Any] = Counter()
         for _, negative, row in updates:
@@ -125,7 +129,21 @@ def contents(logs: dict[str, RecordingLog]) -> dict[str, Counter[Any]]:
     return held
 
 
-def test_tables_as_people_have_them_arrive_whole(servers: Servers) -> None:
+def on_a_timeline(servers: Servers, kinds: dict[str, RowType], folder: Path) -> dict[str, Iterable[Any]]:
+    """What a capture on a timeline writes of the same topics, bound in many bindings; started again it adds nothing."""
+    (folder / "rows").mkdir()
+    for table, kind in kinds.items():
+        (folder / "rows" / f"{table}.avsc").write_text(json.dumps(kind.schema), "utf-8")
+    words = [
+        "capture", "kafka", "--bootstrap", servers.kafka.bootstrap, "--remap", str(folder / "remap"), "--prefix",
+        "shop", "--notifications", "shop.notifications", "--rows", str(folder / "rows"), "--into", str(folder / "logs"),
+        "--before", "from-state", "--full-identity", "public.notes", "--bind-at-most", "40",
+    ]  # fmt: skip
+    assert [0, 0] == [cli.main([*words, "--release-every", size]) for size in ("100", "1000")]
+    return {table: DirectoryLog(folder / "logs" / table).read() for table in kinds}
+
+
+def test_tables_as_people_have_them_arrive_whole(servers: Servers, tmp_path: Path) -> None:
     """Keys of one and of two columns, none; large values of all kinds; a capture that is begun anew in the middle."""
     chance = random.Random(5)
     kinds = {table: RowType(postgres.row_type_from_postgres(servers.connection, table)) for table in TABLES}
@@ -153,4 +171,6 @@ def test_tables_as_people_have_them_arrive_whole(servers: Servers) -> None:
     assert {"public.notes"} == identity
     assert {"u", "d", "c", "t"} == {fact.told.op for fact in told if isinstance(fact, ToldRow)}
     assert set(LARGE) == left_out(told, kinds["public.items"])
-    assert {table: truth(servers.connection, table, kinds[table]) for table in TABLES} == contents(logs)
+    held = {table: truth(servers.connection, table, kinds[table]) for table in TABLES}
+    assert held == contents({table: log.durable for table, log in logs.items()})
+    assert held == contents(on_a_timeline(servers, kinds, tmp_path))

@@ -6,6 +6,7 @@ import io
 import json
 import threading
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,14 @@ from cdcv2 import cli
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.reclock.binding import check_int
 from cdcv2.sources.shared_run import Came
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser
 from cdcv2.spark.capture_report import Report
+from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
+from tests.spark.capturing import log_messages
+from tests.timelines import NOTIFICATIONS, records_through
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -106,6 +111,38 @@ def test_with_and_without_spark_one_log_is_written(hands: Hands, spark: SparkSes
 
     assert list("abcdefgh") == hands.pages("both", capsys) == hands.pages("alone", capsys)
     assert (0, 1) == (hands.verified("both", "alone"), came.records)
+
+
+def test_old_rows_are_looked_up_in_the_logs(hands: Hands, spark: SparkSession, tmp_path: Path) -> None:
+    """Topics as a connector left them, whose records do not say what rows were: the true tables, in two runs."""
+    run, prefix = "clean_default", f"shop{uuid.uuid4().hex[:8]}"
+    plan = bound_job.planned(parser().parse_args([
+        "--bootstrap", hands.bootstrap, "--remap", str(tmp_path / "remap"), "--logs", str(tmp_path / "logs"),
+        "--prefix", prefix, "--notifications", f"{prefix}.notes", "--rows", str(HOME / "rows"), "--before",
+        "from-state", "--available-now",
+    ]))  # fmt: skip
+    sent = Counter[tuple[str, int]]()
+    for tag in ("01_live", "02_live"):
+        records = records_through(run, checkpoint_time(run, tag))
+        parts = {topic: 1 + max(one.partition for one in records if one.topic == topic)
+                 for topic in {one.topic for one in records}}  # fmt: skip
+        named = {topic: f"{prefix}.notes" if topic == NOTIFICATIONS else topic.replace(run, prefix) for topic in parts}
+        if not sent:
+            asked = [NewTopic(named[topic], number) for topic, number in parts.items()]
+            for made in hands.admin.create_topics(asked).values():
+                made.result(30)
+        for one in records:
+            if one.offset >= sent[one.topic, one.partition]:
+                value = None if one.value is None else one.value.replace(run.encode(), prefix.encode())
+                hands.producer.produce(named[one.topic], partition=one.partition, key=one.key, value=value)
+                sent[one.topic, one.partition] = one.offset + 1
+        assert 0 == hands.producer.flush(60)
+        came = bound_job.capture(spark, plan, Report(people=hands.said), stopping=threading.Event())
+        assert came is not None and came.records > 0
+        upper = check_int(came.frontier.elements[0])
+        for table, row_type in TABLES.items():
+            [now] = content(log_messages(tmp_path / "logs" / table, row_type), table, upper - 1)
+            assert truth(run, tag, table) == now, f"{tag} {table}"
 
 
 def test_told_to_stop_it_ends_behind_a_turn(hands: Hands, spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.errors import RefusedError, SourceStop, UsageError
+from cdcv2.sources.facts import Record
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser, planned
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
@@ -24,6 +25,7 @@ from tests.timelines import NOTIFICATIONS, edge, records_through, topics
 pytestmark = pytest.mark.spark
 
 RUN = "clean_default"
+CLICKS = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "int"}]}
 WORDS = ["--prefix", RUN, "--notifications", NOTIFICATIONS, "--rows", str(HOME / "rows"), "--before", "from-state"]
 
 
@@ -81,10 +83,14 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Bound:
-    """A part of the run, carried by the capture without Spark: ``pure``."""
+    """A part of the run, and a plain topic beside it, carried by the capture without Spark: ``pure``."""
     folder = tmp_path_factory.mktemp("keyed")
-    dumped(folder / "topics" / "all.jsonl", records_through(RUN, checkpoint_time(RUN, "02_live")))
-    bound = Bound(folder, folder / "topics", WORDS)
+    clicks = [Record("web", at % 2, at // 2, None, json.dumps({"page": at % 7}).encode()) for at in range(40)]
+    dumped(folder / "topics" / "all.jsonl", [*records_through(RUN, checkpoint_time(RUN, "02_live")), *clicks])
+    shutil.copytree(HOME / "rows", folder / "rows")
+    (folder / "rows" / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    words = [*WORDS[:-3], str(folder / "rows"), *WORDS[-2:], "--plain", "clicks=web"]
+    bound = Bound(folder, folder / "topics", words)
     bound.pure("pure", "--bind-at-most", "400")
     return bound
 
@@ -94,7 +100,7 @@ def test_died_anywhere_its_state_is_what_the_logs_say(
     step: str, nth: int, written: Bound, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Of tables of which some are ahead; nothing else is kept that could be lost."""
-    bound = Bound(tmp_path, written.topics, WORDS)
+    bound = Bound(tmp_path, written.topics, written.words)
     shutil.copytree(written.folder / "remap", tmp_path / "remap")
     with steps.placed(step, nth):
         with pytest.raises(steps.PlacedCrash):
@@ -102,8 +108,10 @@ def test_died_anywhere_its_state_is_what_the_logs_say(
     known = Counter(bound.known(f"logs/{table}") for table in TABLES)
     assert (len(known) > 1) == (step == "transactions.table-stated")
     bound.spark(spark, "logs", "--max-records", "2000")
+    facts = bound.facts("logs")
 
-    assert written.facts("pure") == bound.facts("logs")
+    assert written.facts("pure") == facts
+    assert 40 == sum(diff for _, _, diff in facts["clicks"][0])
 
 
 def test_it_goes_with_a_remap_and_in_the_order_of_commits(tmp_path: Path) -> None:

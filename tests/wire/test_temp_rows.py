@@ -9,18 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError, MalformedError
+from cdcv2.reclock.state import TOLD
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, End, Halt, Held, Row, Through
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP, TempRows
 
 THINGS = RowType({"type": "record", "name": "thing", "fields": [
     {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}]})
-KEPT = TempRows({"things": THINGS})
+#: What is told of things: told with diff 0.
+TOLDS = RowType({"type": "record", "name": "told", "fields": [{"name": "op", "type": "string"}]})
+KEPT = TempRows({"things": THINGS}, {"things": TOLDS})
 LONGS = st.integers(1, 2**63 - 1)
 TXS = st.one_of(st.integers(0, 2**40), st.text(min_size=1), st.just(SNAPSHOT))
 ORDERS = st.one_of(st.integers(), st.text(), st.tuples(st.text(), st.integers(), st.tuples(st.integers())))
 DATA = st.tuples(st.integers(-5, 5), st.none() | st.text()).map(THINGS.row)
-CHANGES = st.lists(st.tuples(DATA, st.sampled_from((-1, 1))), max_size=2).map(tuple)
+CHANGES = st.one_of(
+    st.lists(st.tuples(DATA, st.sampled_from((-1, 1))), max_size=2).map(tuple),
+    st.tuples(st.tuples(st.sampled_from("cudt").map(lambda op: TOLDS.row([op])), st.just(TOLD))),
+)
 COUNTS = st.dictionaries(st.text(min_size=1), st.integers(0, 9), max_size=3)
 HELD: st.SearchStrategy[Held] = st.one_of(
     st.builds(Row, st.just("things"), TXS, ORDERS, st.none() | LONGS, CHANGES),
@@ -29,7 +35,7 @@ HELD: st.SearchStrategy[Held] = st.one_of(
     st.builds(Done, TXS, LONGS),
     st.builds(Through, LONGS, LONGS),
     st.builds(Begun, st.sampled_from((COMMIT_ORDER, AS_COMPLETE)), st.lists(st.text(), max_size=3).map(tuple),
-              st.booleans()),
+              st.booleans(), st.booleans()),
 )  # fmt: skip
 
 
