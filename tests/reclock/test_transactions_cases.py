@@ -333,6 +333,18 @@ def test_what_the_state_cannot_know_halts_it() -> None:
         assert Antichain([6]) == stop.value.frontier
 
 
+def test_one_that_waited_halts_when_its_turn_comes() -> None:
+    """The halt is all that is new of it in TEMP."""
+    transactions = operator(state=Numbers())
+    step(transactions, 5, told(2, 7, 10), End.of(1, 10, {"a": 1}), End.of(2, 20, {"a": 1}))
+    output, temp = step(transactions, 6, told(1, 4))
+    halt = Halt(2, None, "11 is above ten", "Begin anew")
+
+    assert [(0, -1), (4, 1)] == output
+    assert {(End.of(1, 10, {"a": 1}), -1), (Through(10, 0), 1), (halt, 1)} == temp
+    assert halt in transactions.temp()
+
+
 def test_a_state_goes_with_the_order_of_commits_alone() -> None:
     """And a capture that looks up does not go on with the TEMP of one that does not."""
     with pytest.raises(RefusedError, match="looking up old rows needs the state before each transaction"):

@@ -182,6 +182,14 @@ def test_another_key_is_another_way_to_find_the_same_rows() -> None:
     assert [(row(2, "b"), -1)] == changed(table, Told("d", Part(("name",), ("b",)), None, None))
 
 
+def test_of_rows_with_one_key_the_same_is_named_whatever_order_they_are_in() -> None:
+    """Captures that began at other moments hold rows in other orders, and must stop with the same words."""
+    rows = [row(2, "a"), row(2, "b"), row(1, "a"), row(1, "b")]
+    for some in (rows, rows[::-1]):
+        with pytest.raises(Unknown, match="with the key id=1$"):
+            changed(content(*some), Told("d", key(2), None, None))
+
+
 # -- what a record tells
 
 
