@@ -179,7 +179,7 @@ def _class_of(shape: Shape) -> Any:
 def _class(text: str) -> Any:
     shape = parse(json.loads(text), outer=False)
     base = namedtuple(  # type: ignore[misc]  # the fields are known only now
-        "Row" if shape.name == ROW_NAME else shape.name.rpartition(".")[2],
+        "Row" if shape.name == ROW_NAME else python_name(shape.name.rpartition(".")[2]),
         [python_name(column.avro) for column in shape.columns],
     )
     intern = _interner(shape)

@@ -238,6 +238,15 @@ NAMED = {"type": "record", "name": "t", "fields": [
 ]}
 
 
+def test_a_record_may_be_called_what_python_keeps_for_itself() -> None:
+    """A column's own record type, named by a word of Python's."""
+    row_type = one({"type": "record", "name": "in", "fields": [{"name": "x", "type": "int"}]})
+    row = row_type.row({"c": {"x": 1}})
+
+    assert row == row_type.decode(row_type.encode(row)) == pickle.loads(pickle.dumps(row))
+    assert {"c": {"x": 1}} == row_type.to_plain(row)
+
+
 def test_types_inside_are_renamed_out_of_the_formats_way_and_used_again() -> None:
     """`com.materialize.cdc.data` is the row, and nothing else may be called so."""
     row_type = RowType(NAMED)
