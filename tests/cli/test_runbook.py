@@ -1,0 +1,185 @@
+"""The table of docs/operations.md on captures on a shared remap, done as it says, one after the other, on a live topic.
+
+Records come all along; no reader may miss one, or see one twice, whoever is killed, stopped, moved or replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.embedded.submit import package_zip
+from cdcv2.protocol.messages import Updates
+from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.rows import RowType
+from tests.children import CDCV2, started
+from tests.cli.conftest import Run
+from tests.wire.polling import until
+
+pytestmark = pytest.mark.integration
+
+CLICKS = RowType({"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]})
+
+
+class Site:
+    """A topic that grows, captures of it as processes, and readers of what they write. ``close`` ends all."""
+
+    def __init__(self, broker: KafkaBroker, folder: Path, run: Run) -> None:
+        from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        self.bootstrap, self.folder, self.run, self.sent = broker.bootstrap, folder, run, 0
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic("clicks", 2)])["clicks"].result(60)
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        (folder / "clicks.avsc").write_text(json.dumps(CLICKS.schema), "utf-8")
+        self._running = ExitStack()
+        self.close = self._running.close
+
+    def send(self) -> None:
+        """Some more clicks, each on a page of its own."""
+        for _ in range(20):
+            value = json.dumps({"page": f"page {self.sent}"}).encode()
+            self._producer.produce("clicks", partition=self.sent % 2, value=value)
+            self.sent += 1
+        assert 0 == self._producer.flush(120)
+
+    def release(self, name: str, mapping: int) -> dict[str, str]:
+        """Another version of cdcv2, unpacked, which writes what ``mapping`` says; the environment to run it in."""
+        path = self.folder / name
+        path.mkdir()
+        with zipfile.ZipFile(package_zip(path)) as archive:
+            archive.extractall(path)
+        recipe = path / "cdcv2" / "sources" / "bound_recipe.py"
+        text = recipe.read_text("utf-8")
+        assert 1 == text.count("\nMAPPING = 1\n")
+        recipe.write_text(text.replace("\nMAPPING = 1\n", f"\nMAPPING = {mapping}\n"), "utf-8")
+        return {**os.environ, "PYTHONPATH": str(path)}
+
+    def capture(self, into: str, *more: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        """A capture that follows, into logs of this name."""
+        return self._running.enter_context(started(
+            *CDCV2, "capture", "kafka", "--bootstrap", self.bootstrap, "--remap", "kafka:timeline", "--plain",
+            "clicks=clicks", "--rows", str(self.folder), "--into", f"kafka:{into}.{{table}}", "--follow",
+            "--bind-every", "0.1", "--bind-idle", "0.3", *more, cwd=self.folder, env=env,
+        ))  # fmt: skip
+
+    def words(self, *into: str) -> list[str]:
+        """Their logs as copies of one."""
+        names = [f"clicks=kafka:{name}.clicks" for name in into]
+        return [*names, "--bootstrap", self.bootstrap, "--row", str(self.folder / "clicks.avsc")]
+
+    def frontier(self, into: str) -> int:
+        """How far a log is complete; 0 while there is none."""
+        said = self.run("verify", "--json", *self.words(into))
+        return json.loads(said.out)["frontier"][0] if said.code == 0 else 0
+
+    def pages(self, into: str, *more: str) -> list[str]:
+        """What a reader of a log gets, each update as often as it gets it."""
+        lines = self.run("replay", "--json", *more, *self.words(into)).out.splitlines()
+        return [said["data"]["page"] for said in map(json.loads, lines) if "data" in said]
+
+    def read_some(self, into: str) -> tuple[list[str], int]:
+        """What a reader got that stopped in the middle, and the frontier at which it did."""
+        read: list[str] = []
+        for line in self.run("replay", "--json", *self.words(into)).out.splitlines():
+            said = json.loads(line)
+            if "data" in said:
+                read.append(said["data"]["page"])
+            elif len(read) > self.sent // 2:
+                assert len(read) < self.sent
+                return read, said["frontier"][0]
+        raise AssertionError("there is no frontier in the middle")
+
+    def until_all_in(self, into: str) -> None:
+        """All that was sent is in the log, and complete."""
+        until(lambda: len(self.pages(into)) >= self.sent, f"{self.sent} clicks are in {into}")
+        self.check(self.pages(into))
+
+    def check(self, pages: list[str]) -> None:
+        """What was read is what was sent, each once."""
+        assert sorted(f"page {number}" for number in range(self.sent)) == sorted(pages)
+
+    def moves_on(self, into: str) -> None:
+        """The frontier does."""
+        before = self.frontier(into)
+        until(lambda: self.frontier(into) > before, f"the frontier of {into} moves")
+
+
+@pytest.fixture
+def site(run: Run, tmp_path: Path) -> Iterator[Site]:
+    """With a broker of its own."""
+    with KafkaBroker() as broker:
+        site = Site(broker, tmp_path, run)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+def stopped(process: subprocess.Popen[str]) -> int:
+    """Told to end."""
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+@pytest.mark.xdist_group("jobs")
+def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> None:
+    """Row by row of the table; what it says of readers and exit codes holds."""
+    # A capture that may die: two, with the same arguments; one may be stopped for ever.
+    first, second = site.capture("old"), site.capture("old")
+    site.send()
+    site.until_all_in("old")
+    first.kill()
+    site.send()
+    site.until_all_in("old")
+
+    # A new version of cdcv2: beside the old one; the frontier moves; the old one is stopped.
+    newer = site.capture("old", env=site.release("newer", mapping=1))
+    site.moves_on("old")
+    assert 0 == stopped(second)
+    site.send()
+    site.until_all_in("old")
+
+    # Logs in other topics, with more partitions: a second capture with another --into.
+    KafkaLog("moved.clicks", site.bootstrap, CLICKS, create=True, partitions=3).close()
+    moved = site.capture("moved")
+    site.send()
+    site.until_all_in("old")
+    far = site.frontier("old")
+    until(lambda: site.frontier("moved") >= far, "the new logs have come as far")
+    assert 0 == stopped(newer)
+    site.send()
+    site.until_all_in("moved")
+    # Readers change over at any frontier: what they read of the old log before it, and of the new one from it on.
+    read, change = site.read_some("old")
+    site.check([*read, *site.pages("moved", "--start", str(change))])
+    assert site.sent - 20 == len(site.pages("old")), "nobody writes the old logs any more"
+
+    # A version that writes something else: it says so; proposed, the old one stops by itself.
+    other = site.release("other", mapping=2)
+    _, said = site.capture("moved", env=other).communicate(timeout=120)
+    assert "the mapping is version 2, bound 1" in said and "--propose-recipe" in said, said
+    changed = site.capture("moved", "--propose-recipe", env=other)
+    _, said = moved.communicate(timeout=120)
+    assert (4, True) == (moved.returncode, "bound under another recipe than ours" in said), said
+    site.send()
+    site.until_all_in("moved")
+    assert 0 == stopped(changed)
+
+    # All of them have written one history.
+    assert 0 == site.run("verify", "--full", *site.words("old", "moved")).code
+    log = KafkaLog("moved.clicks", site.bootstrap, CLICKS)
+    parts = {entry.position.part for entry in log.read() if entry is not None and isinstance(entry.message, Updates)}
+    log.close()
+    assert len(parts) > 1
