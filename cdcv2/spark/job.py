@@ -3,8 +3,8 @@
 - SIGTERM and SIGINT are wishes: the batch under way is finished, then the query is stopped, with exit code 0.
   ``spark-submit`` is a Java process with the Python driver as its child, and a signal may reach either; both listen.
 - An error ends the job with one line on standard error and the exit code that the command ``cdcv2`` has for it
-  (:mod:`cdcv2.exits`). An error inside a micro-batch comes to us through Spark, wrapped twice; what is told is the
-  error itself.
+  (:mod:`cdcv2.exits`). An error inside a micro-batch, or of an executor, comes to us through Spark, wrapped twice; what
+  is told is the error itself.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdcv2 import errors
 from cdcv2.errors import (
     Cdcv2Error,
     MissingLogError,
@@ -176,6 +177,9 @@ def translated(error: BaseException) -> BaseException:
     if isinstance(error, Cdcv2Error):
         return error
     text = str(error)
+    ours = _of_executor(text)
+    if ours is not None:
+        return ours
     for pattern, kind, remedy in _TRANSLATIONS:
         found = re.search(pattern, text)
         if found is not None:
@@ -183,6 +187,18 @@ def translated(error: BaseException) -> BaseException:
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
         return UnavailableError("the Java side of Spark has gone away; start the job again")
     return error
+
+
+def _of_executor(text: str) -> Cdcv2Error | None:
+    """The error of ours that a Python worker ended with, by the traceback of it in what Spark says."""
+    _, traced, last = text.rpartition("Traceback (most recent call last)")
+    found = re.search(r"^cdcv2\.errors\.(\w+): (.*)$", last, re.MULTILINE) if traced else None
+    kind = None if found is None else getattr(errors, found[1], None)
+    if found is None or not isinstance(kind, type) or not issubclass(kind, Cdcv2Error):
+        return None
+    # Its evidence does not come along: the next kind above it that is made of words alone.
+    made: type[Cdcv2Error] = next(base for base in kind.__mro__ if "__init__" not in vars(base))
+    return made(found[2])
 
 
 def _around(text: str, found: re.Match[str]) -> str:

@@ -14,13 +14,20 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import cli, steps
 from cdcv2.core.changes import ChangeBatch
-from cdcv2.errors import DecodeError, LogFinishedError, ResumeError, UsageError
+from cdcv2.errors import (
+    DecodeError, LogFinishedError, MissingLogError, RefusedError, ResumeError, UnsafeTopicError, UsageError,
+)
 from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.minting import agree, follow
+from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.shared import Shared
 from cdcv2.sources.facts import End, Record, RowFact
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser, planned
+from cdcv2.spark.capture_logs import TableLogs, Written
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.remap_files import DirectoryRemap
 from tests.recorded import TABLES, dump, facts
 from tests.spark.binding import Bound, dumped
 from tests.timelines import notified
@@ -225,6 +232,69 @@ def test_a_finished_log_takes_nothing(written: Bound, spark: SparkSession, tmp_p
     shutil.copy(written.folder / "pure" / "_capture.json", tmp_path / "logs")
     with pytest.raises(LogFinishedError):
         bound.spark(spark, "logs")
+
+
+@pytest.mark.parametrize("lost", ["clicks", "public.pgbench_history"])
+def test_what_was_written_must_be_what_was_decided(
+    lost: str, written: Bound, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an update is lost on the way to the log, none of its table is stated; a next run goes on."""
+    bound = Bound(tmp_path, written.topics, written.words)
+    shutil.copytree(written.folder / "remap", tmp_path / "remap")
+    write = TableLogs.write
+
+    def less(self: TableLogs, changes: Any, frontier: int) -> dict[tuple[str, int], Written]:
+        done = write(self, changes, frontier)
+        # Plain topics and databases are written one after the other.
+        last = max((key for key in done if key[0] == lost), default=None)
+        return done if last is None else {**done, last: Written(done[last].identities - 1, done[last].records - 1)}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableLogs, "write", less)
+        with pytest.raises(UnsafeTopicError, match=rf"updates of {lost} at time \d+ were read .* Nothing is stated"):
+            bound.spark(spark, "logs")
+    assert 0 == bound.known(f"logs/{lost}")
+    bound.spark(spark, "logs")
+
+    assert written.facts("pure") == bound.facts("logs")
+
+
+def test_an_error_of_an_executor_ends_it(
+    written: Bound, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that error, whatever Spark makes of it; nothing is stated."""
+    bound = Bound(tmp_path, written.topics, written.words)
+    shutil.copytree(written.folder / "remap", tmp_path / "remap")
+    folder, write = tmp_path / "logs" / "clicks", TableLogs.write
+
+    def spoiled(self: TableLogs, changes: Any, frontier: int) -> dict[tuple[str, int], Written]:
+        shutil.rmtree(folder)
+        folder.write_text("", "utf-8")
+        return write(self, changes, frontier)
+
+    monkeypatch.setattr(TableLogs, "write", spoiled)
+    with pytest.raises(MissingLogError, match="^[^\n]*/clicks is no directory, so it is no log$"):
+        bound.spark(spark, "logs")
+
+    assert 0 == bound.known("logs/public.order_items")
+
+
+def test_a_remap_that_was_closed_is_for_the_capture_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Which states that all is finished; the one on Spark says so, and states nothing."""
+    dumped(tmp_path / "topics" / "a.jsonl", clicks())
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, plain=True))
+    bound.pure("others")
+    log, shared = DirectoryRemap(tmp_path / "remap"), Shared()
+    minted(log, follow(shared))
+    shared.want(shared.recipe.text)
+    minted(log, agree(shared, shared.propose_close))
+    with pytest.raises(RefusedError, match="the remap was closed.* Let cdcv2 capture do it"):
+        bound.spark(spark, "logs")
+    assert 0 == bound.known("logs/clicks")
+
+    assert 0 == bound.pure("logs") == bound.pure("others")
+    assert bound.facts("others") == bound.facts("logs")
+    assert [True] == [not frontier for _, frontier in bound.facts("logs").values()]
 
 
 @pytest.mark.parametrize(("more", "said"), [

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JNetworkError
 from cdcv2.embedded.standalone import Standalone
 from cdcv2.errors import (
     ContradictionError,
+    MalformedError,
     MissingLogError,
     OutputError,
     UnavailableError,
@@ -149,6 +150,21 @@ def test_what_spark_says_becomes_an_error_of_ours(text: str, kind: type[Exceptio
 
     assert kind is type(told)
     assert text.partition(": ")[2] in str(told)
+
+
+def test_an_error_of_an_executor_is_that_error() -> None:
+    """Out of the traceback that Spark tells; without its evidence, so as the next kind that needs none."""
+    def told(last: str) -> BaseException:
+        begin = "Traceback (most recent call last):\n  File x\n"
+        text = f"[UDF_ERROR] {begin}cdcv2.errors.UsageError: first\n\nDuring that, another:\n\n{begin}{last}"
+        return translated(RuntimeError(f"{text}\n SQLSTATE: 38000\n\tat org.apache.spark.x(y)"))
+
+    gone = told("cdcv2.errors.MissingLogError: /logs/a is no directory")
+    assert (MissingLogError, "/logs/a is no directory", 2) == (type(gone), str(gone), exit_code(gone))
+    garbled = told("cdcv2.errors.DecodeError: not a message at a[0]@3: empty")
+    assert (MalformedError, "not a message at a[0]@3: empty", 3) == (type(garbled), str(garbled), exit_code(garbled))
+    others = told("ValueError: x"), told("cdcv2.errors.Later: of a new version")
+    assert [RuntimeError] * 2 == [type(other) for other in others]
 
 
 def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:
