@@ -234,11 +234,9 @@ class Demo:
             "at each frontier the ledgers say the same to be on its way as the balances do; nothing is in the end",
         )
         below = sum(amount < 0 for amount in seen.on_its_way)
-        story.say(
-            f"on its way were {len(set(seen.on_its_way))} different amounts, up to {cents(max(seen.on_its_way))}; at "
-            f"{below} frontiers less than"
-        )
-        story.say("nothing: received here, and not yet sent there, as two databases have no common order")
+        most = cents(max(seen.on_its_way))
+        story.say(f"on its way were {len(set(seen.on_its_way))} different amounts, up to {most}; at {below} of")
+        story.say("these frontiers less than nothing: received before it was sent, as databases have no common order")
         self._judge_sums(seen)
 
     def _judge_sums(self, seen: both.Seen) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
@@ -100,6 +101,6 @@ class Service:
         self.lives.append(Life(self._start, self._moves()))
 
     def stop(self) -> int:
-        """Tell it to end (SIGTERM); its exit code."""
-        self.child.stop()
+        """Tell it to end (SIGTERM), and let it finish what it is at; its exit code. Raises UnavailableError."""
+        self.child.signal(signal.SIGTERM)
         return self.child.wait(PATIENCE)
