@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import threading
 from collections import Counter
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from cdcv2.protocol import Resolver
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
+from tests.children import CDCV2
 from tests.stress.summary import record
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -96,7 +98,7 @@ class World:
     def capture(self, name: str, *more: str) -> Child:
         """A job; gone in the end."""
         words = ["--bootstrap", self.kafka.bootstrap, "--remap", "kafka:timeline", "--rows", str(self.folder / "rows"),
-                 "--logs", "kafka:log.{table}", "--bind-every", "0.5", *more]  # fmt: skip
+                 "--logs", "kafka:log.{table}", "--bind-every", "0.5", "--bind-at-most", "200", *more]  # fmt: skip
         for prefix in PREFIXES:
             words += ["--prefix", prefix, "--notifications", f"{prefix}={prefix}.notifications"]
         job = spark_submit("capture", words, folder=self.folder / name, master="local[1]", memory="768m")
@@ -108,6 +110,8 @@ def test_two_captures_write_one_log_whoever_dies(tmp_path: Path) -> None:
     """The driver's JVM alone, or the whole group, at random moments; each is started again at once."""
     choice = random.Random(SEED)
     counts: Counter[str] = Counter({"kills": 0})
+    # After these kills a connector dies, too; twice each of them.
+    moments = Counter(-(-KILLS * at // 5) for at in range(1, 5))
     with ExitStack() as opened:
         world = World(tmp_path, opened)
         with ExitStack() as working:
@@ -116,7 +120,7 @@ def test_two_captures_write_one_log_whoever_dies(tmp_path: Path) -> None:
             moved(world, jobs[0], Antichain([0]))
             for number in range(KILLS):
                 kill(world, jobs, number % 2, choice, counts)
-                if number + 1 in (KILLS // 3, 2 * KILLS // 3):
+                for _ in range(moments[number + 1]):
                     connect = world.sources[counts["of Debezium"] % 2].connect
                     connect.kill9()
                     connect.start()
@@ -130,8 +134,9 @@ def test_two_captures_write_one_log_whoever_dies(tmp_path: Path) -> None:
         last = world.capture("last", "--available-now")
         assert 0 == last.wait(PATIENCE), last.log_tail()
         counts["transactions"] = sum(one.done.committed.total() for one in clients)
+        verified(world)
         judge(world, counts)
-    assert counts["of Debezium"] == 2
+    assert counts["of Debezium"] == 4
     record("two captures on Spark are killed", [SEED], counts)
 
 
@@ -156,6 +161,21 @@ def kill(world: World, jobs: list[Child], which: int, choice: random.Random, cou
     counts["kills"] += 1
     counts["while it started" if at_start else "after turns of its own"] += 1
     counts["of the driver's JVM alone" if alone else "of the process group"] += 1
+
+
+def verified(world: World) -> None:
+    """The command says that it is one log, those of TEMP included, at finished times, too."""
+    temp = world.folder / "temp.avsc"
+    temp.write_text(json.dumps(TEMP.schema), "utf-8")
+    files = {name: world.folder / "rows" / name.partition(".")[0] / f"{name.partition('.')[2]}.avsc"
+             for name in world.rows}  # fmt: skip
+    files |= {f"_temp.{prefix}": temp for prefix in PREFIXES}
+    done = subprocess.run(
+        [*CDCV2, "verify", "--full", *(f"{name}=kafka:log.{name}" for name in files), "--bootstrap",
+         world.kafka.bootstrap, *(word for name, file in files.items() for word in ("--row", f"{name}={file}"))],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stdout + done.stderr
 
 
 def judge(world: World, counts: Counter[str]) -> None:
