@@ -18,7 +18,6 @@ import pytest
 
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.submit import package_zip
-from cdcv2.protocol.messages import Updates
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
 from tests.children import CDCV2, started
@@ -179,7 +178,7 @@ def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> Non
 
     # All of them have written one history.
     assert 0 == site.run("verify", "--full", *site.words("old", "moved")).code
+    # In which of its partitions a topic gets a message is the producer's whim.
     log = KafkaLog("moved.clicks", site.bootstrap, CLICKS)
-    parts = {entry.position.part for entry in log.read() if entry is not None and isinstance(entry.message, Updates)}
+    assert {0, 1, 2} == log.ends().keys()
     log.close()
-    assert len(parts) > 1
