@@ -35,6 +35,8 @@ __all__ = ["Client", "KafkaLog", "Topic", "check_topic"]
 
 # What Kafka adds to a message of its own, generously.
 _ENVELOPE = 200
+# So many seconds after its time a message is surely given up: the client looks at them once a second.
+_GIVEN_UP = 5
 # How often a reader that follows looks for new partitions, in seconds.
 _LOOK = 5.0
 
@@ -120,7 +122,7 @@ class KafkaLog:
         self._produce_again()
         if self._producer is None:
             return
-        if self._producer.flush(self._client.patience + 5) or self._undelivered:
+        if self._producer.flush(self._client.patience + _GIVEN_UP) or self._undelivered:
             self._drop()
             raise self._failure()
 
@@ -139,7 +141,8 @@ class KafkaLog:
             yield from self._pieces(part)
 
     def _produce(self, raw: bytes) -> None:
-        deadline = time.monotonic() + self._client.patience
+        # What fills the buffer is delivered or given up by then, and makes room.
+        deadline = time.monotonic() + self._client.patience + _GIVEN_UP
         while True:
             try:
                 self._opened().produce(self._topic, value=raw, on_delivery=self._delivered)

@@ -49,7 +49,8 @@ class Hands:
 
         self.bootstrap, self.folder, self.name = bootstrap, folder, f"clicks{next(_names)}"
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.producer = Producer({"bootstrap.servers": bootstrap})
+        # Idempotent, as one that tries again otherwise puts later records first.
+        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         (folder / "clicks.avsc").write_text(json.dumps(ROWS), "utf-8")
 
     def make(self, partitions: int = 1, **settings: str) -> None:

@@ -40,7 +40,7 @@ class Hands:
         self.bootstrap, self.folder, self.topic = broker.bootstrap, folder, f"clicks-{uuid.uuid4().hex[:8]}"
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         self.admin.create_topics([NewTopic(self.topic, 2)])[self.topic].result(30)
-        self.producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "log_level": 0})
         self.said = io.StringIO()
         (folder / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
 
