@@ -80,11 +80,25 @@ class World:
         (folder / "rows" / f"{TABLE}.avsc").write_text(json.dumps(_AVSC), "utf-8")
         made = cls(opened, folder, broker, postgres, size)
         made.commit(1)
+        made.wait_for_topic()
         return made
 
     def close(self) -> None:
         """Stop all."""
         self.opened.close()
+
+    def wait_for_topic(self) -> None:
+        """Until the connector has made the table's topic, as it does with the first row."""
+        given_up = time.monotonic() + PATIENCE
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "latency", "log_level": 0})
+        try:
+            # All topics: a question for one topic alone would have the broker make it.
+            while f"{PREFIX}.{TABLE}" not in consumer.list_topics(timeout=30).topics:
+                if time.monotonic() > given_up:
+                    raise RuntimeError(f"after {PATIENCE} seconds the connector has not made {PREFIX}.{TABLE}")
+                time.sleep(0.05)
+        finally:
+            consumer.close()
 
     def commit(self, number: int) -> int:
         """So many transactions at the steady rate; how many there are then."""
