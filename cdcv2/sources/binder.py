@@ -156,13 +156,14 @@ class Binder:
     def starts(self, table: str, known: int) -> int:
         """From where on one of our tables is to be written that is known up to ``known``.
 
-        At times whose recipe does not capture it there is nothing of it: these need not be read.
+        At times whose recipe does not capture it there is nothing of it: these need not be read. Where it is captured
+        in another way there is, and whoever has that recipe writes it.
         """
         recipes = self._shared.recipes
         if not self.remap.upper:
             return known
         for recipe, following in zip(recipes, [*(later.since for later in recipes[1:]), self.remap.last + 1]):
-            if recipe.since <= known < following and not self.recipe.captures(table, BoundRecipe.parse(recipe.text)):
+            if recipe.since <= known < following and not BoundRecipe.parse(recipe.text).has(table):
                 known = following
         return known
 

@@ -321,6 +321,29 @@ def test_a_table_is_added_by_a_proposal_and_the_old_capture_stops(stage: Stage) 
     assert isinstance(last[0], Progress) and isinstance(last[1], Progress) and last[0].upper == last[1].upper
 
 
+def test_a_table_of_another_topic_goes_on_when_all_of_the_first_one_is_written(stage: Stage) -> None:
+    """What the old recipe bound is for a capture with that one to write: it is not stated as nothing."""
+    stage.run()
+    written, stage.logs["a"] = stage.logs["a"], MemoryLog("a")
+    stage.topics.add(B, "b")
+
+    def moved(*, propose: bool = False) -> None:
+        binder = Binder(
+            stage.remap, BoundRecipe({"a": {"topic": B[0], "row": "7"}}), topics=frozenset([B[0]]), now=stage.now
+        )
+        binder.begin(stage.topics.look(), needed=[B[0]], propose=propose)
+        run(stage.capture(binder), binder)
+
+    with pytest.raises(IncompleteError, match="'a' has topic 'topic-b', bound 'topic-a'"):
+        moved(propose=True)
+    with pytest.raises(SourceStop, match="'a' has topic 'topic-a', bound 'topic-b'"):
+        stage.run()
+    moved()
+
+    assert [("x", 2), ("b", 1)] == [(text, diff) for text, _, diff in stage.told()]
+    assert written.messages[:2] == stage.logs["a"].messages[:2]
+
+
 def test_a_capture_obeys_who_proposes_after_it(stage: Stage) -> None:
     """It asks once; one that is started again with the option asks again."""
     first = stage.binder()
