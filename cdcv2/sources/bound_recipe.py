@@ -98,11 +98,11 @@ class BoundRecipe:
         return [topic for topic in both if self.topics[topic] != ids[topic]]
 
     def joined(self, bound: BoundRecipe) -> BoundRecipe:
-        """What both know; the timeline, and where topics begin that are bound, are those of ``bound``."""
+        """What both know; the timeline, which topics are meant, and where bound ones begin, are as in ``bound``."""
         bound_ones = {of.get("topic") for of in bound.tables.values()}
         begins = {topic: at for topic, at in self.begins.items() if topic not in bound_ones}
         return replace(
-            self, topics={**bound.topics, **self.topics}, begins={**begins, **bound.begins}, timeline=bound.timeline
+            self, topics={**self.topics, **bound.topics}, begins={**begins, **bound.begins}, timeline=bound.timeline
         )
 
     @property

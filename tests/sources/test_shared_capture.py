@@ -201,6 +201,22 @@ def test_a_topic_made_anew_is_known_after_a_restart(stage: Stage) -> None:
         stage.run()
 
 
+def test_a_topic_made_anew_is_not_taken_for_the_old_one_by_a_proposal(stage: Stage) -> None:
+    """Neither by one that adds another topic, nor by one that first sees the topic when another has bound it."""
+    stage.run()
+    stage.topics.add(B, "b")
+    stage.topics.records[A], stage.topics.ids[A[0]] = [], "another"
+    stage.topics.add(A, "n", "n", "n")
+    with pytest.raises(UnsafeTopicError, match="'topic-a' was deleted and made anew"):
+        stage.run("ab", propose=True)
+    late = stage.binder("ab")
+    late.bind(stage.topics.look())
+
+    assert ("id of topic-a", [("x", 2)]) == (late.bound.topics[A[0]], [one[::2] for one in stage.told()])
+    with pytest.raises(UnsafeTopicError, match="'topic-a' was deleted and made anew"):
+        stage.run("ab")
+
+
 def test_records_that_are_gone_without_a_time_are_wanted_too(stage: Stage) -> None:
     """They were never bound, so no time is lost; but they were never captured."""
     stage.run()
