@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import IncompleteError, MissingLogError, SourceStop
+from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
 from cdcv2.reclock.minting import RemapLog, agree, run
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.records import Record
@@ -24,6 +24,8 @@ from cdcv2.sources.ranged import Look
 from cdcv2.sources.snapshot import Place
 
 BOUND = steps.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
+#: What to do with a recipe that cannot be proposed.
+OTHER_LOGS = "begin this one with a remap and logs of its own"
 
 
 class Binder:
@@ -82,7 +84,8 @@ class Binder:
         With ``at_first`` plain topics that are bound by it begin where they begin now.
 
         Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
-        under our recipe and none will be, and what the log raises.
+        under our recipe and none will be, RefusedError for a proposal that no logs could follow, and what the remap's
+        log raises.
         """
         self.follow()
         known = {topic for topic, _ in places(self.remap.current)} if self._shared.begun else set[str]()
@@ -95,7 +98,7 @@ class Binder:
         self._run(lambda: None if self._shared.begun else self._shared.propose(NOT_STARTED, 0))
         if propose:
             # Asked until it has won once: whoever proposes another one after that is obeyed.
-            self._run(lambda: None if self.is_ours else self._next_recipe())
+            self._run(lambda: None if self.is_ours else self._another_recipe())
         if all(self.differences(recipe.text) for recipe in self._shared.recipes):
             raise self.stopped(self._shared.recipe.since, None)
         self.recipe = replace(self.recipe, begins=self.bound.begins, timeline=self.bound.timeline)
@@ -177,9 +180,10 @@ class Binder:
                 f"the logs have come to {at}, and times up to {later[0].since} are bound under another recipe "
                 f"({points}): a capture with that one writes them, and stops there; then this one goes on"
             )
+        other = OTHER_LOGS if self._unlike() else "propose this one with --propose-recipe"
         return SourceStop(
             f"from the time {at} on this timeline is bound under another recipe than ours: {points}",
-            "Run the capture as that recipe says, or propose this one with --propose-recipe",
+            f"Run the capture as that recipe says, or {other}",
             frontier,
         )
 
@@ -191,6 +195,21 @@ class Binder:
     def _ours(self, propose: Callable[[], Record | None]) -> Record | None:
         """A proposal under our recipe; first what we know of that beside what is bound. None under another's."""
         return self._next_recipe() or propose() if self.is_ours else None
+
+    def _unlike(self) -> list[str]:
+        """What keeps the logs that were written under the recipes so far from being gone on with under ours."""
+        bound = map(BoundRecipe.parse, dict.fromkeys(recipe.text for recipe in self._shared.recipes))
+        return [point for one in bound for point in self.recipe.unlike(one)]
+
+    def _another_recipe(self) -> Record | None:
+        """The proposal of ours in place of another; before it is made, as what is bound stays so."""
+        unlike = self._unlike()
+        if unlike:
+            raise RefusedError(
+                f"this recipe cannot follow what is bound, as no logs could be gone on with: {unlike[0]}. Run the "
+                f"capture as it is bound, or {OTHER_LOGS}"
+            )
+        return self._next_recipe()
 
     def _next_recipe(self) -> Record | None:
         self._shared.want(self.recipe.joined(self.bound).text())

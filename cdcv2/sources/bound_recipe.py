@@ -12,7 +12,7 @@ is no difference: the recipe that has both is proposed, and stands for either.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,8 @@ from cdcv2.sources.snapshot import Place
 #: The version of the mapping from records to rows. Whoever changes what is written changes it.
 MAPPING = 1
 _MARK, _VERSION = "cdcv2-capture", 1
+#: Of a table, and of a database, what is the same as long as it is written into the same logs.
+_OF_TABLE, _OF_DATABASE = ("row", "database", "table"), ("snapshot", "ordering", "before")
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,30 @@ class BoundRecipe:
             found.append(f"the mapping is version {self.mapping}, bound {bound.mapping}")
         for mine, theirs in ((self.tables, bound.tables), (self.databases, bound.databases)):
             found += [f"{name!r} is captured here, and not bound" for name in sorted(mine.keys() - theirs.keys())]
-            for name in sorted(mine.keys() & theirs.keys()):
-                here, there = mine[name], theirs[name]
-                found += [
-                    f"{name!r} has {key} {here.get(key)!r}, bound {there.get(key)!r}"
-                    for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)
-                ]
+            found += _differing(mine, theirs)
             found += [f"{name!r} is bound, and not captured here" for name in sorted(theirs.keys() - mine.keys())]
         if self.timeline and bound.timeline and self.timeline != bound.timeline:
             found.append(f"the timeline is {self.timeline}, bound {bound.timeline}")
+        return found
+
+    def unlike(self, bound: BoundRecipe) -> list[str]:
+        """In which points, in words, what both capture differs so that the logs of one are not those of the other.
+
+        A log has rows of one type; TEMP tells how a database was begun, and with which tables.
+
+        >>> BoundRecipe({"a": {"topic": "a", "row": "7f"}}).unlike(BoundRecipe({"a": {"topic": "b", "row": "7f"}}))
+        []
+        """
+        found = _differing(self.tables, bound.tables, _OF_TABLE) + _differing(
+            self.databases, bound.databases, _OF_DATABASE
+        )
+        for prefix in sorted(self.databases.keys() & bound.databases.keys()):
+            here, there = (
+                sorted(name for name, of in recipe.tables.items() if of.get("database") == prefix)
+                for recipe in (self, bound)
+            )
+            if here != there:
+                found.append(f"{prefix!r} has the tables {', '.join(here)}, bound {', '.join(there)}")
         return found
 
     def made_anew(self, ids: Mapping[str, str]) -> list[str]:
@@ -113,3 +130,15 @@ class BoundRecipe:
     def has(self, table: str) -> bool:
         """Whether times under it have anything of the table, of whatever topic or row type."""
         return table in self.tables
+
+
+def _differing(
+    mine: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]], keys: Collection[str] | None = None
+) -> list[str]:
+    """In which points what is in both differs, in words; only these ones, if they are named."""
+    return [
+        f"{name!r} has {key} {mine[name].get(key)!r}, bound {theirs[name].get(key)!r}"
+        for name in sorted(mine.keys() & theirs.keys())
+        for key in sorted(mine[name].keys() | theirs[name].keys())
+        if mine[name].get(key) != theirs[name].get(key) and (keys is None or key in keys)
+    ]

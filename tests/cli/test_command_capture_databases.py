@@ -140,6 +140,24 @@ def test_a_database_and_a_plain_topic_are_one_timeline(run: Run, recorded: Path,
     assert ["page", "/"] == run("as-of", tmp_path / "logs", "--table", "clicks").out.split()
 
 
+def test_what_the_logs_of_a_database_cannot_follow_is_not_proposed(run: Run, recorded: Path, tmp_path: Path) -> None:
+    """Another table of it, or another way to begin it: refused before it is bound, and the remedy is one."""
+    (tmp_path / "rows").mkdir()
+    shutil.copy(recorded / "rows" / "public.orders.avsc", tmp_path / "rows")
+    line = [*words(recorded, tmp_path), "--rows", tmp_path / "rows"]
+    assert 0 == run(*line).code
+    shutil.copy(recorded / "rows" / "public.order_items.avsc", tmp_path / "rows")
+    stopped, proposed = run(*line), run(*line, "--propose-recipe")
+    (tmp_path / "rows" / "public.order_items.avsc").unlink()
+    other = run(*line, "--ordering", "complete", "--propose-recipe")
+
+    for said in (stopped, proposed, other):
+        assert (4, True) == (said.code, "begin this one with a remap and logs of its own" in said.err), said.err
+    assert "has the tables public.order_items, public.orders, bound public.orders" in proposed.err
+    assert "'clean_full' has ordering 'complete', bound 'commit'" in other.err
+    assert (0, "") == (run(*line).code, run(*line).err)
+
+
 def test_each_transaction_as_soon_as_it_is_complete(run: Run, recorded: Path, captured: Path, tmp_path: Path) -> None:
     """Noted beside the logs and in TEMP; the other ordering is another recipe."""
     said = run(*words(recorded, tmp_path, "--ordering", "complete", "--bind-at-most", 700))

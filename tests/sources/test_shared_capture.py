@@ -360,6 +360,20 @@ def test_a_table_of_another_topic_goes_on_when_all_of_the_first_one_is_written(s
     assert written.messages[:2] == stage.logs["a"].messages[:2]
 
 
+def test_another_row_type_is_not_proposed(stage: Stage) -> None:
+    """A log has rows of one type, also if another table was captured in between."""
+    stage.run()
+    stage.topics.add(B, "b")
+    stage.run("b", propose=True)
+    raws = list(stage.remap.raws)
+    recipe = BoundRecipe({"a": {"topic": A[0], "row": "8"}})
+    binder = Binder(stage.remap, recipe, topics=frozenset([A[0]]), now=stage.now)
+    with pytest.raises(RefusedError, match="'a' has row '8', bound '7'.*a remap and logs of its own"):
+        binder.begin(stage.topics.look(), propose=True)
+
+    assert raws == stage.remap.raws
+
+
 def test_a_capture_obeys_who_proposes_after_it(stage: Stage) -> None:
     """It asks once; one that is started again with the option asks again."""
     first = stage.binder()
