@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
+from cdcv2.core.order import Time
 from cdcv2.errors import SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log
@@ -102,6 +103,10 @@ class Database:
         for table, writer in self._writers.items():
             yield self._names[table], writer.known
         yield min(self._names.values()), self._temp.known
+
+    def spans(self) -> Iterator[tuple[str, tuple[Time, Time] | None]]:
+        """When its logs have updates, TEMP's among them."""
+        yield from ((writer.log.name, writer.span) for writer in (*self._writers.values(), self._temp))
 
     def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
         """Go on with what TEMP held there. While the snapshot is not whole its notifications are read again."""

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import DecodeError, RefusedError, SourceStop, UnsafeTopicError
+from cdcv2.core.order import Time
+from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.shared import Won
 from cdcv2.reclock.transactions import resume
 from cdcv2.sources import lost
@@ -34,6 +36,8 @@ from cdcv2.sources.stretches import Stretch, next_stretch
 READ = steps.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
 TABLE_STAGED = steps.declare("shared-capture.table-staged", "the updates of one more table are durable")
 TABLE_STATED = steps.declare("shared-capture.table-stated", "the statement of one more table is durable")
+#: The first and the last time at which a log has updates; None: it has none.
+Span: TypeAlias = tuple[Time, Time] | None
 
 
 class Output(Protocol):
@@ -45,6 +49,9 @@ class Output(Protocol):
 
     def knowns(self) -> Iterable[tuple[str, Antichain]]:
         """How far each of its logs is stated, with the table that it is of."""
+
+    def spans(self) -> Iterable[tuple[str, Span]]:
+        """The first and the last time at which each of its logs has updates, with the log's name; None: at none."""
 
     def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
         """Go on at a frontier, before which the topics were at ``before``; what of that it needs once more."""
@@ -83,6 +90,10 @@ class PlainTables:
     def knowns(self) -> Iterator[tuple[str, Antichain]]:
         """How far each log is stated."""
         yield from ((table, writer.known) for table, writer in self._writers.items())
+
+    def spans(self) -> Iterator[tuple[str, Span]]:
+        """When each log has updates."""
+        yield from ((writer.log.name, writer.span) for writer in self._writers.values())
 
     def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
         """Nothing is needed of what was written."""
@@ -123,8 +134,9 @@ class SharedCapture:
     """Carries what is bound into logs. One thread.
 
     ``binder`` has begun, and is of no other capture; ``at_most`` is about how many records are read at once: at least
-    those of one binding. Raises RefusedError where the remap has forgotten where the topics were, and what the remap
-    and the outputs raise. An error of :meth:`carry` ends this object: open another, with another binder.
+    those of one binding. Raises RefusedError where the remap has forgotten where the topics were, ForeignStateError for
+    logs that were written with another remap, and what the remap and the outputs raise. An error of :meth:`carry` ends
+    this object: open another, with another binder.
     """
 
     def __init__(
@@ -134,6 +146,7 @@ class SharedCapture:
         self._output = {topic: output for output in outputs for topic in output.topics}
         # The logs were read after the remap, and others write them: only now the remap has all that they have.
         binder.follow()
+        _check_bound(binder.remap, [span for output in outputs for span in output.spans()])
         known = [
             binder.starts(table, check_int(at))
             for output in outputs for table, known in output.knowns() for at in known
@@ -258,6 +271,21 @@ class SharedCapture:
         self._hold.release()
         for output in self._outputs:
             output.close()
+
+
+def _check_bound(remap: Remap, spans: Iterable[tuple[str, Span]]) -> None:
+    """Whether the logs have updates only where something is bound, as those that were written with this remap have.
+
+    Looked at is the first and the last time of each: times of two timelines are hardly the same.
+    """
+    bound = {into for into, _ in remap.bindings()}
+    for name, span in spans:
+        odd = next((time for time in span or () if check_int(time) > remap.since and time not in bound), None)
+        if odd is not None:
+            raise ForeignStateError(
+                f"the log {name} has updates at {odd}, a time at which this remap binds nothing: it was written with "
+                "another remap, or by a capture without one. Name that remap, or give this capture logs of its own"
+            )
 
 
 def run(

@@ -121,6 +121,10 @@ class BoundPlain:
         """How far each log is stated."""
         yield from ((table, Antichain([known])) for table, known in self._logs.logs.known.items())
 
+    def spans(self) -> Iterator[tuple[str, shared_capture.Span]]:
+        """When each log has updates."""
+        yield from self._logs.logs.spans.items()
+
     def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
         """Nothing is needed of what was written."""
         return {}
@@ -236,6 +240,11 @@ class BoundDatabase(Database):
         for table, known in self._logs.logs.known.items():
             yield self._names[table], Antichain([known])
         yield from super().knowns()
+
+    def spans(self) -> Iterator[tuple[str, shared_capture.Span]]:
+        """When its logs have updates, TEMP's among them."""
+        yield from self._logs.logs.spans.items()
+        yield from super().spans()
 
     def take(self, record: Record, into: int) -> None:
         """The executors take them. Raises RefusedError."""

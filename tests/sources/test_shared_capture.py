@@ -403,6 +403,37 @@ def test_a_topic_that_comes_later_is_bound_with_its_identity(stage: Stage) -> No
     assert 2 == len({raw for raw in stage.remap.raws if b"proposal" in raw and b'"recipe":null' not in raw} | {b""})
 
 
+# -- logs that are not of this remap
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_logs_of_another_remap_are_refused(stage: Stage, added: bool) -> None:
+    """All that they have would be told again, at other times; also where the table is new to this remap."""
+    stage.topics.add(B, "b")
+    other = Stage()
+    other.topics, other.clock = stage.topics, 1000
+    other.run("b" if added else "a")
+    stage.run()
+    other.logs["a"] = stage.logs["a"]
+    before = stage.told()
+    with pytest.raises(ForeignStateError, match=f"log a has updates at {before[0][1]}, .* written with another remap"):
+        other.run("ab" if added else "a", propose=added)
+
+    assert before == stage.told()
+
+
+def test_logs_are_known_by_a_remap_that_was_compacted(stage: Stage) -> None:
+    """Times that it has forgotten say nothing; later ones are bound, or are not."""
+    stage.run()
+    stage.topics.add(A, "y")
+    stage.run()
+    (_, first, _), (_, last, _) = stage.told()
+    binder = stage.binder()
+    binder.remap.compact(last - 1)
+    assert first < binder.remap.since
+    assert Antichain([last + 1]) == stage.capture(binder).frontier
+
+
 # -- when something is bound
 
 

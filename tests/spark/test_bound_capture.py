@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from cdcv2 import cli, steps
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import (
-    DecodeError, LogFinishedError, MissingLogError, RefusedError, ResumeError, UnsafeTopicError, UsageError,
+    DecodeError, ForeignStateError, LogFinishedError, MissingLogError, RefusedError, ResumeError, UnsafeTopicError,
+    UsageError,
 )
 from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
@@ -295,6 +296,20 @@ def test_a_remap_that_was_closed_is_for_the_capture_without_spark(spark: SparkSe
     assert 0 == bound.pure("logs") == bound.pure("others")
     assert bound.facts("others") == bound.facts("logs")
     assert [True] == [not frontier for _, frontier in bound.facts("logs").values()]
+
+
+def test_logs_of_another_remap_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of a table each in its own place carry no note; their times do not fit."""
+    dumped(tmp_path / "topics" / "a.jsonl", clicks())
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, plain=True))
+    bound.pure("logs")
+    (tmp_path / "remap").rename(tmp_path / "lost")
+    bound.pure("others")
+    before = bound.known("logs/clicks")
+    with pytest.raises(ForeignStateError, match="log clicks has updates at .* written with another remap"):
+        bound.spark(spark, "logs/{table}")
+
+    assert before == bound.known("logs/clicks")
 
 
 @pytest.mark.parametrize(("more", "said"), [
