@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from benchmarks.harness import Case, Question
 from benchmarks.stage import BATCH, Stage
 from cdcv2.protocol.messages import Updates
+from cdcv2.reclock.binding import check_int
 from cdcv2.spark import bound_job, capture_job
 from cdcv2.spark.capture_report import Report
 from cdcv2.wire.avro import MessageCodec
@@ -99,7 +100,7 @@ def captured(stage: Stage) -> dict[str, float]:
     ]  # fmt: skip
     plan = capture_job.planned(capture_job.parser().parse_args(words))
     made = capture_job.capture(stage.spark, plan, Report.standard(), signals=False)
-    stage.numbers["through"] = made.commits.through or 0
+    stage.numbers["through"] = check_int(made.frontier.elements[0]) - 1 if made.frontier else 0
     return _size(stage, topic)
 
 

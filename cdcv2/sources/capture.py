@@ -103,7 +103,7 @@ class Capture:
             table: _writer(log, remembered["logs"].get(table), updates_per_message)
             for table, log in sorted(logs.items())
         }
-        known = min(_int_time(writer.known, table) for table, writer in self._writers.items())
+        known = min(self.knowns().values())
         self._commits = self._decisions(remembered["commits"], known)
         sure = remembered["commits"] is not None or known == 0
         self._evidence = None if sure else Evidence({table: one.span for table, one in self._writers.items()})
@@ -126,9 +126,9 @@ class Capture:
         remembered = self._memory.load() if self._memory is not None else None
         if remembered is None:
             return {"commits": None, "positions": {}, "logs": {}}
-        if remembered.get("version") != VERSION or remembered.get("capture") != self._identity():
+        if remembered.get("version") != VERSION or remembered.get("capture") != identity(self._recipe):
             raise ForeignStateError(
-                f"the memory is of the capture {remembered.get('capture')}, this one is {self._identity()}: "
+                f"the memory is of the capture {remembered.get('capture')}, this one is {identity(self._recipe)}: "
                 "give each capture a memory and logs of its own"
             )
         return remembered
@@ -140,10 +140,6 @@ class Capture:
         return Commits.restore(
             remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
         )
-
-    def _identity(self) -> dict[str, Any]:
-        rows = {table: row_type.fingerprint for table, row_type in sorted(self._recipe.tables.items())}
-        return {"prefix": self._recipe.prefix, "tables": rows}
 
     def reads(self, topics: Mapping[str, str]) -> None:
         """What tells the topics from others of their names, where there is such a thing; to be remembered.
@@ -162,6 +158,15 @@ class Capture:
     def waits(self) -> Waiting:
         """Why nothing more can be released."""
         return self._commits.waits()
+
+    def knowns(self) -> dict[str, int]:
+        """For each table, up to where its log is stated."""
+        return {table: _int_time(writer.known, table) for table, writer in self._writers.items()}
+
+    @property
+    def open_transactions(self) -> int:
+        """How many transactions have been seen in part, or wholly but behind one that is not whole."""
+        return self._commits.open_transactions()
 
     def positions(self) -> dict[Place, int]:
         """For each partition seen, from where it must be read again: everything before it is released."""
@@ -353,8 +358,9 @@ class Capture:
         self.counters.transactions += len(release.transactions)
         self.counters.releases += 1
         if self._told is not None:
-            open_now = self._commits.open_transactions()
-            self._told(Captured(release, self._commits.waits(), self._held.rows, open_now, self.counters))
+            self._told(
+                Captured(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
+            )
 
     def save(self) -> None:
         """Make the positions durable, so that the next start need not read what is released."""
@@ -365,7 +371,7 @@ class Capture:
             positions.setdefault(topic, {})[str(partition)] = offset
         self._memory.save({
             "version": VERSION,
-            "capture": self._identity(),
+            "capture": identity(self._recipe),
             "topics": self._topics,
             "commits": self._commits.export(),
             "positions": positions,
@@ -382,6 +388,12 @@ class Capture:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def identity(recipe: Recipe) -> dict[str, Any]:
+    """By what the memory of a capture is known to be of this recipe."""
+    rows = {table: row_type.fingerprint for table, row_type in sorted(recipe.tables.items())}
+    return {"prefix": recipe.prefix, "tables": rows}
 
 
 def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) -> Writer:

@@ -29,8 +29,9 @@ from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
 from cdcv2.spark.bound_keyed import BoundKeyed
 from cdcv2.spark.bound_outputs import BoundDatabase, BoundOutput, BoundPlain
-from cdcv2.spark.capture_logs import LogSpec, TableLogs
+from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.remap_files import DirectoryRemap

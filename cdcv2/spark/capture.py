@@ -16,33 +16,29 @@ crash may leave some logs ahead of others is no harm: readers of the timeline se
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.evidence import Evidence
-from cdcv2.sources.release import Release
-from cdcv2.sources.remembered import same_topics
+from cdcv2.sources.release import Release, Waiting
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
-from cdcv2.spark.capture_logs import LogSpec, TableLogs, Written, consolidated
-from cdcv2.spark.capture_memory import CaptureMemory, Remembered
+from cdcv2.spark.capture_logs import TableLogs, Written, consolidated
+from cdcv2.spark.capture_memory import Remembered
+from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_said import Screen, merged, ranges
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
-from cdcv2.spark.job import Guard
-from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.session import tune
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
@@ -58,13 +54,11 @@ ROWS_PER_TASK = 20_000
 _CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
 
 
-class Capture:
-    """One capture: what it knows, and the function of its micro-batches. Made on the driver.
+class Capture(CaptureQuery):
+    """One capture whose records have whole old rows: what it knows, and the function of its micro-batches.
 
-    ``specs`` has the log of each of the recipe's tables; ``state`` is its folder (memory and checkpoint). Opening
-    reads the memory, asks the source, calls ``begin``, and reads the logs' tails. Raises what these raise:
-    ForeignStateError, LogFinishedError, MissingLogError, UnsafeTopicError, UnavailableError; UsageError for a recipe
-    with old rows from the state.
+    See :class:`~cdcv2.spark.capture_query.CaptureQuery`. Opening also reads the logs' tails, and raises what these
+    raise, LogFinishedError among it; UsageError for a recipe with old rows from the state.
     """
 
     def __init__(
@@ -72,35 +66,30 @@ class Capture:
         report: Report | None = None, begin: Callable[[], None] = lambda: None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
-            raise UsageError(
-                f"a capture on Spark without --remap takes old rows {FROM_ENVELOPE}; {recipe.before} is for one with "
-                "--remap, and for cdcv2 capture"
-            )
-        nameable(spark, state)
-        self.recipe, self.topics, self.state = recipe, topics, state
-        self._spark = spark
-        self._report = report or Report()
-        self._memory = CaptureMemory(state / "memory", _binding(recipe, topics, specs))
-        remembered = self._memory.load()
-        self.start = dict(remembered.positions) if remembered else {}
-        # Asked before anything is written: a source that does not answer leaves nothing behind.
-        self._identities = same_topics(topics.check(spark, self.start), remembered.identities if remembered else {})
-        begin()
+            raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
+        super().__init__(recipe, topics, specs, state, spark, report, begin)
+        remembered = self._remembered
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
         self.commits = _commits(recipe, remembered, self.logs.meet())
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
             None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
         )
-        self._missing: list[str] | None = None
-        #: Whether the input was read to its end, and nothing more is awaited.
-        self.finished = False
-        self.transactions = self.updates = 0
-        self._tell_start(remembered is not None)
+        self.updates = 0
+        self._tell_start(specs)
+
+    @property
+    def frontier(self) -> Antichain | None:
+        """Up to where all logs are complete; None before the snapshot is released."""
+        return self.commits.frontier
+
+    def waits(self) -> Waiting:
+        """Why nothing more can be released."""
+        return self.commits.waits()
 
     # -- micro-batches
 
-    def batch(self, frame: DataFrame, _number: int) -> None:
+    def batch(self, frame: DataFrame, number: int) -> None:
         """Count the new records, and release what is whole. Raises SourceStop once all before the stop is released."""
         spark = tune(frame.sparkSession)
         steps.reach(BEGUN)
@@ -115,7 +104,9 @@ class Capture:
                 self._release(release, told, screen, spark)
         finally:
             told.unpersist()
-        self._tell_waiting(spark)
+        self._tell_waiting(
+            spark, self._tally.records, self._tally.repeats, self._tally.rows_waiting, self.commits.open_transactions()
+        )
         error = self._tally.error() or self.commits.stopped()
         if error is not None:
             if self.commits.lost:
@@ -162,7 +153,12 @@ class Capture:
         self._tally.settle(release)
         self._remember()
         steps.reach(REMEMBERED)
-        self._tell_release(release, written)
+        updates = sum(done.identities for done in written.values())
+        self.updates += updates
+        self._tell_release(
+            release, f"{updates} updates ({self.transactions + len(release.transactions)} and {self.updates} in this "
+            "run)", updates=updates, total_updates=self.updates,
+        )
 
     def _remember(self) -> None:
         self._memory.save(
@@ -199,82 +195,9 @@ class Capture:
             self.commits.halt(row["tx"], reason, _CORRUPT)
         return bool(disputed)
 
-    # -- what it tells
-
-    def _tell_start(self, remembered: bool) -> None:
-        through = self.commits.through
-        where = "nothing is released yet" if through is None else f"all through {through} is in the logs"
-        memory = "its memory" if remembered else "the start of the topics, as it has no memory"
-        self._report.tell("start", f"{len(self.logs.tables)} tables; {where}; goes on from {memory}",
-                          tables=list(self.logs.tables), through=through, remembered=remembered)
-        for table, name in self.logs.names().items():
-            self._report.tell("log", f"{table} -> {name}", table=table, log=name)
-
-    def _tell_release(self, release: Release, written: Mapping[tuple[str, int], Written]) -> None:
-        updates = sum(done.identities for done in written.values())
-        self.updates += updates
-        self.transactions += len(release.transactions)
-        if release.assumed:
-            assumed = "snapshot completeness assumed: no notification topic says how many rows it has"
-            self._report.tell("assumed", assumed)
-        snapshot = "" if release.snapshot is None else f"the snapshot at {release.snapshot} and "
-        self._report.tell(
-            "released",
-            f"frontier {release.through + 1}: released {snapshot}{len(release.transactions)} transactions, "
-            f"{updates} updates ({self.transactions} and {self.updates} in this run)",
-            frontier=release.through + 1, snapshot=release.snapshot, transactions=len(release.transactions),
-            updates=updates, total_transactions=self.transactions, total_updates=self.updates,
-        )
-
-    def _tell_waiting(self, spark: SparkSession) -> None:
-        waiting = self.commits.waits()
-        self._report.tell(
-            "waiting",
-            f"read {self._tally.records} records ({self._tally.repeats} repeats); {self._tally.rows_waiting} rows of "
-            f"{self.commits.open_transactions()} open transactions; {waiting.text}",
-            records=self._tally.records, repeats=self._tally.repeats, rows=self._tally.rows_waiting,
-            open=self.commits.open_transactions(), waits_for=waiting.what, waits=waiting.text,
-        )
-        self._tell_missing(spark)
-
-    def _tell_missing(self, spark: SparkSession) -> None:
-        if self._missing == []:
-            return
-        missing = self.topics.missing(spark)
-        if missing and missing != self._missing:
-            self._report.tell("missing", f"waits for the topics {', '.join(missing)}, which do not exist yet (the "
-                              "connector makes one at the first row of its table)", topics=missing)
-        self._missing = missing
-
-    # -- the query
-
-    def query(self, guard: Guard, *, available_now: bool = False, interval: str | None = None) -> StreamingQuery:
-        """Start the streaming query; ``guard`` is made of :meth:`batch`."""
-        self._tell_missing(self._spark)
-        checkpoints = self.state / "checkpoint"
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        writer = self.topics.stream(self._spark, self.start).writeStream.foreachBatch(guard).queryName("cdcv2 capture")
-        writer = writer.option("checkpointLocation", writable(checkpoints / uuid.uuid4().hex))
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif interval is not None:
-            writer = writer.trigger(processingTime=interval)
-        return writer.start()
-
     def close(self) -> None:
         """Release the logs. States nothing."""
         self.logs.close()
-
-
-def _binding(recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
-    binding: dict[str, Any] = {
-        "source": topics.binding(), "prefix": recipe.prefix, "transaction topic": recipe.transaction_topic,
-        "snapshot": recipe.snapshot,
-    }
-    for table, row_type in sorted(recipe.tables.items()):
-        binding[f"row type of {table}"] = row_type.fingerprint
-        binding[f"log of {table}"] = specs[table].name
-    return binding
 
 
 def _commits(recipe: Recipe, remembered: Remembered | None, known: int) -> Commits:

@@ -47,7 +47,8 @@ def classified(records: DataFrame, recipe: Recipe, screen: Screen, *, counted: b
 
 
 @functools.lru_cache(maxsize=8)
-def _recipe(raw: bytes) -> Recipe:
+def unpickled(raw: bytes) -> Recipe:
+    """The recipe that was pickled to this."""
     # Unpickled once per worker process: it compiles the functions of each row type.
     recipe: Recipe = pickle.loads(raw)
     return recipe
@@ -56,7 +57,7 @@ def _recipe(raw: bytes) -> Recipe:
 def _classify(
     how: bytes, screen: Screen, counted: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    recipe = _recipe(how)
+    recipe = unpickled(how)
     tables = tuple(sorted(recipe.tables))
     for batch in batches:
         said = Said(tables)

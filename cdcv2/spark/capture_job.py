@@ -13,12 +13,14 @@
 
 The tables need REPLICA IDENTITY FULL, the connector provide.transaction.metadata=true and skipped.operations=none. Each
 table has a row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). A table's topic may be missing until its first row; the
-transaction topic must be there, with one partition. With --remap and --before from-state tables with a key need only
-REPLICA IDENTITY DEFAULT: old rows are looked up in what the logs hold, and a TRUNCATE takes away every row.
+transaction topic must be there, with one partition. With --before from-state tables with a key need only REPLICA
+IDENTITY DEFAULT: old rows are looked up in what the logs hold, and a TRUNCATE takes away every row. The driver then
+holds all rows, decides and writes; executors read and parse.
 
 It may be killed and started again at any moment, and its state may be lost: it then reads the topics from their start,
-and repeats what the logs have. What it cannot carry over (TRUNCATE, a second snapshot, a changed row type) ends it with
-reason and remedy; the logs are complete up to there. SIGTERM and Ctrl-C end it between two micro-batches.
+and repeats what the logs have. What it cannot carry over (a second snapshot, a changed row type; TRUNCATE, where it
+does not look old rows up) ends it with reason and remedy; the logs are complete up to there. SIGTERM and Ctrl-C end it
+between two micro-batches.
 
 With --remap the times are not those of commits: offsets are bound to the milliseconds of one timeline, in a remap that
 captures share, so topics that were never a database (--plain) and several databases have one cut over all, and any
@@ -48,8 +50,10 @@ from cdcv2.sources.noted import note
 from cdcv2.sources.wanted import add_wanted_arguments
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_logs import LogSpec
+from cdcv2.spark.capture_keyed import KeyedCapture
+from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
@@ -99,14 +103,15 @@ def _bound(options: argparse.Namespace) -> Exit:
         return bound_job.outcome(came, finished=options.available_now and not stopping.is_set())
 
 
-def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> Capture:
+def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> CaptureQuery:
     """Run a capture until its input ends (``available_now``), a signal asks for it (``signals``), or an error."""
 
     def begin() -> None:
         if plan.together is not None:
             note(plan.together, plan.recipe, option="--logs")
 
-    made = Capture(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin)
+    kind = KeyedCapture if plan.recipe.before == FROM_STATE else Capture
+    made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin)
     try:
         guard = Guard(made.batch)
         if signals:
@@ -118,15 +123,15 @@ def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = 
             made.ended()
     finally:
         made.close()
-    frontier = made.commits.frontier
+    frontier = made.frontier
     through = "nothing is released" if frontier is None else f"frontier {frontier.elements[0]}"
-    report.tell("end", f"{through}; {made.commits.waits().text}", frontier=frontier and frontier.to_plain())
+    report.tell("end", f"{through}; {made.waits().text}", frontier=frontier and frontier.to_plain())
     return made
 
 
-def outcome(made: Capture) -> Exit:
+def outcome(made: CaptureQuery) -> Exit:
     """One that goes on, or that was told to end, waits for the rest; one that has read all there is misses it."""
-    return Exit.MISSING if made.finished and made.commits.waits().inside else Exit.DONE
+    return Exit.MISSING if made.finished and made.waits().inside else Exit.DONE
 
 
 def planned(options: argparse.Namespace) -> Plan:
@@ -137,11 +142,10 @@ def planned(options: argparse.Namespace) -> Plan:
         raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
     if options.plain or len(options.prefix or []) != 1 or len(options.notifications) > 1:
         raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
-    if options.before != FROM_ENVELOPE:
-        raise UsageError(f"on Spark --before {options.before} goes with --remap REMAP; without it, with cdcv2 capture")
     recipe = recipe_of(
         options.prefix[0], options.rows, tables=options.tables, snapshot=options.snapshot,
         notifications=next(iter(options.notifications), None), full_identity=options.full_identity,
+        before=options.before,
     )
     topics: Topics
     if options.files is not None:
@@ -221,5 +225,5 @@ def _add_source(group: Any) -> None:
         help="the connector's notification topic, which says how many rows the snapshot has; of several PREFIX=TOPIC")
     add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
     add("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
-        help="where old rows come from: the records, which must have them whole (the default), or, with --remap, what "
-             "the logs hold: all rows are then held by the driver")
+        help="where old rows come from: the records, which must have them whole (the default), or what the logs hold: "
+             "all rows are then held by the driver")

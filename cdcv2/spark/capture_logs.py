@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcv2.core.order import Time
-from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, ResumeError, UsageError
+from cdcv2.errors import LogFinishedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_stated
-from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
+from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,49 +40,6 @@ _WRITTEN = "table int, time long, identities long, weight long"
 _WRITTEN_ARROW = pa.schema([
     ("table", pa.int32()), ("time", pa.int64()), ("identities", pa.int64()), ("weight", pa.int64()),
 ])
-
-
-@dataclass(frozen=True)
-class LogSpec:
-    """Which log a table is written to: enough for an executor to open it.
-
-    ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.wire.kafka.Client` takes
-    it, ``partitions`` for a topic that is made.
-    """
-
-    table: str
-    row_type: RowType
-    folder: str | None = None
-    topic: str | None = None
-    bootstrap: str | None = None
-    config_file: str | None = None
-    partitions: int = 1
-
-    def open(self, *, create: bool = False, writing: bool = False) -> Log:
-        """The log; with ``create`` it is made if it is not there; see KafkaLog. Raises what opening raises."""
-        if self.folder is not None:
-            return DirectoryLog(self.folder, self.row_type, create=create)
-        if self.topic is None or self.bootstrap is None:
-            raise UsageError(f"the log of {self.table} is neither a directory nor a topic with a bootstrap address")
-        from cdcv2.wire.kafka import KafkaLog
-
-        return KafkaLog(
-            self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
-            writing=writing, partitions=self.partitions,
-        )
-
-    def topic_id(self) -> str | None:
-        """What Kafka calls the topic; None for a directory."""
-        if self.topic is None:
-            return None
-        from cdcv2.wire.kafka_client import Client
-
-        return Client(self.bootstrap, self.config_file).topic_id(self.topic)
-
-    @property
-    def name(self) -> str:
-        """The log's name for the memory, and for people."""
-        return f"kafka:{self.topic}" if self.topic is not None else str(self.folder)
 
 
 @dataclass(frozen=True)
@@ -106,7 +61,7 @@ class TableLogs:
     def __init__(self, specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail] | None = None) -> None:
         self.tables = tuple(sorted(specs))
         self._specs = tuple(specs[table] for table in self.tables)
-        self._logs = {table: _opened(specs[table], known=table in (tails or {})) for table in self.tables}
+        self._logs = opened(specs, tails or {})
         #: All times below it are stated.
         self.known: dict[str, int] = {}
         #: Of each log the first and the last time at which it has updates, as far as it was read.
@@ -116,22 +71,14 @@ class TableLogs:
         # Table -> statements of times beyond its known.
         self._unreached: dict[str, list[Progress]] = {}
         self._tails: dict[str, Positions] = {}
-        # By which the next process knows the logs again; those of topics do not change.
-        self._marks: dict[str, dict[str, str]] = {}
+        # By which the next process knows the logs again.
+        self._marks = recognized(specs, self._logs, tails or {})
         for number, table in enumerate(self.tables):
             self._open(number, table, (tails or {}).get(table))
 
     def _open(self, number: int, table: str, tail: LogTail | None) -> None:
         log = self._logs[table]
         positions: Positions = dict(tail.positions) if tail else {}
-        ends = log.ends()
-        for part, position in positions.items():
-            if ends.get(part, 0) < position:
-                raise ForeignStateError(
-                    f"log {log.name} ends at {ends.get(part, 0)}, but the capture's memory has seen it up to "
-                    f"{position}: was it made anew? Remove the memory, and the capture writes it from the topics' start"
-                )
-        self._recognize(number, table, tail)
         reader = Resolver([tail.known] if tail else None)
         self.spans[table] = None
         for entry in log.read(positions or None):
@@ -224,33 +171,11 @@ class TableLogs:
 
     def tails(self) -> dict[str, LogTail]:
         """From where the next process reads them."""
+        self._marks = marked(self._specs, self._tails, self._marks)
         return {
-            table: LogTail(self.known[table], dict(self._tails[table]), self._marked(number, table))
-            for number, table in enumerate(self.tables)
+            table: LogTail(self.known[table], dict(self._tails[table]), dict(self._marks[table]))
+            for table in self.tables
         }
-
-    def _recognize(self, number: int, table: str, tail: LogTail | None) -> None:
-        """Whether it is the log that the memory tells of, and not only one of its name and length."""
-        spec, known = self._specs[number], dict(tail.marks) if tail else {}
-        if spec.folder is not None:
-            self._marks[table] = known
-            if tail is not None:
-                files = {int(file): mark for file, mark in known.items()}
-                marks.check(spec.folder, tail.positions.get(0, 0), files, None, _REMEDY)
-            return
-        self._marks[table] = {"topic": str(spec.topic_id())}
-        if known and known != self._marks[table]:
-            raise ForeignStateError(
-                f"the topic {spec.topic} was made anew: the capture's memory is of another one of that name. {_REMEDY}"
-            )
-
-    def _marked(self, number: int, table: str) -> dict[str, str]:
-        folder = self._specs[number].folder
-        if folder is not None:
-            files = {int(file): mark for file, mark in self._marks[table].items()}
-            taken = marks.marks(folder, self._tails[table].get(0, 0), files)
-            self._marks[table] = {str(file): mark for file, mark in taken.items()}
-        return dict(self._marks[table])
 
     def names(self) -> dict[str, str]:
         """The logs by table, for people and for the memory's binding."""
@@ -260,19 +185,6 @@ class TableLogs:
         """Release them. States nothing."""
         for log in self._logs.values():
             log.close()
-
-
-_REMEDY = "Bring the log back; or remove the memory, and the capture writes the log from the topics' start"
-
-
-def _opened(spec: LogSpec, *, known: bool) -> Log:
-    try:
-        return spec.open(create=not known, writing=True)
-    except MissingLogError as error:
-        raise ForeignStateError(
-            f"the capture's memory is of a log that is gone: {error}. Bring it back, or remove the memory, and the "
-            "capture writes it from the topics' start"
-        ) from error
 
 
 def _known(reader: Resolver, name: str) -> int:

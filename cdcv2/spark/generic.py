@@ -32,8 +32,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2 import steps
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
-from cdcv2.spark.capture_logs import LogSpec, TableLogs
+from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_memory import LogTail
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.job import Guard, follow
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import spark_type

@@ -12,10 +12,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdcv2.protocol.messages import Message
-from cdcv2.sources.debezium import Recipe, Record
+from cdcv2.sources.debezium import FROM_STATE, Recipe, Record
 from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_logs import LogSpec
+from cdcv2.spark.capture_keyed import KeyedCapture
+from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import FileTopics
 from cdcv2.spark.job import Guard, follow
 from cdcv2.wire.files import DirectoryLog
@@ -53,9 +55,10 @@ class CaptureRun:
             for table, row_type in self.recipe.tables.items()
         }
 
-    def run(self, spark: SparkSession) -> Capture:
+    def run(self, spark: SparkSession) -> CaptureQuery:
         """Read what is there, to the end. Raises what ends it."""
-        capture = Capture(self.recipe, self.topics, self.specs(), self.state, spark, Report(people=self.said))
+        kind = KeyedCapture if self.recipe.before == FROM_STATE else Capture
+        capture = kind(self.recipe, self.topics, self.specs(), self.state, spark, Report(people=self.said))
         try:
             guard = Guard(capture.batch)
             follow(capture.query(guard, available_now=True), guard)

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import steps
-from cdcv2.errors import RefusedError, SourceStop, UsageError
+from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.sources.facts import Record
 from cdcv2.spark import bound_job
-from cdcv2.spark.capture_job import parser, planned
+from cdcv2.spark.capture_job import parser
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.sources.test_keyed_recorded import MANY, SMALL
 from tests.spark.binding import Bound, dumped
@@ -114,10 +114,8 @@ def test_died_anywhere_its_state_is_what_the_logs_say(
     assert 40 == sum(diff for _, _, diff in facts["clicks"][0])
 
 
-def test_it_goes_with_a_remap_and_in_the_order_of_commits(tmp_path: Path) -> None:
+def test_it_goes_in_the_order_of_commits(tmp_path: Path) -> None:
     """Said before Spark is asked for anything."""
     words = ["--files", str(tmp_path), "--logs", str(tmp_path / "logs"), "--available-now", *WORDS]
-    with pytest.raises(UsageError, match="on Spark --before from-state goes with --remap"):
-        planned(parser().parse_args([*words, "--state", str(tmp_path / "state")]))
     with pytest.raises(RefusedError, match="needs the state before each transaction"):
         bound_job.planned(parser().parse_args([*words, "--remap", str(tmp_path / "r"), "--ordering", "complete"]))

@@ -6,6 +6,7 @@ import io
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.protocol import Progress
 from cdcv2.sources.capture import Capture as PureCapture
-from cdcv2.sources.debezium import Recipe, Record
+from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark import capture as capturing
 from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_logs import LogSpec
+from cdcv2.spark.capture_keyed import KeyedCapture
+from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import KafkaTopics
 from cdcv2.spark.job import Guard, follow
 from cdcv2.wire.kafka import KafkaLog
@@ -121,10 +124,12 @@ class KafkaRun:
             for table, row_type in TABLES.items()
         }
 
-    def run(self, spark: SparkSession) -> Capture:
+    def run(self, spark: SparkSession, *, before: str = FROM_ENVELOPE) -> CaptureQuery:
         """Read what is there, to the end. Raises what ends it."""
-        topics = KafkaTopics(self.broker.bootstrap, self.recipe, records=self.records)
-        capture = Capture(self.recipe, topics, self.specs(), self.state, spark, self.report)
+        how = replace(self.recipe, before=before)
+        topics = KafkaTopics(self.broker.bootstrap, how, records=self.records)
+        kind = KeyedCapture if before == FROM_STATE else Capture
+        capture = kind(how, topics, self.specs(), self.state, spark, self.report)
         try:
             guard = Guard(capture.batch)
             follow(capture.query(guard, available_now=True), guard)
@@ -156,6 +161,22 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
     assert expected(2600) == run.found()
 
 
+def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
+    """With one memory, over topics: one that looks them up dies when some logs are ahead, and so does one after it."""
+    run = KafkaRun(broker, "turns", tmp_path, records=1000)
+    make_topics(broker, topics_of("turns"))
+    produce(broker, first(2600), "turns")
+    with steps.placed("capture.table-stated", 4), pytest.raises(steps.PlacedCrash):
+        run.run(spark, before=FROM_STATE)
+    with steps.placed("capture.remembered"), pytest.raises(steps.PlacedCrash):
+        run.run(spark, before=FROM_STATE)
+    with steps.placed(capturing.TABLE_STATED, 4), pytest.raises(steps.PlacedCrash):
+        run.run(spark)
+    run.run(spark, before=FROM_STATE)
+    assert expected(2600) == run.found()
+    assert run.said.getvalue().count("goes on from its memory") == 2
+
+
 def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """The connector makes a table's topic at its first row: it is named, and found when it comes."""
     run = KafkaRun(broker, "late", tmp_path)
@@ -165,7 +186,7 @@ def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: Spar
     records = first(1000)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in topics], "late")
     capture = run.run(spark)
-    assert capture.commits.through is None
+    assert capture.frontier is None
     assert "waits for the topics late.public.order_items, late.public.orders" in run.said.getvalue()
     make_topics(broker, late)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in late], "late")

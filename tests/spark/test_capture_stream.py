@@ -19,7 +19,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.spark import generic
-from cdcv2.spark.capture_logs import LogSpec
+from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.generic import StreamCapture, capture_stream
 from cdcv2.spark.paths import streamable
 from cdcv2.wire.rows import RowType

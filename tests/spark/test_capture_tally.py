@@ -16,6 +16,7 @@ from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End, Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.spark.capture import Capture
+from cdcv2.spark.capture_keyed import KeyedCapture
 from cdcv2.spark.capture_said import Said, merged
 from cdcv2.spark.capture_tally import Numbers, Tally
 from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent
@@ -249,10 +250,11 @@ def test_numbers_are_counted_once() -> None:
     assert 3 == len(numbers)
 
 
-def test_old_rows_from_the_state_are_refused(tmp_path: Path) -> None:
+def test_old_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     """Before anything is made: there, rows of such tables would be left out without a word."""
-    how = Recipe(PREFIX, RECORDED, before="from-state")
     nothing: Any = None
-    with pytest.raises(UsageError, match="takes old rows from-envelope; from-state is for one with --remap"):
-        Capture(how, nothing, {}, tmp_path, nothing)
+    with pytest.raises(UsageError, match="takes old rows from-envelope; with from-state it is a KeyedCapture"):
+        Capture(Recipe(PREFIX, RECORDED, before="from-state"), nothing, {}, tmp_path, nothing)
+    with pytest.raises(UsageError, match="takes old rows from-state; with from-envelope it is a Capture"):
+        KeyedCapture(Recipe(PREFIX, RECORDED), nothing, {}, tmp_path, nothing)
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,219 @@
+"""Capture by commit times, on Spark, whose old rows are looked up: executors read and parse, the driver looks up.
+
+What an update of such a table does depends on every change before it, and a TRUNCATE on all rows. So transactions go
+through one place, in the order of their commits, as they do without Spark: this *is* the capture without it,
+:class:`cdcv2.sources.capture.Capture`, with its state, its writers and its steps. Only its records come parsed, from
+the executors, and its memory is the one that captures on Spark have. So one that takes whole old rows and one that
+looks them up may take turns, with one ``state`` and the same logs.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, Union
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, SourceStop, UsageError
+from cdcv2.protocol.log import Log, Position, Positions
+from cdcv2.sources import capture
+from cdcv2.sources.capture import Captured
+from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
+from cdcv2.sources.facts import Fact, Record
+from cdcv2.sources.release import Waiting
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.capture import BEGUN, COUNTED
+from cdcv2.spark.capture_classify import RECORD_COLUMNS, unpickled
+from cdcv2.spark.capture_memory import CaptureMemory, LogTail, Remembered
+from cdcv2.spark.capture_query import CaptureQuery
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_said import Seen
+from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
+from cdcv2.spark.capture_topics import Topics
+from cdcv2.spark.session import tune
+
+#: What one record says, or why it is none; with its offset.
+Told: TypeAlias = tuple[int, Union[Fact, DecodeError]]
+_TOLD = "topic string, partition int, told binary"
+_TOLD_ARROW = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("told", pa.binary())])
+
+
+class KeyedCapture(CaptureQuery):
+    """One capture whose old rows come from the state; see :class:`~cdcv2.spark.capture_query.CaptureQuery`.
+
+    Opening also reads the logs from their start, and raises what these raise, LogFinishedError among it; RefusedError
+    where what they say is no table; UsageError for a recipe with whole old rows. Memory, on the driver: every row of
+    the tables, what is open, and what is told of the records of a micro-batch.
+    """
+
+    def __init__(
+        self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
+        report: Report | None = None, begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        if recipe.before != FROM_STATE:
+            raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
+        super().__init__(recipe, topics, specs, state, spark, report, begin)
+        tails = self._remembered.tails if self._remembered else {}
+        with ExitStack() as failing:
+            logs = opened(specs, tails)
+            for log in logs.values():
+                failing.callback(log.close)
+            memory = _Kept(self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.knowns())
+            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell)
+            failing.pop_all()
+        self._capture.reads(self._identities)
+        self._tell_start(specs)
+
+    @property
+    def frontier(self) -> Antichain | None:
+        """Up to where all logs are complete; None before the snapshot is released."""
+        return self._capture.frontier
+
+    def waits(self) -> Waiting:
+        """Why nothing more can be released."""
+        return self._capture.waits()
+
+    def batch(self, frame: DataFrame, number: int) -> None:
+        """Take the new records, and release what is whole.
+
+        Raises SourceStop, and DecodeError for a record that is none, once all before is released.
+        """
+        spark = tune(frame.sparkSession)
+        steps.reach(BEGUN)
+        wrong = self._absorb(_told(frame, self.recipe, self._capture.next_positions()))
+        if self._capture.wants_ends:
+            self._capture.ends_read(self.topics.ends(spark))
+        steps.reach(COUNTED)
+        try:
+            while self._capture.release() is not None:
+                pass
+        except SourceStop:
+            self._waiting(spark)
+            raise
+        self._waiting(spark)
+        if wrong is not None:
+            raise wrong
+
+    def ended(self) -> None:
+        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        self._capture.ended()
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+        self._capture.close()
+
+    def _absorb(self, told: Mapping[Place, list[Told]]) -> DecodeError | None:
+        """Take what is told, each partition in its order; the first record that is none.
+
+        Of a partition with such a record nothing is taken from there on: it must be read again, and judged again.
+        """
+        seen = {place: Seen(found[0][0], found[-1][0], len(found)) for place, found in told.items()}
+        self.topics.came(self._capture.next_positions(), seen)
+        wrong: list[DecodeError] = []
+        for place, found in sorted(told.items()):
+            for offset, fact in found:
+                if isinstance(fact, DecodeError):
+                    wrong.append(fact)
+                    break
+                self._capture.absorb_fact(fact, Position(*place, offset))
+        return min(wrong, key=lambda one: str(one.position), default=None)
+
+    def _tell(self, captured: Captured) -> None:
+        self._tell_release(captured.release, f"{captured.counters.transactions} in this run")
+
+    def _waiting(self, spark: SparkSession) -> None:
+        counted = self._capture.counters
+        self._tell_waiting(
+            spark, counted.records, counted.repeats, self._capture.held_rows, self._capture.open_transactions
+        )
+
+
+class _Kept:
+    """The memory of captures on Spark, as the capture without it asks for one.
+
+    What it keeps of the logs are tails: that reads them from their start in any case.
+    """
+
+    def __init__(
+        self, memory: CaptureMemory, remembered: Remembered | None, recipe: Recipe, specs: Mapping[str, LogSpec],
+        logs: Mapping[str, Log], knowns: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._memory, self._remembered, self._recipe = memory, remembered, recipe
+        self._specs, self._logs, self._knowns = specs, logs, knowns
+        self._marks = recognized(specs, logs, remembered.tails if remembered else {})
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last, but for what is only of use to whoever reads the logs' tails alone."""
+        if self._remembered is None:
+            return None
+        positions: dict[str, dict[str, int]] = {}
+        for (topic, part), offset in self._remembered.positions.items():
+            positions.setdefault(topic, {})[str(part)] = offset
+        return {
+            "version": capture.VERSION, "capture": capture.identity(self._recipe),
+            "commits": self._remembered.commits, "positions": positions, "topics": self._remembered.identities,
+            "logs": {},
+        }
+
+    def save(self, plain: Mapping[str, Any]) -> None:
+        """Keep it. Raises as :meth:`CaptureMemory.save` does."""
+        positions = {
+            (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
+        }
+        self._memory.save(Remembered(plain["commits"], positions, self._tails(), plain["topics"]))
+
+    def _tails(self) -> dict[str, LogTail]:
+        # Asked before the logs' ends: what is stated up to there may be more than is known of, and never less.
+        knowns = self._knowns()
+        ends: dict[str, Positions] = {table: log.ends() for table, log in self._logs.items()}
+        self._marks = marked(list(self._specs.values()), ends, self._marks)
+        return {table: LogTail(known, ends[table], self._marks[table]) for table, known in knowns.items()}
+
+
+def _told(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[Told]]:
+    """What the records from ``start`` on say, by partition, in order: read and classified by the executors."""
+    function = partial(_classify, pickle.dumps(recipe), dict(start))
+    told: dict[Place, list[Told]] = {}
+    found = records.select(*RECORD_COLUMNS).mapInArrow(function, _TOLD).toArrow()
+    for topic, part, raw in zip(*(column.to_pylist() for column in found.columns)):
+        told.setdefault((topic, part), []).extend(pickle.loads(raw))
+    for ones in told.values():
+        ones.sort(key=_offset)
+    return told
+
+
+def _offset(told: Told) -> int:
+    return told[0]
+
+
+# -- on the executors
+
+def _classify(
+    how: bytes, start: Mapping[Place, int], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    recipe = unpickled(how)
+    for batch in batches:
+        told: dict[Place, list[Told]] = {}
+        columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
+        for record in map(Record._make, zip(*columns)):
+            place = record.topic, record.partition
+            if record.offset >= start.get(place, 0):
+                told.setdefault(place, []).append((record.offset, _said(record, recipe)))
+        rows = [(*place, pickle.dumps(ones)) for place, ones in told.items()]
+        arrays = [pa.array(list(column), field.type) for column, field in zip(zip(*rows), _TOLD_ARROW)]
+        if arrays:
+            yield pa.RecordBatch.from_arrays(arrays, schema=_TOLD_ARROW)
+
+
+def _said(record: Record, recipe: Recipe) -> Fact | DecodeError:
+    try:
+        return classify(record, recipe)
+    except DecodeError as error:
+        return error

@@ -1,0 +1,150 @@
+"""What every capture by commit times is on Spark: a query over its topics, a memory, and what it tells as it runs.
+
+Spark's checkpoint has nothing to add to the memory: each run has a fresh one, which begins at the memory's positions.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.reclock.binding import check_int
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.release import Release, Waiting
+from cdcv2.sources.remembered import same_topics
+from cdcv2.spark.capture_memory import CaptureMemory
+from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture_tails import LogSpec
+from cdcv2.spark.capture_topics import Topics
+from cdcv2.spark.job import Guard
+from cdcv2.spark.paths import nameable, writable
+
+
+class CaptureQuery(ABC):
+    """One capture: what it remembers, and its query. Made on the driver; opening its logs is left to the kinds of it.
+
+    ``specs`` has the log of each of the recipe's tables; ``state`` is its folder (memory and checkpoint). Reads the
+    memory, asks the source, and calls ``begin``. Raises what these raise: ForeignStateError, MissingLogError,
+    UnsafeTopicError, UnavailableError.
+    """
+
+    def __init__(
+        self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
+        report: Report | None, begin: Callable[[], None],
+    ) -> None:
+        nameable(spark, state)
+        self.recipe, self.topics, self.state = recipe, topics, state
+        self._spark = spark
+        self._report = report or Report()
+        self._memory = CaptureMemory(state / "memory", _binding(recipe, topics, specs))
+        self._remembered = self._memory.load()
+        self.start = dict(self._remembered.positions) if self._remembered else {}
+        # Asked before anything is written: a source that does not answer leaves nothing behind.
+        self._identities = same_topics(
+            topics.check(spark, self.start), self._remembered.identities if self._remembered else {}
+        )
+        begin()
+        self._missing: list[str] | None = None
+        #: Whether the input was read to its end, and nothing more is awaited.
+        self.finished = False
+        self.transactions = 0
+
+    # -- what a kind of it does
+
+    @abstractmethod
+    def batch(self, frame: DataFrame, number: int) -> None:
+        """Take the new records, and release what is whole. Raises SourceStop once all before the stop is released."""
+
+    @abstractmethod
+    def ended(self) -> None:
+        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+
+    @property
+    @abstractmethod
+    def frontier(self) -> Antichain | None:
+        """Up to where all logs are complete; None before the snapshot is released."""
+
+    @abstractmethod
+    def waits(self) -> Waiting:
+        """Why nothing more can be released."""
+
+    # -- the query
+
+    def query(self, guard: Guard, *, available_now: bool = False, interval: str | None = None) -> StreamingQuery:
+        """Start the streaming query; ``guard`` is made of :meth:`batch`."""
+        self._tell_missing(self._spark)
+        checkpoints = self.state / "checkpoint"
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        writer = self.topics.stream(self._spark, self.start).writeStream.foreachBatch(guard).queryName("cdcv2 capture")
+        writer = writer.option("checkpointLocation", writable(checkpoints / uuid.uuid4().hex))
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif interval is not None:
+            writer = writer.trigger(processingTime=interval)
+        return writer.start()
+
+    # -- what it tells
+
+    def _tell_start(self, specs: Mapping[str, LogSpec]) -> None:
+        through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1
+        where = "nothing is released yet" if through is None else f"all through {through} is in the logs"
+        memory = "the start of the topics, as it has no memory" if self._remembered is None else "its memory"
+        self._report.tell("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
+                          through=through, remembered=self._remembered is not None)
+        for table, spec in sorted(specs.items()):
+            self._report.tell("log", f"{table} -> {spec.name}", table=table, log=spec.name)
+
+    def _tell_release(self, release: Release, what: str, **facts: Any) -> None:
+        self.transactions += len(release.transactions)
+        if release.assumed:
+            assumed = "snapshot completeness assumed: no notification topic says how many rows it has"
+            self._report.tell("assumed", assumed)
+        snapshot = "" if release.snapshot is None else f"the snapshot at {release.snapshot} and "
+        self._report.tell(
+            "released",
+            f"frontier {release.through + 1}: released {snapshot}{len(release.transactions)} transactions, {what}",
+            frontier=release.through + 1, snapshot=release.snapshot, transactions=len(release.transactions),
+            total_transactions=self.transactions, **facts,
+        )
+
+    def _tell_waiting(self, spark: SparkSession, records: int, repeats: int, rows: int, transactions: int) -> None:
+        waiting = self.waits()
+        self._report.tell(
+            "waiting",
+            f"read {records} records ({repeats} repeats); {rows} rows of {transactions} open transactions; "
+            f"{waiting.text}",
+            records=records, repeats=repeats, rows=rows, open=transactions, waits_for=waiting.what, waits=waiting.text,
+        )
+        self._tell_missing(spark)
+
+    def _tell_missing(self, spark: SparkSession) -> None:
+        if self._missing == []:
+            return
+        missing = self.topics.missing(spark)
+        if missing and missing != self._missing:
+            self._report.tell("missing", f"waits for the topics {', '.join(missing)}, which do not exist yet (the "
+                              "connector makes one at the first row of its table)", topics=missing)
+        self._missing = missing
+
+
+def _binding(recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
+    binding: dict[str, Any] = {
+        "source": topics.binding(), "prefix": recipe.prefix, "transaction topic": recipe.transaction_topic,
+        "snapshot": recipe.snapshot,
+    }
+    for table, row_type in sorted(recipe.tables.items()):
+        binding[f"row type of {table}"] = row_type.fingerprint
+        binding[f"log of {table}"] = specs[table].name
+    return binding

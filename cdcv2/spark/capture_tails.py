@@ -1,0 +1,129 @@
+"""The logs that a capture writes, and by what its next life knows them again: not by name and length alone.
+
+A capture's memory has, of each log, a :class:`~cdcv2.spark.capture_memory.LogTail`: how far it is stated, up to where
+it was read, and *marks*, of a topic what Kafka calls it, of a directory digests of its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.protocol.log import Log, Positions
+from cdcv2.spark import marks
+from cdcv2.spark.capture_memory import LogTail
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+
+
+@dataclass(frozen=True)
+class LogSpec:
+    """Which log a table is written to: enough for an executor to open it.
+
+    ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.wire.kafka.Client` takes
+    it, ``partitions`` for a topic that is made.
+    """
+
+    table: str
+    row_type: RowType
+    folder: str | None = None
+    topic: str | None = None
+    bootstrap: str | None = None
+    config_file: str | None = None
+    partitions: int = 1
+
+    def open(self, *, create: bool = False, writing: bool = False) -> Log:
+        """The log; with ``create`` it is made if it is not there; see KafkaLog. Raises what opening raises."""
+        if self.folder is not None:
+            return DirectoryLog(self.folder, self.row_type, create=create)
+        if self.topic is None or self.bootstrap is None:
+            raise UsageError(f"the log of {self.table} is neither a directory nor a topic with a bootstrap address")
+        from cdcv2.wire.kafka import KafkaLog
+
+        return KafkaLog(
+            self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
+            writing=writing, partitions=self.partitions,
+        )
+
+    def topic_id(self) -> str | None:
+        """What Kafka calls the topic; None for a directory."""
+        if self.topic is None:
+            return None
+        from cdcv2.wire.kafka_client import Client
+
+        return Client(self.bootstrap, self.config_file).topic_id(self.topic)
+
+    @property
+    def name(self) -> str:
+        """The log's name for the memory, and for people."""
+        return f"kafka:{self.topic}" if self.topic is not None else str(self.folder)
+
+
+def opened(specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail]) -> dict[str, Log]:
+    """The logs, by table. One is made if it is not there, but not one that has a tail: what is gone must not come back.
+
+    Raises ForeignStateError for one that is gone, and what opening raises.
+    """
+    logs: dict[str, Log] = {}
+    for table, spec in sorted(specs.items()):
+        try:
+            logs[table] = spec.open(create=table not in tails, writing=True)
+        except MissingLogError as error:
+            raise ForeignStateError(
+                f"the capture's memory is of a log that is gone: {error}. Bring it back, or remove the memory, and the "
+                "capture writes it from the topics' start"
+            ) from error
+    return logs
+
+
+def recognized(
+    specs: Mapping[str, LogSpec], logs: Mapping[str, Log], tails: Mapping[str, LogTail]
+) -> dict[str, dict[str, str]]:
+    """By what the logs are known, by table. Raises ForeignStateError for one that is not that of its tail."""
+    found: dict[str, dict[str, str]] = {}
+    for table, spec in specs.items():
+        tail = tails.get(table)
+        if tail is not None:
+            _check_length(logs[table], tail)
+        known = dict(tail.marks) if tail else {}
+        if spec.folder is not None:
+            if tail is not None:
+                marks.check(spec.folder, tail.positions.get(0, 0), _files(known), None, _REMEDY)
+            found[table] = known
+            continue
+        found[table] = {"topic": str(spec.topic_id())}
+        if known and known != found[table]:
+            raise ForeignStateError(
+                f"the topic {spec.topic} was made anew: the capture's memory is of another one of that name. {_REMEDY}"
+            )
+    return found
+
+
+def marked(
+    specs: Sequence[LogSpec], positions: Mapping[str, Positions], known: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """By what the logs are known that were read up to these positions; ``known`` is of before. Those of topics stay."""
+    found = {table: dict(of) for table, of in known.items()}
+    for spec in specs:
+        if spec.folder is not None:
+            taken = marks.marks(spec.folder, positions[spec.table].get(0, 0), _files(known[spec.table]))
+            found[spec.table] = {str(file): mark for file, mark in taken.items()}
+    return found
+
+
+def _check_length(log: Log, tail: LogTail) -> None:
+    ends = log.ends()
+    for part, position in tail.positions.items():
+        if ends.get(part, 0) < position:
+            raise ForeignStateError(
+                f"log {log.name} ends at {ends.get(part, 0)}, but the capture's memory has seen it up to "
+                f"{position}: was it made anew? Remove the memory, and the capture writes it from the topics' start"
+            )
+
+
+def _files(known: Mapping[str, str]) -> dict[int, str]:
+    return {int(file): mark for file, mark in known.items()}
+
+
+_REMEDY = "Bring the log back; or remove the memory, and the capture writes the log from the topics' start"
