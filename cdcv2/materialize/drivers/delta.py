@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2 import steps
-from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Files, Manifest
 from cdcv2.materialize.drivers.delta_tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
-from cdcv2.materialize.drivers.lake_manifest import Part, demand_known
+from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.drivers.staged import StagedDriver
 from cdcv2.materialize.drivers.staging import DeltaHand, demand_there
 from cdcv2.materialize.messages import (
@@ -69,12 +69,7 @@ class DeltaDriver(StagedDriver):
         self._message = message
         self._pending = dict(state.get("staged", {}))
         number, manifest = self._begun(message)
-        if number < state.get("manifest", 0):
-            raise RefusedError(
-                f"the Delta tables in {self._folder.path} have lost commits: their manifest has the number {number}, "
-                f"and the recovery log knows of {state['manifest']}. Restore the folder, or begin anew with an empty "
-                "folder and an empty recovery log"
-            )
+        self._folder.demand_there(number, state)
         for table in message.tables:
             demand(self._folder, manifest, table)
         return Opened()
@@ -124,9 +119,7 @@ class DeltaDriver(StagedDriver):
         while True:
             number, manifest = self._folder.last()
             if manifest is not None:
-                _demand_same(manifest, message, self._folder)
-                under_way = [] if manifest.applying is None else [(manifest.applying.range, manifest.applying.upper)]
-                demand_known(self._folder.path, [*manifest.applied.items(), *under_way], message)
+                self._folder.demand_same(manifest, message)
                 return number, manifest
             try:
                 marks = {table.name: make(self._folder, table, message.materialization) for table in message.tables}
@@ -180,23 +173,9 @@ class DeltaDriver(StagedDriver):
 
 
 def orphans(folder: str | Path) -> list[Path]:
-    """Staged files that no manifest applies: of transactions that died, or of such as are under way just now.
+    """Staged files that no manifest applies; **what was committed and not yet applied is among them**, see
+    :class:`~cdcv2.materialize.drivers.manifests.Manifests`.
 
-    Remove those that are older than any transaction takes, including its repeat after a crash.
+    Let the materialization run to the end of a transaction first; then remove those that are older than that run.
     """
     return DeltaFolder(folder).orphans()
-
-
-def _demand_same(manifest: Manifest, message: Open, folder: DeltaFolder) -> None:
-    if manifest.materialization != message.materialization:
-        raise ForeignStateError(
-            f"{folder.path} holds the Delta tables of {manifest.materialization!r}, not of "
-            f"{message.materialization!r}: each needs a folder of its own"
-        )
-    for table in message.tables:
-        if manifest.tables.get(table.name) != table:
-            state = "has other columns" if table.name in manifest.tables else "is not in it"
-            raise RefusedError(
-                f"{folder.path} is at {manifest.frontier}, and the table {table.name!r} {state}: what came before "
-                "would be missing there. Materialize into a new folder, with a new recovery log"
-            )

@@ -16,18 +16,14 @@ alike, nobody waits for one that died, and the versions that a manifest names ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, RefusedError
-from cdcv2.materialize.drivers.lake_manifest import Part, plain_table, table_of
-from cdcv2.materialize.fence import Holding, Range, meet_of, pieces
-from cdcv2.materialize.messages import Table
-from cdcv2.wire.numbered import Numbered, local_path
-
-_FORMAT, _VERSION = "cdcv2 delta", 1
+from cdcv2.errors import RefusedError
+from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part
+from cdcv2.materialize.fence import Range
 
 
 class Mark(NamedTuple):
@@ -70,25 +66,17 @@ class Applying:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """What counts: see the module. ``applied``: range -> frontier; ``marks``: table -> its version of the cut."""
+class Manifest(Applied):
+    """What counts: see the module. ``marks``: table -> its version of the cut."""
 
-    materialization: str
-    start: Antichain
-    tables: Mapping[str, Table]
+    WHAT, FORMAT = "folder of Delta tables", "cdcv2 delta"
+
     marks: Mapping[str, Mark]
-    applied: Mapping[Range, Antichain] = field(default_factory=dict)
     applying: Applying | None = None
 
-    @property
-    def frontier(self) -> Antichain:
-        """Everything not beyond it is in the versions that the manifest names, whatever its key."""
-        held = [Holding(wanted, 0, at) for wanted, at in self.applied.items()]
-        return meet_of(pieces(held, Range(), lambda at: at, self.start))
-
-    def has(self, wanted: Range, upper: Antichain) -> bool:
-        """Whether this range's transaction up to ``upper`` was applied."""
-        return wanted in self.applied and self.applied[wanted].dominates(upper)
+    def under_way(self) -> list[tuple[Range, Antichain]]:
+        """See :class:`Applied`."""
+        return [] if self.applying is None else [(self.applying.range, self.applying.upper)]
 
     def done(self, marks: Mapping[str, Mark]) -> Manifest:
         """After the transaction that was being applied: the tables that it has changed are at these marks."""
@@ -97,47 +85,26 @@ class Manifest:
         applied = {**self.applied, self.applying.range: self.applying.upper}
         return replace(self, marks={**self.marks, **marks}, applied=applied, applying=None)
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+    def more_to_plain(self) -> dict[str, Any]:
+        """See :class:`Applied`."""
         return {
-            "format": _FORMAT, "version": _VERSION,
-            "materialization": self.materialization, "start": self.start.to_plain(),
-            "applied": [[one.begin, one.end, at.to_plain()] for one, at in self.applied.items()],
-            "tables": {name: plain_table(table) for name, table in self.tables.items()},
             "marks": {name: list(mark) for name, mark in self.marks.items()},
             "applying": None if self.applying is None else self.applying.to_plain(),
-        }  # fmt: skip
+        }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], place: object) -> Manifest:
-        """What :meth:`to_plain` made this of. Raises ForeignStateError for anything else."""
-        if plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
-            raise ForeignStateError(
-                f"{place} holds no Delta tables of cdcv2, version {_VERSION}: name another folder, or use a newer cdcv2"
-            )
-        return cls(
-            plain["materialization"], Antichain.from_plain(plain["start"]),
-            {name: table_of(name, one) for name, one in plain["tables"].items()},
-            {name: Mark(*mark) for name, mark in plain["marks"].items()},
-            {Range(begin, end): Antichain.from_plain(at) for begin, end, at in plain["applied"]},
-            None if plain["applying"] is None else Applying.from_plain(plain["applying"]),
-        )  # fmt: skip
+    def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """See :class:`Applied`."""
+        return {
+            "marks": {name: Mark(*mark) for name, mark in plain["marks"].items()},
+            "applying": None if plain["applying"] is None else Applying.from_plain(plain["applying"]),
+        }
 
 
-class DeltaFolder:
-    """The folder of a materialization. Raises OutputError when it cannot be written or read."""
+class DeltaFolder(Manifests[Manifest]):
+    """The folder of a materialization: its manifests, what is staged, and its Delta tables."""
 
-    #: how many manifests are kept for people to look at
-    KEPT = 8
-
-    def __init__(self, folder: str | Path) -> None:
-        self.path = local_path(folder)
-        self._numbered = Numbered(self.path / "_manifests", "the folder of Delta tables")
-
-    def last(self) -> tuple[int, Manifest | None]:
-        """The manifest that counts, and its number; -1 and None where there is none yet."""
-        number, plain = self._numbered.last()
-        return number, None if plain is None else Manifest.from_plain(plain, self.path)
+    KIND = Manifest
 
     def put(self, number: int, manifest: Manifest) -> bool:
         """Make it the one that counts; False when another instance has put this number, or a greater one."""
@@ -161,7 +128,7 @@ class DeltaFolder:
         return self.path / "_staged" / f"{name}.parquet"
 
     def orphans(self) -> list[Path]:
-        """Staged files that no manifest is applying."""
+        """See :class:`Manifests`."""
         there = set(self.path.glob("_staged/*.parquet"))
         _, manifest = self.last()
         if manifest is not None and manifest.applying is not None:

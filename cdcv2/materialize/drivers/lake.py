@@ -8,7 +8,7 @@ frontiers. Nobody's file counts before a manifest names it, and readers (:func:`
 Files are merged as their number grows, a large one seldom: each row is written about log(n) times. Keys are looked up
 by reading the key column of every file, so a lake wants few large transactions (``rows`` of the runtime), and a
 database many small ones. Needs pyarrow (``pip install 'cdcv2[lake]'``). A transaction that dies between staging and
-its commit leaves a file that no manifest will ever name; :func:`orphans` finds them.
+its commit leaves a file that no manifest will ever name; :func:`orphans` finds them, and says when they may go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MissingLogError, OutputError, RefusedError, UsageError
+from cdcv2.errors import MissingLogError, OutputError, UsageError
 from cdcv2.materialize.drivers.lake_files import (
     GONE,
     KEY,
@@ -32,7 +32,8 @@ from cdcv2.materialize.drivers.lake_files import (
     read_part,
     type_of,
 )
-from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest, Part, demand_known
+from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
+from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.drivers.staged import StagedDriver
 from cdcv2.materialize.drivers.staging import LakeHand, demand_there
 from cdcv2.materialize.fence import Range
@@ -76,14 +77,16 @@ class LakeDriver(StagedDriver):
             _check(table)
         state = message.state or {}
         self._message, self._pending = message, dict(state.get("staged", {}))
-        found = self._folder.change(lambda before: _begun(before, message, self._folder.path))
-        if found < state.get("manifest", 0):
-            raise RefusedError(
-                f"the lake in {self._folder.path} has lost commits: its manifest has the number {found}, and the "
-                f"recovery log knows of {state['manifest']}. Restore the folder, or begin anew with an empty folder "
-                "and an empty recovery log"
-            )
+        found = self._folder.change(lambda before: self._begun(before, message))
+        self._folder.demand_there(found, state)
         return Opened()
+
+    def _begun(self, before: Manifest | None, message: Open) -> Manifest:
+        """The manifest with all the tables of this materialization."""
+        if before is None:
+            return Manifest(message.materialization, message.start, {table.name: table for table in message.tables})
+        self._folder.demand_same(before, message)
+        return before
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Look all keys up."""
@@ -171,9 +174,10 @@ class LakeDriver(StagedDriver):
 
 
 def orphans(folder: str | Path) -> list[Path]:
-    """Files that no manifest names: of transactions that died, or of such as are under way just now.
+    """Files that no manifest names; **what was committed and not yet applied is among them**, see
+    :class:`~cdcv2.materialize.drivers.manifests.Manifests`.
 
-    Remove those that are older than any transaction takes, including its repeat after a crash.
+    Let the materialization run to the end of a transaction first; then remove those that are older than that run.
     """
     return Folder(folder).orphans()
 
@@ -202,24 +206,3 @@ def _check(table: Table) -> None:
         type_of(column)
         if column.name in (KEY, GONE):
             raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")
-
-
-def _begun(before: Manifest | None, message: Open, place: Path) -> Manifest:
-    """The manifest with all the tables of this materialization."""
-    tables = {table.name: table for table in message.tables}
-    if before is None:
-        return Manifest(message.materialization, message.start, tables)
-    if before.materialization != message.materialization:
-        raise ForeignStateError(
-            f"{place} holds the lake of {before.materialization!r}, not of {message.materialization!r}: each needs a "
-            "folder of its own"
-        )
-    for name, table in tables.items():
-        if before.tables.get(name) != table:
-            state = "has other columns" if name in before.tables else "is not in it"
-            raise RefusedError(
-                f"the lake in {place} is at {before.frontier}, and the table {name!r} {state}: what came before would "
-                "be missing there. Materialize into a new folder, with a new recovery log"
-            )
-    demand_known(place, before.applied.items(), message)
-    return before

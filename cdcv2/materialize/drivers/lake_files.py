@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UnavailableError, UsageError
-from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest, Part
+from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
+from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
 from cdcv2.wire.numbered import durable

@@ -13,47 +13,24 @@ was applied, which is how applying a transaction a second time is known to be no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, OutputError, RefusedError
-from cdcv2.materialize.fence import Holding, Piece, Range, ahead, meet_of, pieces
-from cdcv2.materialize.messages import Field, Open, Table
-from cdcv2.wire.numbered import Numbered, local_path
-
-_FORMAT, _VERSION = "cdcv2 lake", 1
+from cdcv2.errors import OutputError, RefusedError
+from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part
+from cdcv2.materialize.fence import Range
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of a table, and how many rows it has."""
+class Manifest(Applied):
+    """What counts: see the module. ``parts``: table -> its files in order."""
 
-    name: str
-    rows: int
+    WHAT, FORMAT = "lake", "cdcv2 lake"
 
-
-@dataclass(frozen=True)
-class Manifest:
-    """What counts: see the module. ``applied``: range -> frontier; ``tables``: columns; ``parts``: files in order."""
-
-    materialization: str
-    start: Antichain
-    tables: Mapping[str, Table]
     parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
-    applied: Mapping[Range, Antichain] = field(default_factory=dict)
-
-    @property
-    def frontier(self) -> Antichain:
-        """Everything not beyond it is in the lake, whatever its key."""
-        held = [Holding(wanted, 0, at) for wanted, at in self.applied.items()]
-        return meet_of(pieces(held, Range(), lambda at: at, self.start))
-
-    def has(self, wanted: Range, upper: Antichain) -> bool:
-        """Whether this range's transaction up to ``upper`` was applied."""
-        return wanted in self.applied and self.applied[wanted].dominates(upper)
 
     def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[Part]]) -> Manifest:
         """After a transaction; its files for one table have different keys."""
@@ -68,43 +45,20 @@ class Manifest:
                 return replace(self, parts={**self.parts, table: (*there[:at], new, *there[at + len(old):])})
         return None
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return {
-            "format": _FORMAT, "version": _VERSION,
-            "materialization": self.materialization, "start": self.start.to_plain(),
-            "applied": [[one.begin, one.end, at.to_plain()] for one, at in self.applied.items()],
-            "tables": {name: plain_table(table) for name, table in self.tables.items()},
-            "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
-        }  # fmt: skip
+    def more_to_plain(self) -> dict[str, Any]:
+        """See :class:`Applied`."""
+        return {"files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()}}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], place: object) -> Manifest:
-        """What :meth:`to_plain` made this of. Raises ForeignStateError for anything else."""
-        if plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
-            raise ForeignStateError(f"{place} is no lake of version {_VERSION}: name another folder, or a newer cdcv2")
-        return cls(
-            plain["materialization"], Antichain.from_plain(plain["start"]),
-            {name: table_of(name, one) for name, one in plain["tables"].items()},
-            {name: tuple(Part(*one) for one in parts) for name, parts in plain["files"].items()},
-            {Range(begin, end): Antichain.from_plain(at) for begin, end, at in plain["applied"]},
-        )  # fmt: skip
+    def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """See :class:`Applied`."""
+        return {"parts": {name: tuple(Part(*one) for one in parts) for name, parts in plain["files"].items()}}
 
 
-class Folder:
-    """The folder of a lake: its manifests, its files. Raises OutputError when it cannot be written or read."""
+class Folder(Manifests[Manifest]):
+    """The folder of a lake: its manifests, its files. Both of the last ones are kept, for readers that are slow."""
 
-    #: how many manifests, and the files that only they name, are kept for readers that are slow
-    KEPT = 8
-
-    def __init__(self, folder: str | Path) -> None:
-        self.path = local_path(folder)
-        self._numbered = Numbered(self.path / "_manifests", "the lake")
-
-    def last(self) -> tuple[int, Manifest | None]:
-        """The manifest that counts, and its number; -1 and None for a new lake."""
-        number, plain = self._numbered.last()
-        return number, None if plain is None else Manifest.from_plain(plain, self.path)
+    KIND = Manifest
 
     def change(self, decide: Callable[[Manifest | None], Manifest | None]) -> int:
         """Put what ``decide`` makes of the manifest that counts, if it makes something; the number that counts then.
@@ -143,7 +97,7 @@ class Folder:
         return {self.file(name, part) for name, parts in manifest.parts.items() for part in parts}
 
     def orphans(self) -> list[Path]:
-        """Files that no manifest names."""
+        """See :class:`Manifests`."""
         there = {path for path in self.path.glob("*/*.parquet")}
         # The manifests are read later: what they name by then is no orphan.
         return sorted(there - set[Path]().union(*map(self._named, self._numbered.numbers())))
@@ -151,32 +105,3 @@ class Folder:
     def file(self, table: str, part: Part) -> Path:
         """Where a file lies."""
         return self.path / table / f"{part.name}.parquet"
-
-
-def demand_known(place: Path, applied: Iterable[tuple[Range, Antichain]], message: Open) -> None:
-    """Raises RefusedError where more was applied than the recovery log has committed: it is another one, or an old one.
-
-    A transaction is applied when the recovery log has it. One whose log has lost it would be made again, of other cuts,
-    and what is there already would be added a second time.
-    """
-    held = [Holding(one, 0, at) for one, at in applied]
-    found = pieces(held, message.range, lambda at: at, message.start)
-    beyond = ahead(found, message.pieces or (Piece(message.range, message.start),))
-    if beyond is not None:
-        there, known = beyond
-        raise RefusedError(
-            f"{place} is at {there.frontier}, and the recovery log at {known.frontier}: it is another log, or an old "
-            "one (of a backup, say), and what is in the folder would be added again. Name the log that the folder was "
-            "made with, restore both from one moment, or begin anew with both empty"
-        )
-
-
-def plain_table(table: Table) -> dict[str, Any]:
-    """A table's columns, as JSON holds them."""
-    columns = [[one.name, one.kind, one.nullable, one.precision, one.scale] for one in table.fields]
-    return {"key": columns[: len(table.key)], "values": columns[len(table.key):]}
-
-
-def table_of(name: str, plain: Mapping[str, Any]) -> Table:
-    """What :func:`plain_table` made this of."""
-    return Table(name, tuple(Field(*one) for one in plain["key"]), tuple(Field(*one) for one in plain["values"]))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from cdcv2 import steps
 from cdcv2.errors import RefusedError
 from cdcv2.materialize.drivers.lake_files import Place, Staged
-from cdcv2.materialize.drivers.lake_manifest import Part
+from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
