@@ -421,6 +421,64 @@ def test_a_target_that_somebody_has_spoiled(request: pytest.FixtureRequest, tmp_
     demand_whole(place)
 
 
+PRICE = RowType({
+    "type": "record", "name": "p",
+    "fields": [{"name": "id", "type": "string"},
+               {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 4}},
+               {"name": "n", "type": "long"}],
+})  # fmt: skip
+#: price in units of 0.0001, as Avro has it
+PRICES: list[list[Change]] = [
+    [(["a", (10_0000).to_bytes(4, "big"), 1], 1)], [(["b", (1_2345).to_bytes(4, "big"), 2], 1)],
+    [(["b", (1_2345).to_bytes(4, "big"), 2], -1), (["b", (3_4567).to_bytes(4, "big"), 3], 1)],
+]  # fmt: skip
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("moment", ["Load", "Flush", "Store", "StartCommit"])
+@pytest.mark.parametrize(
+    ("alter", "back", "text"),
+    [
+        ("price TYPE numeric(10,2)", "price TYPE numeric(12,4)", r"'price' has the type numeric\(10,2\) and should"),
+        ("n TYPE smallint", "n TYPE bigint", "'n' has the type smallint and should have the type bigint. Alter it"),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_altered_in_mid_run(
+    server: Postgres, moment: str, alter: str, back: str, text: str
+) -> None:
+    """PostgreSQL would round: nothing of the transaction counts, and mended, every digit is there."""
+    place, binding = Database(server), entries(PRICE)
+    runtime = Runtime("m", [binding], PostgresDriver(connect=place.connect), history(*PRICES, row_type=PRICE), rows=1)
+    with pytest.raises(RefusedError, match=text):
+        for step in runtime.steps():
+            if runtime.transactions == 1 and step.__name__ == moment:  # type: ignore[union-attr]
+                place.do(f"ALTER TABLE entries ALTER {alter}")
+    runtime.close()
+
+    assert [("a",)] == list(place.rows("entries"))
+    place.do(f"ALTER TABLE entries ALTER {back}")
+    place.run(binding, history(*PRICES, row_type=PRICE))
+    found = {key: tuple(map(str, values)) for key, values in place.rows("entries").items()}
+    assert {("a",): ("10.0000", "1"), ("b",): ("3.4567", "3")} == found
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("moment", ["Load", "Flush"])
+def test_what_altering_has_rounded_is_not_taken_for_a_wrong_row(server: Postgres, moment: str) -> None:
+    """A row that is looked up is another one by then; the error is of the column all the same."""
+    place, binding = Database(server), entries(PRICE)
+    runtime = Runtime("m", [binding], PostgresDriver(connect=place.connect), history(*PRICES, row_type=PRICE), rows=1)
+    with pytest.raises(RefusedError, match=r"'price' has the type numeric\(10,2\) and should"):
+        for step in runtime.steps():
+            if runtime.transactions == 2 and step.__name__ == moment:  # type: ignore[union-attr]
+                place.do("ALTER TABLE entries ALTER price TYPE numeric(10,2)")
+    runtime.close()
+    place.do("ALTER TABLE entries ALTER price TYPE numeric(12,4); UPDATE entries SET price = 1.2345 WHERE id = 'b'")
+    place.run(binding, history(*PRICES, row_type=PRICE))
+
+    assert "3.4567" == str(place.rows("entries")["b",][0])
+
+
 # --- a target that is not there, or full
 
 

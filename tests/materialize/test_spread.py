@@ -230,6 +230,34 @@ def test_a_file_that_the_driver_does_not_see_is_said() -> None:
 
 
 @pytest.mark.integration
+def test_a_table_that_is_altered_while_tasks_are_under_way_is_refused(request: pytest.FixtureRequest) -> None:
+    """In PostgreSQL: nothing of the transaction counts; mended, it goes on."""
+    PostgresSubject.server = request.getfixturevalue("server")
+    subject, work = Served(), Workload(cuts=4)
+    runtime = opened(subject, work)
+    run(runtime, work, 1)
+    cut = list(work.source(Checkpoint(Antichain([0]))))[1]
+
+    def altered(hand: Hand) -> Iterator[tuple[int, Any]]:
+        yield from carried(runtime, cut)(hand)
+        with subject.connect() as connection:
+            connection.execute("ALTER TABLE account_total ALTER total TYPE numeric(9,1)")
+
+    with pytest.raises(RefusedError, match=r"account_total .* 'total' has the type numeric.9,1. and should have"):
+        runtime.transact(cut.upper, altered)
+    runtime.close()
+    demand(subject, work, cut.lower)
+    with subject.connect() as connection:
+        connection.execute("ALTER TABLE account_total ALTER total TYPE numeric")
+    again = opened(subject, work)
+    run(again, work)
+    again.close()
+
+    demand(subject, work, Antichain())
+    subject.close()
+
+
+@pytest.mark.integration
 def test_staging_tables_of_the_dead_are_removed(request: pytest.FixtureRequest) -> None:
     """In PostgreSQL, by the next instance that is spread; those of another materialization stay; a commit empties."""
     PostgresSubject.server = request.getfixturevalue("server")

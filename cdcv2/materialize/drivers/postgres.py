@@ -20,7 +20,7 @@ from cdcv2 import steps
 from cdcv2.errors import RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
 from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable, told
+from cdcv2.materialize.drivers.postgres_tables import PostgresTable, demand_fit, lock, told
 from cdcv2.materialize.fence import fenced, meet_of, pieces
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -142,6 +142,9 @@ class PostgresDriver(Spread):
             with told("read", table.name):
                 rows = table.look(session, keys)
             yield from (Loaded(number, *table.inward(row)) for row in rows)
+        with told("read", "pg_attribute"):
+            # What was looked up is locked until the end of the transaction: so it was these columns that were read.
+            demand_fit(session, self._tables)
         self._asked = {}
         with told("read", "cdcv2_checkpoints"):
             held = session.execute(postgres_fence.HELD, self._holding).rowcount
@@ -170,6 +173,7 @@ class PostgresDriver(Spread):
             if session.execute(postgres_fence.COMMIT, {**self._holding, "checkpoint": text}).rowcount != 1:
                 session.rollback()
                 raise self._fenced()
+        self._lock(session)
         for number, count in self._staged.items():
             table = self._tables[number]
             with told("write", table.name):
@@ -201,6 +205,16 @@ class PostgresDriver(Spread):
             raise RefusedError("no executor has been given a hand in this transaction")
         attempt, rows = receipt
         self._staging.took.setdefault(number, []).append((attempt, rows))
+
+    def _lock(self, session: Connection[Any]) -> None:
+        """From here to the commit, the tables that are written stay as they are; and that is as they should be."""
+        written = {*self._staged, *(self._staging.took if self._staging is not None else ())}
+        tables = [self._tables[number] for number in sorted(written)]
+        if not tables:
+            return
+        with told("lock", ", ".join(table.name for table in tables)):
+            lock(session, tables)
+            demand_fit(session, tables)
 
     def _merge_staging(self, session: Connection[Any]) -> None:
         if self._staging is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
@@ -36,9 +36,14 @@ _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
 
 _PLACE = "SELECT oid::bigint, relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)"
-_COLUMNS = """
-SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
- WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+# Of these columns (their tables, names and types, in three arrays): those that are not so, and how they are.
+_MISFITS = """
+SELECT e.number - 1, format_type(a.atttypid, a.atttypmod)
+  FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS e (place, name, type, number)
+  LEFT JOIN pg_attribute a
+    ON a.attrelid = to_regclass(e.place) AND a.attname = e.name AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE format_type(a.atttypid, a.atttypmod) IS DISTINCT FROM e.type
+ ORDER BY e.number
 """
 _UNIQUE = """
 SELECT FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
@@ -92,11 +97,11 @@ class PostgresTable:
 
         self.name, self.table = table.name, table
         _check_names(table)
-        self._name = sql.Identifier(*table.name.split("."))
+        self.identifier = sql.Identifier(*table.name.split("."))
         self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
         self._keys = sql.Identifier(f"cdcv2_keys_{number}")
         self._inward = [_INWARD.get(field.kind) for field in table.fields]
-        names = {"t": self._name, "rows": self._rows, "keys": self._keys, **self._lists(table)}
+        names = {"t": self.identifier, "rows": self._rows, "keys": self._keys, **self._lists(table)}
 
         def made(text: LiteralString) -> Composed:
             return sql.SQL(text).format(**names)
@@ -164,7 +169,7 @@ class PostgresTable:
 
     def make(self, session: Connection[Any]) -> Found:
         """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
-        place = self._name.as_string(session)
+        place = self.place(session)
         missing = session.execute(_PLACE, [place]).fetchone() is None
         session.execute(self._create)
         number, lasting = session.execute(_PLACE, [place]).fetchone() or (None, "p")
@@ -173,15 +178,7 @@ class PostgresTable:
                 f"the table {self.name} is unlogged: after a crash of the server it would be empty, and the checkpoint "
                 "beside it not. ALTER TABLE ... SET LOGGED, or give the binding another target"
             )
-        there = dict(session.execute(_COLUMNS, [place]).fetchall())
-        for field in self.table.fields:
-            found = there.get(field.name)
-            if found != type_of(field):
-                state = "is missing" if found is None else f"has the type {found}"
-                raise RefusedError(
-                    f"the table {self.name} does not fit its binding: the column {field.name!r} {state} and should "
-                    f"have the type {type_of(field)}. Alter it, or give the binding another target"
-                )
+        demand_fit(session, [self])
         key = sorted(field.name for field in self.table.key)
         if session.execute(_UNIQUE, [place, key]).rowcount == 0:
             raise RefusedError(
@@ -191,6 +188,10 @@ class PostgresTable:
         session.execute(self.create_keys)
         session.execute(self._create_rows)
         return Found(number, missing, session.execute(self._any).fetchone() is None)
+
+    def place(self, session: Connection[Any]) -> str:
+        """Its name, as SQL has it."""
+        return self.identifier.as_string(session)
 
     def look(self, session: Connection[Any], keys: Iterable[Key]) -> list[tuple[Any, ...]]:
         """The rows at these keys, as they are selected; in the transaction that is open."""
@@ -216,6 +217,33 @@ class PostgresTable:
     def inward_key(self, row: tuple[Any, ...]) -> Key:
         """A key that was selected."""
         return self.inward(row)[0]
+
+
+def lock(session: Connection[Any], tables: Sequence[PostgresTable]) -> None:
+    """From here to the end of the transaction, rows of these tables may be written, and nobody alters a column."""
+    from psycopg import sql
+
+    places = sql.SQL(", ").join(table.identifier for table in tables)
+    session.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(places))
+
+
+def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> None:
+    """Raises RefusedError unless all columns have the types that their bindings need.
+
+    PostgreSQL itself would not: it rounds what it puts into a column that was made narrower. Cost: one query.
+    """
+    fields = [(table, field) for table in tables for field in table.table.fields]
+    places = {table.name: table.place(session) for table, _ in fields}
+    wanted = [[places[table.name] for table, _ in fields], [field.name for _, field in fields],
+              [type_of(field) for _, field in fields]]  # fmt: skip
+    wrong = session.execute(_MISFITS, wanted).fetchone()
+    if wrong is not None:
+        (table, field), found = fields[wrong[0]], wrong[1]
+        state = "is missing" if found is None else f"has the type {found}"
+        raise RefusedError(
+            f"the table {table.name} does not fit its binding: the column {field.name!r} {state} and should "
+            f"have the type {type_of(field)}. Alter it, or give the binding another target"
+        )
 
 
 @contextmanager
