@@ -114,7 +114,7 @@ class Open:
     """First: what to keep, which share of the keys, and the driver's state as the recovery log has it.
 
     ``start`` is the frontier of a view that has nothing yet; ``pieces`` is up to where the recovery log has each part
-    of the range, and empty where there is none.
+    of the range, and empty where there is none; ``extent`` is up to where a transaction has begun there, if one has.
     """
 
     materialization: str
@@ -123,6 +123,7 @@ class Open:
     state: Mapping[str, Any] | None = None
     start: Antichain = Antichain([0])
     pieces: tuple[Piece, ...] = ()
+    extent: Antichain | None = None
     version: int = VERSION
 
 

@@ -20,6 +20,7 @@ It is a generator of its own messages, so a test can stop it before any of them,
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias, TypeVar, Union
 
@@ -168,12 +169,13 @@ class Runtime:
     # --- opening
 
     def _open(self) -> Generator[Step, None, Intake]:
-        state, known = None, tuple[Piece, ...]()
+        tables = tuple(view.table for view in self._views)
+        message = Open(self._name, tables, self._range, start=self._start)
         if self._log is not None:
             self._claimed = self._log.open(self._range, self._start)
-            state, known = self._claimed.recovered.state, self._claimed.recovered.pieces
-        tables = tuple(view.table for view in self._views)
-        yield from self._say(Open(self._name, tables, self._range, state, self._start, known))
+            found = self._claimed.recovered
+            message = replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
+        yield from self._say(message)
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
         demand_same(self._name, self._marks, self.checkpoint)

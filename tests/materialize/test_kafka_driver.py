@@ -132,6 +132,62 @@ def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBr
         keep(4, subject.log())
 
 
+def test_a_recovery_log_that_is_old_or_anothers_is_refused_before_anything_is_pushed(broker: KafkaBroker) -> None:
+    """It is the topics that say so; with the right log it goes on, and the subscriber has every delta once."""
+    KafkaSubject.broker = broker
+    subject, work = KafkaSubject(), Workload("delta")
+    cuts = list(work.source(Checkpoint(Antichain([0]))))
+
+    def keep(number: int, log: RecoveryLog) -> None:
+        driver = KafkaDriver(broker.bootstrap, prefix=subject.prefix, partitions=2)
+        Runtime("m", work.bindings, driver, lambda _: iter(cuts[:number]), log=log, rows=1).run()
+
+    def copied(log: MemoryRecoveryLog) -> MemoryRecoveryLog:
+        """As a backup is."""
+        made = MemoryRecoveryLog("m")
+        made._text = log._text
+        return made
+
+    right = MemoryRecoveryLog("m")
+    keep(2, right)
+    old = copied(right)
+    with steps.placed(push.PUSHED), pytest.raises(steps.PlacedCrash):
+        keep(3, right)
+    begun = copied(right)
+    with steps.placed(push.STATED), pytest.raises(steps.PlacedCrash):
+        keep(3, right)
+    ends = written(broker, subject)
+    with pytest.raises(RefusedError, match=r"has deltas from \[4\] to \[6\], and the recovery log is at \[4\]: it is"):
+        keep(4, old)
+    keep(4, right)
+    now = written(broker, subject)
+    with pytest.raises(RefusedError, match=r"has deltas from \[6\] to \[8\], and the recovery log is at \[4\]: it is"):
+        keep(5, begun)
+    for name, old_text, new_text, text in [
+        ("m", '"frontier": [8]', '"frontier": [9]', r"is at \[8\] where it should have the .* is at \[9\]: it is an"),
+        ("n", '"materialization": "m"', '"materialization": "n"', "has deltas of 'm', not of 'n'"),
+    ]:  # fmt: skip
+        other = MemoryRecoveryLog(name)
+        other._text = right._text.replace(old_text, new_text)
+        assert other._text != right._text
+        driver = KafkaDriver(broker.bootstrap, prefix=subject.prefix)
+        with pytest.raises(RefusedError, match=text):
+            Runtime(name, work.bindings, driver, lambda _: iter(cuts), log=other, rows=1).run()
+    assert ends < now == written(broker, subject)
+    keep(99, right)
+    assert work.truth() == work.shown(subject.view())
+    producer = Client(broker.bootstrap).producer()
+    producer.produce(f"{subject.prefix}entry_log", value=b"hello")
+    producer.flush(30)
+    with pytest.raises(RefusedError, match=r"_log' has at offset \d+ of partition \d what is no delta of version 1"):
+        keep(99, right)
+
+
+def written(broker: KafkaBroker, subject: KafkaSubject) -> int:
+    """How many records there are in its topics."""
+    return sum(1 for _ in records(broker, [subject.prefix + one.target for one in Workload("delta").bindings]))
+
+
 def test_topics_that_cannot_take_it_are_named(broker: KafkaBroker) -> None:
     """One that is not there, one that forgets, a delta that is too large, a broker that is not there."""
     binding = Binding("entries", ENTRIES, "deltas", delta=True)

@@ -5,8 +5,8 @@ delta (:mod:`cdcv2.materialize.deltas`). Statements have no key. No transactions
 itself (:class:`~cdcv2.materialize.subscriber.Subscriber` does it), which also covers what Kafka's cannot, a producer
 that dies between its own commit and ours.
 
-The recovery log knows up to where the topics were written, so one that was made anew is noticed, and so are topics that
-another log has filled. An *old* log of theirs cannot be told from a repeat here: the reader of the deltas tells it.
+The recovery log knows up to where the topics were written, and where the last statements are. So topics that were made
+anew are noticed at opening, and so is a log that is another's, or an old one: the topics say otherwise, or go on.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.materialize.drivers.kafka_ends import demand_ends
 from cdcv2.materialize.drivers.push import PushDriver
 from cdcv2.materialize.messages import Flush, Flushed, Loaded, Patch, StartCommit, StartedCommit, Table
 from cdcv2.wire.kafka_client import PATIENCE, Client
@@ -53,12 +54,14 @@ class KafkaDriver(PushDriver):
         self._producer: Any = None
         # Topic -> partition -> behind the last record that was written, by whomever; whether the log was told.
         self._ends: dict[str, dict[str, int]] = {}
+        # Topic -> partition and offset of the statement that was written last.
+        self._stated: dict[str, list[int]] = {}
         self._told = False
         self._trouble: list[tuple[str, Any]] = []
 
     def connect(self, tables: tuple[Table, ...]) -> None:
         """Find the topics, or make them."""
-        least = None
+        found, least = [], None
         for table in tables:
             topic = self._prefix + table.name
             if self._create:
@@ -67,7 +70,9 @@ class KafkaDriver(PushDriver):
                 described = describe(self._client, topic)
             check_keeps(described)
             self._demand_known(described)
+            found.append(described)
             least = min(described.message_bytes, least or described.message_bytes)
+        demand_ends(self._client, found, self._opened())
         self._producer = self._client.producer(message_max_bytes=max(1000, least or 0))
 
     def _demand_known(self, topic: Topic) -> None:
@@ -98,7 +103,7 @@ class KafkaDriver(PushDriver):
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Push what is buffered, then the statements; and say up to where that has filled the topics."""
         super().start_commit(message)
-        return StartedCommit(Patch({"ends": self._ends}))
+        return StartedCommit(Patch({"ends": self._ends, "stated": self._stated}))
 
     def push(self, table: Table, message: dict[str, Any]) -> None:
         """Into the producer's buffer; waits for room in it. Raises RefusedError for what is too large."""
@@ -137,6 +142,8 @@ class KafkaDriver(PushDriver):
         else:
             ends = self._ends[message.topic()]
             ends[str(message.partition())] = max(ends.get(str(message.partition()), 0), message.offset() + 1)
+            if message.key() is None:
+                self._stated[message.topic()] = [message.partition(), message.offset()]
 
     def _failure(self, topic: str, error: Any) -> Cdcv2Error:
         if error.code() == self._client.kafka.KafkaError.MSG_SIZE_TOO_LARGE:
