@@ -55,7 +55,7 @@ DRIVERS = {
     "lake": ("folder", "files"),
     "delta": ("folder", ""),
     "kafka": ("", "bootstrap config prefix partitions create"),
-    "webhook": ("url", "headers batch attempts timeout"),
+    "webhook": ("url", "headers batch batch_bytes attempts timeout"),
     "process": ("command", "config resource patience"),
 }
 #: Those whose checkpoint is in a recovery log.
@@ -127,6 +127,8 @@ def read_plan(path: str) -> Plan:
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]
+    if not name.strip():
+        fields["materialization"].fail("the name is empty: write one")
     start = fields["start"].number() if "start" in fields else 0
     driver = reader.driver(target)
     view = reader.view(target, name, [binding.view().table for binding in bindings], start)
@@ -265,12 +267,10 @@ class _Reader:
         from cdcv2.materialize.drivers.webhook import WebhookDriver
 
         headers = {name: one.text() for name, one in fields["headers"].entries()} if "headers" in fields else {}
-        numbers = {"batch": 500, "attempts": 8, "timeout": 30}
-        numbers.update({name: fields[name].number(1) for name in numbers if name in fields})
-        url, batch, attempts = fields["url"].text(), numbers["batch"], numbers["attempts"]
-        return lambda: WebhookDriver(
-            url, headers=headers, batch=batch, attempts=attempts, timeout=float(numbers["timeout"])
-        )
+        names = ("batch", "batch_bytes", "attempts")
+        limits: dict[str, Any] = {name: fields[name].number(1) for name in names if name in fields}
+        url, timeout = fields["url"].text(), fields["timeout"].number(1) if "timeout" in fields else 30
+        return lambda: WebhookDriver(url, headers=headers, timeout=float(timeout), **limits)
 
     def _process(self, fields: dict[str, Part]) -> Callable[[], Driver]:
         from cdcv2.materialize.drivers.process import ProcessDriver
@@ -337,11 +337,21 @@ def _log_of(part: Part) -> str:
 def _binding(part: Part, types: dict[str, RowType]) -> Binding:
     fields = part.fields("log target", "key reduce deletes delta")
     log, target = fields["log"].text(), fields["target"].text()
-    key = tuple(fields["key"].texts()) if "key" in fields else ()
+    key = _key(fields["key"], target) if "key" in fields else ()
     reduce = {name: _reduction(one) for name, one in fields["reduce"].entries()} if "reduce" in fields else {}
     deletes = fields["deletes"].one_of("hard", "soft") if "deletes" in fields else "hard"
     delta = fields["delta"].flag() if "delta" in fields else False
     return part.told(lambda: Binding(log, types[log], target, key, reduce, deletes, delta))
+
+
+def _key(part: Part, target: str) -> tuple[str, ...]:
+    """The key columns, each once. A repeated one is said with its own line: a binding may have many."""
+    names: list[str] = []
+    for one in part.items():
+        if one.text() in names:
+            one.fail(f"{target}: the key names the column {one.text()!r} twice: name it once")
+        names.append(one.text())
+    return tuple(names)
 
 
 def _reduction(part: Part) -> Reduction:

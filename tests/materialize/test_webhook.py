@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
+from unittest.mock import ANY
 
 import pytest
 
 from cdcv2 import steps
+from cdcv2.core import Antichain
 from cdcv2.errors import OutputError, RefusedError, UnavailableError, UsageError
-from cdcv2.materialize import Binding, Driver, MemoryRecoveryLog, Range, RecoveryLog, Runtime
+from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, Range, RecoveryLog, Runtime
 from cdcv2.materialize.drivers.webhook import WebhookDriver
 from cdcv2.materialize.messages import Load, Open
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.testing import Scenario, Stage, Subject, Workload, conform, scenarios
+from cdcv2.testing.workload import ACCOUNTS
 
 STEPS = ["push.deltas", "push.stated", "materialize.after-prepare", "materialize.after-commit"]
 
@@ -29,6 +32,8 @@ class Receiver(ThreadingHTTPServer):
         #: (headers, body) of each request, and the bodies that were taken
         self.asked: list[tuple[dict[str, str], bytes]] = []
         self.taken: list[bytes] = []
+        #: what it says of a body, where nothing was told
+        self.judge: Callable[[bytes], int] = lambda body: 200
         #: answers for the next requests: a status; 0 hangs up, -1 hangs up after it has kept the body
         self.answers: list[tuple[int, dict[str, str]]] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -54,7 +59,9 @@ class Handler(BaseHTTPRequestHandler):
         """Answer as told, or take it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((dict(self.headers), body))
-        status, headers = self.server.answers.pop(0) if self.server.answers else (200, {})
+        status, headers = (
+            self.server.answers.pop(0) if self.server.answers else (self.server.judge(body), {})
+        )
         if status in (200, -1):
             self.server.taken.append(body)
         if status <= 0:
@@ -174,7 +181,9 @@ def test_one_that_stays_in_trouble_is_given_up(receiver: Receiver) -> None:
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(404, "404 Not Found; correct the address"), (302, "name its final address"), (413, "make batch smaller")],
+    [(409, "409 Conflict; .* is another log, or an old one .* and start again"),
+     (404, "404 Not Found; correct the address"), (302, "name its final address"),
+     (413, "make batch or batch_bytes")],
 )
 def test_a_refusal_is_not_repeated(receiver: Receiver, status: int, text: str) -> None:
     """A redirect is one: as a GET it would lose what it has to say. Secrets are not shown."""
@@ -187,6 +196,83 @@ def test_a_refusal_is_not_repeated(receiver: Receiver, status: int, text: str) -
     assert "secret-2" == receiver.asked[0][0]["Authorization"]
 
 
+def test_a_receiver_refuses_a_recovery_log_that_is_old(receiver: Receiver) -> None:
+    """What it has taken stays what it is; with the right log the run goes on."""
+    work, right = Workload("delta"), MemoryRecoveryLog("m")
+    cuts = list(work.source(Checkpoint(Antichain([0]))))
+    subscriber = Subscriber(work.bindings)
+
+    def keep(number: int, log: MemoryRecoveryLog) -> None:
+        Runtime("m", work.bindings, WebhookDriver(receiver.url), lambda _: iter(cuts[:number]), log=log, rows=1).run()
+
+    def judge(body: bytes) -> int:
+        try:
+            for message in json.loads(body)["messages"]:
+                subscriber.take(message)
+        except RefusedError:
+            return 409
+        return 200
+
+    receiver.judge = judge
+    keep(1, right)
+    old = MemoryRecoveryLog("m")
+    old._text = right._text
+    keep(2, right)
+    with pytest.raises(OutputError, match="409 Conflict; what it has goes on where this recovery log does not"):
+        # From the same place, up to another one: as a run with the old log would by chance.
+        Runtime("m", work.bindings, WebhookDriver(receiver.url), lambda _: iter(cuts[:4]), log=old).run()
+    keep(99, right)
+
+    assert work.truth() == work.shown(subscriber.view)
+
+
+class Flood(Workload):
+    """A row for each of these texts, in one transaction."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__("delta")
+        self.history = [(0, "accounts", ACCOUNTS.row((f"account {at}", text)), 1) for at, text in enumerate(texts)]
+
+
+def flood(receiver: Receiver, *texts: str, **options: Any) -> list[tuple[int, int]]:
+    """Push these rows; the messages and bytes of each request."""
+    work = Flood(*texts)
+    binding = Binding("accounts", ACCOUNTS, "now", ("name",), delta=True)
+    driver = WebhookDriver(receiver.url, pause=[].append, **options)
+    Runtime("m", [binding], driver, work.source, log=MemoryRecoveryLog("m")).run()
+    return [(len(json.loads(body)["messages"]), len(body)) for _, body in receiver.asked]
+
+
+def test_a_request_has_no_more_bytes_than_it_may_and_the_subscriber_has_all(receiver: Receiver) -> None:
+    """As many messages as there is room for, to the byte: one byte less, and one message less."""
+    texts = ["x" * 100] * 20
+    ((_, whole), _) = flood(receiver, *texts)
+    receiver.asked.clear()
+
+    assert [(20, whole), (1, ANY)] == flood(receiver, *texts, batch_bytes=whole)
+    receiver.asked.clear()
+    requests = flood(receiver, *texts, batch_bytes=whole - 1)
+    assert [19, 1, 1] == [messages for messages, _ in requests]
+    receiver.asked.clear()
+    requests = flood(receiver, *texts, batch_bytes=1000)
+
+    assert all(size <= 1000 for _, size in requests)
+    assert 21 == sum(messages for messages, _ in requests) and 4 <= requests[0][0]
+
+
+def test_a_row_of_ten_megabytes_is_posted_alone(receiver: Receiver) -> None:
+    """Those before it and behind it go as if it were not there; and one who refuses it hears which row it was."""
+    requests = flood(receiver, "a", "b", "x" * 10_000_000, "c", "d")
+
+    assert [2, 1, 2, 1] == [messages for messages, _ in requests]
+    assert 10_000_000 < requests[1][1]
+    receiver.answers += [(200, {}), (413, {})]
+    said = r"one delta of 'now' alone, with 10000\d+ bytes, .*\"account 2\".*: let"
+    with pytest.raises(OutputError, match=said) as told:
+        flood(receiver, "a", "b", "x" * 10_000_000, "c", "d")
+    assert len(str(told.value)) < 500
+
+
 def test_what_cannot_be_pushed_is_refused(receiver: Receiver) -> None:
     """Views, a share of the keys, wrong addresses and numbers, a look-up."""
     (binding,) = [one for one in Workload().bindings if one.target == "account_now"]
@@ -195,7 +281,8 @@ def test_what_cannot_be_pushed_is_refused(receiver: Receiver) -> None:
     for message, text in [(Open("m", (view,)), "set delta=True"), (Open("m", (change,), Range(0, 9)), "no ranges")]:
         with pytest.raises(UsageError, match=text):
             driver.open(message)
-    for url, options in [("file:///etc/passwd", {}), ("http://", {}), ("http://h/", {"batch": 0})]:
+    wrong: list[tuple[str, dict[str, Any]]] = [("file:///etc/passwd", {}), ("http://", {})]
+    for url, options in [*wrong, ("http://h/", {"batch": 0}), ("http://h/", {"batch_bytes": 0})]:
         with pytest.raises(UsageError):
             WebhookDriver(url, **options)
     with pytest.raises(RefusedError, match="looked up"):

@@ -3,7 +3,11 @@
 A request's body is ``{"version": 1, "messages": [...]}`` (:mod:`cdcv2.materialize.deltas`). What is posted again, after
 a time-out or a crash, is the same request, and carries the same ``Idempotency-Key``. A receiver must have kept what it
 answers 2xx to; :class:`~cdcv2.materialize.subscriber.Subscriber` is what it needs, or a table keyed by
-``(table, lower, upper, key)``.
+``(table, lower, upper, key)``. Nobody can look into a receiver: deltas of another recovery log, or of an old one, only
+it can know, by their extents, and says so with 409.
+
+A request ends before it gets too many messages, or too many bytes. A delta is never split: one that is larger than a
+request may be is posted alone, and what becomes of it is the receiver's to say.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ class WebhookDriver(PushDriver):
         url: ``http://`` or ``https://``. What follows the path may be a secret and is not shown.
         headers: more headers, as ``Authorization``; never shown.
         batch: how many messages a request has at most.
+        batch_bytes: how many bytes the body of a request has at most, unless it is that of a single message.
         attempts: how often a request is made before giving up; in between it waits 0.5 seconds, then twice as long, up
             to 30, or what the receiver asks for with ``Retry-After``.
         timeout: how many seconds an answer is waited for.
@@ -45,6 +50,7 @@ class WebhookDriver(PushDriver):
         *,
         headers: Mapping[str, str] | None = None,
         batch: int = 500,
+        batch_bytes: int = 1_000_000,
         attempts: int = 8,
         timeout: float = 30.0,
         pause: Callable[[float], None] = time.sleep,
@@ -54,27 +60,39 @@ class WebhookDriver(PushDriver):
         self._shown = f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{self._shown} is no address of a webhook: write http:// or https://, a host and a path")
-        if batch < 1 or attempts < 1 or not timeout > 0:
-            raise UsageError(f"batch={batch}, attempts={attempts}, timeout={timeout}: each must be above 0")
+        if batch < 1 or batch_bytes < 1 or attempts < 1 or not timeout > 0:
+            raise UsageError(
+                f"batch={batch}, batch_bytes={batch_bytes}, attempts={attempts}, timeout={timeout}: each must be above "
+                "0"
+            )
         self._url, self._headers = url, dict(headers or {})
-        self._batch, self._attempts, self._timeout, self._pause = batch, attempts, timeout, pause
+        self._batch, self._most, self._attempts, self._timeout = batch, batch_bytes, attempts, timeout
+        self._pause = pause
         self._opener = urllib.request.build_opener(_NoRedirects())
-        self._waiting: list[dict[str, Any]] = []
+        # Messages as they will be posted; how large the request is with them.
+        self._waiting: list[bytes] = []
+        self._size = len(_body([]))
 
     def connect(self, tables: tuple[Table, ...]) -> None:
         """Nothing to do: the first request shows whether somebody is there."""
 
     def push(self, table: Table, message: dict[str, Any]) -> None:
-        """With others in one request."""
-        self._waiting.append(message)
-        if len(self._waiting) >= self._batch:
+        """With others in one request, as long as there is room."""
+        text = json.dumps(message, separators=(",", ":")).encode()
+        more = len(text) + bool(self._waiting)
+        if self._waiting and self._size + more > self._most:
+            self.settle()
+            more = len(text)
+        self._waiting.append(text)
+        self._size += more
+        if len(self._waiting) >= self._batch or self._size >= self._most:
             self.settle()
 
     def settle(self) -> None:
         """Post what waits. Raises UnavailableError when nobody takes it, OutputError when it is refused."""
         if self._waiting:
-            self._post(json.dumps({"version": 1, "messages": self._waiting}, separators=(",", ":")).encode())
-            self._waiting = []
+            self._post(_body(self._waiting))
+            self._waiting, self._size = [], len(_body([]))
 
     def _post(self, body: bytes) -> None:
         headers = {
@@ -106,9 +124,25 @@ class WebhookDriver(PushDriver):
 
     def _refused(self, code: int, said: str) -> OutputError:
         what = "name its final address" if 300 <= code < 400 else "correct the address, the headers or the receiver"
-        if code == 413:
-            what = "make batch smaller, or let the receiver take larger requests"
+        if code == 409:
+            what = (
+                "what it has goes on where this recovery log does not: it is another log, or an old one (of a backup, "
+                "say). Name the one that was pushed with, or restore it; or begin anew, with a receiver and a recovery "
+                "log that are empty"
+            )
+        elif code == 413 and len(self._waiting) > 1:
+            what = f"it has {len(self._waiting)} messages and {self._size} bytes: make batch or batch_bytes smaller"
+        elif code == 413:
+            one = json.loads(self._waiting[0])
+            what = (
+                f"it is one delta of {one['table']!r} alone, with {self._size} bytes, at the key "
+                f"{json.dumps(one.get('key'), ensure_ascii=False)[:200]}: let the receiver take requests that large"
+            )
         return OutputError(f"the webhook {self._shown} refuses what is posted: {said}; {what}, and start again")
+
+
+def _body(messages: list[bytes]) -> bytes:
+    return b'{"version":1,"messages":[' + b",".join(messages) + b"]}"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
