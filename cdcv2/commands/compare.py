@@ -37,7 +37,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.materialize.combine import DELETED, Binding, Combined
+from cdcv2.materialize.combine import Binding, Combined
 from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.messages import Field, Key, Table, Values
@@ -207,7 +207,7 @@ def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
     expected = Here(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
     target: Side | None = None
     if isinstance(view, PostgresView):
-        target = view.side(table, _there(binding, table))
+        target = view.side(table, _there(binding))
     if target is None:
         there = current(binding, table, view.rows(table.name))
         target = Here(((texts(table.fields, (*key, *values)), 1) for key, values in there), width)
@@ -215,9 +215,9 @@ def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
         return Found(table, compare(expected, target, width))
 
 
-def _there(binding: Binding, table: Table) -> LiteralString:
+def _there(binding: Binding) -> LiteralString:
     """Which rows of a table in PostgreSQL were not deleted softly."""
-    if any(one.name == DELETED for one in table.values):
+    if binding.marked:
         return "NOT s.cdcv2_deleted"
     return "true" if binding.key else "s.cdcv2_count <> 0"
 

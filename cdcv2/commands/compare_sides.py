@@ -31,7 +31,7 @@ MOST_SHOWN = 10
 def current(binding: Binding, table: Table, rows: Iterable[tuple[Key, Values]]) -> Iterator[tuple[Key, Values]]:
     """The rows of a target without what was deleted softly."""
     names = [one.name for one in table.values]
-    mark = names.index(DELETED) if DELETED in names else None
+    mark = names.index(DELETED) if binding.marked else None
     count = names.index(COUNT) if not binding.key else None
     for key, values in rows:
         if not (mark is not None and values[mark]) and not (count is not None and not values[count]):

@@ -75,22 +75,30 @@ class Part:
 
     def text(self) -> str:
         """A scalar as it stands there, with the environment's values in it."""
-        if not self.is_text or (self._node.tag == "tag:yaml.org,2002:null" and self._node.value in ("", "~", "null")):
+        if self._is_null:
+            word = self._node.value
+            remedy = f"write a text, or '{word}' in quotes" if word else "write it behind the colon"
+            self.fail(f"a text is wanted here, and there is {self._found()}: {remedy}")
+        if not self.is_text:
             self.fail(f"a text is wanted here, and there is {self._found()}")
         return _VARIABLE.sub(self._variable, self._node.value)
+
+    @property
+    def _is_null(self) -> bool:
+        return bool(self._node.tag == "tag:yaml.org,2002:null")
 
     def number(self, least: int = 0) -> int:
         """A whole number."""
         text = self.text()
         if not re.fullmatch(r"\d{1,18}", text) or int(text) < least:
-            self.fail(f"a whole number from {least} on is wanted here")
+            self.fail(f"a whole number from {least} on is wanted here, and there is {self._node.value!r}")
         return int(text)
 
     def flag(self) -> bool:
         """``true`` or ``false``."""
         text = self.text()
         if text not in ("true", "false"):
-            self.fail("true or false is wanted here")
+            self.fail(f"true or false is wanted here, and there is {self._node.value!r}")
         return text == "true"
 
     def plain(self) -> Any:
@@ -153,6 +161,9 @@ class Part:
         return os.environ[found[2]]
 
     def _found(self) -> str:
-        return {"scalar": "nothing" if not self._node.value else "a text", "sequence": "a list"}.get(
-            self._node.id, "a mapping"
-        )
+        """What is there, in words; of a text, nothing is shown: it may be a password."""
+        if not self.is_text:
+            return "a list" if self.is_list else "a mapping"
+        if not self._is_null:
+            return "a text"
+        return f"{self._node.value}, which is nothing in YAML" if self._node.value else "nothing"

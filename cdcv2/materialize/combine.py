@@ -57,9 +57,17 @@ class Binding:
     deletes: str = "hard"
     delta: bool = False
 
+    @property
+    def marked(self) -> bool:
+        """Whether what is gone stays, with ``cdcv2_deleted`` on it. A column of that name may also be the log's own."""
+        return bool(self.key) and self.deletes == "soft" and not self.delta
+
     def __post_init__(self) -> None:
         if self.deletes not in ("hard", "soft"):
             raise UsageError(f"{self.target}: deletes={self.deletes!r} is neither 'hard' nor 'soft'")
+        for name in self.key:
+            if self.key.count(name) > 1:
+                raise UsageError(f"{self.target}: the key names the column {name!r} twice: name it once")
         if self.reduce and not self.key:
             raise UsageError(f"{self.target}: reductions need the key columns that they are grouped by")
         if self.delta and any(isinstance(one, Min) and one.retractions for one in self.reduce.values()):
@@ -69,7 +77,10 @@ class Binding:
         names = [one.name for one in self.view().table.fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise UsageError(f"{self.target}: two columns would be called {twice[0]!r}: name the reduction otherwise")
+            what = "the reduction and another: name it otherwise"
+            if twice[0] not in self.reduce:
+                what = "the log's and the view's own: delete hard, or call it otherwise in the source"
+            raise UsageError(f"{self.target}: two columns would be called {twice[0]!r}, {what}")
 
     def view(self) -> View:
         """What works the view out."""
@@ -128,7 +139,7 @@ class _Rows:
         self._key_columns = _key_columns(binding)
         self._columns = columns_of(binding.row_type)
         self._others = tuple(one for one in self._columns if one.field.name not in binding.key)
-        self._soft = binding.deletes == "soft" and not binding.delta
+        self._soft = binding.marked
         mark = (Field(DELETED, "boolean"),) if self._soft else ()
         key = tuple(_never_null(one.field) for one in self._key_columns)
         self.table = Table(binding.target, key, (*(one.field for one in self._others), *mark), binding.delta)
@@ -224,7 +235,7 @@ class _Reduced:
         self._bounds: list[Bound] = [one.bind(name, binding.row_type) for name, one in wanted.items()]
         fields = [one for bound in self._bounds for one in bound.fields]
         self._at_count = [one.name for one in fields].index(counted[0] if counted else COUNT)
-        self._soft = binding.deletes == "soft" and not binding.delta
+        self._soft = binding.marked
         if self._soft:
             fields.append(Field(DELETED, "boolean"))
         key = tuple(_never_null(column.field) for column in self._key_columns)

@@ -10,7 +10,10 @@ import pytest
 
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.protocol.writer import Writer
 from cdcv2.sources.postgres_texts import InPostgres
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
 from tests.cli.conftest import HISTORY, Run, price, write
 from tests.cli.test_command_materialize import LAKE, PUSHED, written
 
@@ -108,6 +111,42 @@ def test_a_delta_table_that_somebody_changed_is_found(run: Run, tmp_path: Path) 
     assert {"now": 1, "all": 1, "names": 0} == {name: one["differing"] for name, one in changed["tables"].items()}
 
 
+MARKED = RowType({"type": "record", "name": "data", "fields": [
+    {"name": "id", "type": "long"}, {"name": "cdcv2_deleted", "type": "boolean"}]})  # fmt: skip
+OWN = """
+materialization: prices
+logs: {marked: marked}
+bindings:
+  - {log: marked, target: now, key: [id]}
+  - {log: marked, target: all, deletes: soft}
+  - {log: marked, target: sums, key: [id], reduce: {cdcv2_deleted: count}}
+target: {driver: lake, folder: lake}
+recovery_log: recovery
+"""
+
+
+def own_mark(folder: Path) -> None:
+    """A log with a column of its own that is called as the mark of what was deleted softly."""
+    with Writer(DirectoryLog(folder / "marked", MARKED, create=True)) as writer:
+        for number in range(4):
+            writer.update(MARKED.row((number, number % 2 == 1)), 3, 1)
+        writer.advance([5])
+
+
+def test_a_column_of_the_logs_own_is_not_taken_for_the_mark_of_soft_deletes(run: Run, tmp_path: Path) -> None:
+    """Every row counts, in each kind of view; with the mark beside it, it is refused by name."""
+    own_mark(tmp_path)
+    path = written(tmp_path, OWN)
+    kept, equal = run("materialize", path), run("compare", path)
+
+    assert (0, 0) == (kept.code, equal.code), equal.out + equal.err
+    assert ["now: 4 rows", "all: 4 rows", "sums: 4 rows"] == [
+        line.split(",")[0] for line in equal.out.splitlines()[:3]
+    ]
+    soft = run("materialize", written(tmp_path, OWN.replace("now, key: [id]", "now, key: [id], deletes: soft")))
+    assert (2, True) == (soft.code, "two columns would be called 'cdcv2_deleted', the log's and" in soft.err), soft.err
+
+
 @pytest.mark.integration
 def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In PostgreSQL: a row changed, one removed, one added."""
@@ -123,6 +162,13 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
             # Equal tables are not moved, those with JSON apart.
             patched.setattr(InPostgres, "rows", None)
             assert 0 == run("compare", path).code
+        own_mark(tmp_path)
+        lake = "{driver: lake, folder: lake}\nrecovery_log: recovery"
+        (tmp_path / "own.yaml").write_text(
+            OWN.replace(lake, "{driver: postgres}").replace("prices", "own").replace(", target: ", ", target: own_"),
+            "utf-8",
+        )  # fmt: skip
+        own = run("materialize", tmp_path / "own.yaml"), run("compare", tmp_path / "own.yaml")
         with postgres.connect(autocommit=True) as connection:
             connection.execute("UPDATE now SET price = 99 WHERE id = 1")
             connection.execute("INSERT INTO now VALUES (7, 7, 'seven')")
@@ -130,6 +176,7 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
         changed = run("compare", path, "--json")
 
     assert (0, 0) == (kept.code, equal.code), equal.out + equal.err
+    assert (0, 0) == (own[0].code, own[1].code), own[0].err + own[1].out + own[1].err
     assert (2, True) == (never.code, "nothing called 'prices' was materialized there" in never.err), never.err
     assert {"now": 2, "all": 1, "names": 0} == {
         name: one["differing"] for name, one in json.loads(changed.out)["tables"].items()

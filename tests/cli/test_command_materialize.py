@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2.commands.materialization_file import DRIVERS
 from cdcv2.materialize.drivers.delta import open_delta
 from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.subscriber import Subscriber
@@ -95,7 +97,16 @@ def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_
 
 WRONG = [
     ("materialization: prices", "materialisation: prices", 2, "'materialisation' is not known here; known are materia"),
-    ("rows: 1\n", "rows: many\n", 17, "a whole number from 1 on is wanted here"),
+    ("rows: 1\n", "rows: many\n", 17, "a whole number from 1 on is wanted here, and there is 'many'"),
+    ("materialization: prices", "materialization: null", 2,
+     "a text is wanted here, and there is null, which is nothing in YAML: write a text, or 'null' in quotes"),
+    ("materialization: prices", "materialization: NULL", 2, "and there is NULL, which is nothing in YAML"),
+    ("materialization: prices", "materialization:", 2, "and there is nothing: write it behind the colon"),
+    ("materialization: prices", "materialization: ''", 2, "the name is empty: write one"),
+    ("materialization: prices", "materialization: [a]", 2, "a text is wanted here, and there is a list"),
+    ("key: id", "key: [id, id]", 8, "now: the key names the column 'id' twice: name it once"),
+    ("key: id", "key:\n      - id\n      - id", 10, "now: the key names the column 'id' twice: name it once"),
+    ("key: id", "key: [id, ~]", 8, "and there is ~, which is nothing in YAML"),
     ("key: id", "key: ident", 6, "there is no column 'ident'"),
     ("  prices: prices", "  prices: nowhere", 4, "nowhere"),
     ("  prices: prices", "  praises: prices", 6, "there is no log 'prices'; there are praises"),
@@ -124,7 +135,7 @@ WRONG = [
     ('target: "all"', "target: .all", 9, "'.all' cannot be the name of a lake's table"),
     ("{driver: lake, folder: lake}", "{driver: webhook, url: 'http://x'}", 6, "now: a view cannot be looked up"),
     ('target: "all"', "target: now", 6, "two bindings have the target 'now'"),
-    ('target: "all"', "target: all, delta: yes", 9, "true or false is wanted here"),
+    ('target: "all"', "target: all, delta: yes", 9, "true or false is wanted here, and there is 'yes'"),
 ]
 
 
@@ -141,6 +152,16 @@ def test_what_is_wrong_in_the_file_is_said_with_its_line(
     assert f"prices.yaml, line {line}: " in said.err and text in said.err, said.err
     assert "hush" not in said.err
     assert not (tmp_path / "lake").exists()
+
+
+def test_the_help_names_all_that_the_file_may_say(run: Run) -> None:
+    """Every setting of every driver, of a binding and of the file."""
+    shown = set(re.findall(r"\w+", run("materialize", "--help").out))
+    settings = " ".join(" ".join(both) for both in DRIVERS.values()).split()
+    others = "materialization logs bindings target kafka recovery_log rows start row log key reduce deletes delta"
+    reductions = "sqlite count sum min max last retractions"
+
+    assert set() == {*DRIVERS, *settings, *others.split(), *reductions.split()} - shown
 
 
 def test_a_file_that_is_none_is_said(run: Run, tmp_path: Path) -> None:

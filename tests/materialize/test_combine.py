@@ -29,6 +29,10 @@ SALE = RowType({
         {"name": "tags", "type": {"type": "array", "items": "string"}},
     ],
 })  # fmt: skip
+MARKED = RowType({
+    "type": "record", "name": "m",
+    "fields": [{"name": "id", "type": "int"}, {"name": "cdcv2_deleted", "type": "boolean"}],
+})  # fmt: skip
 EMPTY = RowType({"type": "record", "name": "r", "fields": [{"name": "x", "type": "null"}]})
 #: (row, time, diff)
 Change = tuple[Any, int, int]
@@ -264,6 +268,8 @@ def test_a_minimum_without_its_values_refuses_retractions() -> None:
         (lambda: Binding("l", SALE, "t", ("nothing",)), "there is no column 'nothing': the log's rows have shop, item"),
         (lambda: Binding("l", SALE, "t", ("weight",)), "'weight' is of the kind 'double' and cannot be a key"),
         (lambda: Binding("l", SALE, "t", ("tags",)), "'tags' is of the kind 'json' and cannot be a key"),
+        (lambda: Binding("l", SALE, "t", ("shop", "item", "shop")), "the key names the column 'shop' twice: name"),
+        (lambda: Binding("l", MARKED, "t", ("id",), deletes="soft"), "'cdcv2_deleted', the log's and the view's own"),
         (lambda: Binding("l", SALE, "t", (), {"n": Count()}), "reductions need the key columns"),
         (lambda: Binding("l", SALE, "t", ("shop",), {"w": Sum("weight")}), "sums are of whole numbers and decimals"),
         (lambda: Binding("l", SALE, "t", ("shop",), {"w": Min("tags")}), "the values of 'tags' have no order"),
