@@ -234,87 +234,17 @@ def demand_whole(place: Place) -> None:
     assert WHOLE == place.rows("entries")
 
 
-def dropped_column(place: Place) -> Iterator[None]:
-    """A column is not there any more; mended: it is, with what it had."""
-    assert isinstance(place, Database)
-    place.do("ALTER TABLE entries RENAME amount TO gone")
-    yield
-    place.do("ALTER TABLE entries RENAME gone TO amount")
+def by_sql(name: str, does: str, mended: str) -> Callable[[Place], Iterator[None]]:
+    """Somebody alters the target's database by hand; mended: what undoes it."""
 
+    def spoil(place: Place) -> Iterator[None]:
+        assert isinstance(place, Database)
+        place.do(does)
+        yield
+        place.do(mended)
 
-def other_type(place: Place) -> Iterator[None]:
-    """A column has another type."""
-    assert isinstance(place, Database)
-    place.do("ALTER TABLE entries ALTER amount TYPE text")
-    yield
-    place.do("ALTER TABLE entries ALTER amount TYPE bigint USING amount::bigint")
-
-
-def no_index(place: Place) -> Iterator[None]:
-    """Somebody has dropped the primary key."""
-    assert isinstance(place, Database)
-    place.do("ALTER TABLE entries DROP CONSTRAINT entries_pkey")
-    yield
-    place.do("ALTER TABLE entries ADD PRIMARY KEY (id)")
-
-
-def dropped_table(place: Place) -> Iterator[None]:
-    """Somebody has dropped the table: an empty one in its place would lack what is not changed again."""
-    assert isinstance(place, Database)
-    place.do("ALTER TABLE entries RENAME TO kept")
-    yield
-    place.do("ALTER TABLE kept RENAME TO entries")
-
-
-def unlogged(place: Place) -> Iterator[None]:
-    """Somebody wants it faster; after a crash, PostgreSQL empties it."""
-    assert isinstance(place, Database)
-    place.do("ALTER TABLE entries SET UNLOGGED")
-    yield
-    place.do("ALTER TABLE entries SET LOGGED")
-
-
-def other_row(place: Place) -> Iterator[None]:
-    """Somebody has changed a row that the next transaction changes."""
-    assert isinstance(place, Database)
-    place.do("UPDATE entries SET amount = 99 WHERE id = 'a'")
-    yield
-    place.do("UPDATE entries SET amount = 1 WHERE id = 'a'")
-
-
-def no_row(place: Place) -> Iterator[None]:
-    """Somebody has deleted it."""
-    assert isinstance(place, Database)
-    place.do("DELETE FROM entries WHERE id = 'a'")
-    yield
-    place.do("INSERT INTO entries VALUES ('a', 1)")
-
-
-def added_row(place: Place) -> Iterator[None]:
-    """Somebody has put a row where one comes."""
-    assert isinstance(place, Database)
-    place.do("INSERT INTO entries VALUES ('c', 7)")
-    yield
-    place.do("DELETE FROM entries WHERE id = 'c'")
-
-
-def no_right(place: Place) -> Iterator[None]:
-    """A trigger refuses, as a right or a constraint would."""
-    assert isinstance(place, Database)
-    place.do(
-        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not on Saturdays'; END $$; "
-        "CREATE TRIGGER no BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION no()"
-    )
-    yield
-    place.do("DROP TRIGGER no ON entries")
-
-
-def lost_fence(place: Place) -> Iterator[None]:
-    """Somebody has written into the table of checkpoints."""
-    assert isinstance(place, Database)
-    place.do("CREATE TABLE was AS TABLE cdcv2_checkpoints; UPDATE cdcv2_checkpoints SET checkpoint = 'what is this?'")
-    yield
-    place.do("DELETE FROM cdcv2_checkpoints; INSERT INTO cdcv2_checkpoints TABLE was")
+    spoil.__name__ = name
+    return spoil
 
 
 @contextmanager
@@ -380,16 +310,63 @@ def lost_recovery(place: Place) -> Iterator[None]:
 
 #: Hardship -> the target, the error, what its text says. Put up behind the first transaction.
 SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], str]] = {
-    dropped_column: ("postgres", RefusedError, "the column 'amount' is missing and should have the type bigint"),
-    other_type: ("postgres", RefusedError, "the column 'amount' has the type text and should have the type bigint"),
-    no_index: ("postgres", RefusedError, "no primary key or unique index over id: add one"),
-    dropped_table: ("postgres", RefusedError, r"'m' is at \[1\], and its table entries is not there: .*Restore it"),
-    unlogged: ("postgres", RefusedError, "the table entries is unlogged: .*SET LOGGED"),
-    other_row: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
-    no_row: ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
-    added_row: ("postgres", ViewError, r"entries, key \('c',\): it would have the current rows"),
-    no_right: ("postgres", OutputError, "refuses to write entries: not on Saturdays. Nothing of the"),
-    lost_fence: ("postgres", Cdcv2Error, "'what is this\\?' is no checkpoint of version 1"),
+    by_sql(
+        "dropped_column",
+        "ALTER TABLE entries RENAME amount TO gone",
+        "ALTER TABLE entries RENAME gone TO amount",
+    ): ("postgres", RefusedError, "the column 'amount' is missing and should have the type bigint"),
+    by_sql(
+        "other_type",
+        "ALTER TABLE entries ALTER amount TYPE text",
+        "ALTER TABLE entries ALTER amount TYPE bigint USING amount::bigint",
+    ): ("postgres", RefusedError, "the column 'amount' has the type text and should have the type bigint"),
+    by_sql(
+        "no_index",
+        "ALTER TABLE entries DROP CONSTRAINT entries_pkey",
+        "ALTER TABLE entries ADD PRIMARY KEY (id)",
+    ): ("postgres", RefusedError, "no primary key or unique index over id: add one"),
+    # An empty one in its place would lack what is not changed again.
+    by_sql(
+        "dropped_table",
+        "ALTER TABLE entries RENAME TO kept",
+        "ALTER TABLE kept RENAME TO entries",
+    ): ("postgres", RefusedError, r"'m' is at \[1\], and its table entries is not there: .*Restore it"),
+    # Faster; and emptied by PostgreSQL after a crash.
+    by_sql(
+        "unlogged",
+        "ALTER TABLE entries SET UNLOGGED",
+        "ALTER TABLE entries SET LOGGED",
+    ): ("postgres", RefusedError, "the table entries is unlogged: .*SET LOGGED"),
+    # A row that the next transaction changes.
+    by_sql(
+        "other_row",
+        "UPDATE entries SET amount = 99 WHERE id = 'a'",
+        "UPDATE entries SET amount = 1 WHERE id = 'a'",
+    ): ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
+    by_sql(
+        "no_row",
+        "DELETE FROM entries WHERE id = 'a'",
+        "INSERT INTO entries VALUES ('a', 1)",
+    ): ("postgres", ViewError, r"entries, key \('a',\): .*would be there -1 times"),
+    # A row where one comes.
+    by_sql(
+        "added_row",
+        "INSERT INTO entries VALUES ('c', 7)",
+        "DELETE FROM entries WHERE id = 'c'",
+    ): ("postgres", ViewError, r"entries, key \('c',\): it would have the current rows"),
+    # A trigger refuses, as a right or a constraint would.
+    by_sql(
+        "no_right",
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not on Saturdays'; END $$; "
+        "CREATE TRIGGER no BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION no()",
+        "DROP TRIGGER no ON entries",
+    ): ("postgres", OutputError, "refuses to write entries: not on Saturdays. Nothing of the"),
+    # The table of checkpoints.
+    by_sql(
+        "lost_fence",
+        "CREATE TABLE was AS TABLE cdcv2_checkpoints; UPDATE cdcv2_checkpoints SET checkpoint = 'what is this?'",
+        "DELETE FROM cdcv2_checkpoints; INSERT INTO cdcv2_checkpoints TABLE was",
+    ): ("postgres", Cdcv2Error, "'what is this\\?' is no checkpoint of version 1"),
     lost_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
     torn_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
     emptied_lake: ("lake", RefusedError, "has lost commits: .*Restore the folder"),
