@@ -29,6 +29,7 @@ COMMANDS = {
     "verify": "say up to when logs are complete, or what is missing or wrong",
     "when": "say at which time of a timeline something happened in its sources",
     "where": "say how far the sources of a timeline were at one of its times",
+    "compact-remap": "shorten a remap by what nobody needs any more",
     "open-transactions": "say what a capture of transactions holds on to, and what each waits for",
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "materialize": "keep views of logs in a database, a lake, Kafka or a webhook, without Spark",

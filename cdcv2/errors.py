@@ -13,6 +13,7 @@
     │   ├── ForeignStateError   the state or output belongs to another log
     │   ├── UnsafeTopicError    a topic that loses, or has lost, statements
     │   ├── FencedError         another instance has taken over what this one was doing; let it
+    │   ├── ForgottenError      what was still to be read of a remap is compacted away; resume from the output
     │   └── SourceStop          a source said something that capture cannot carry over the frontier
     ├── TurnError               one side of a materialization spoke out of turn; mend that side
     ├── ViewError               a view would hold a row less than no times, or two rows for one key
@@ -162,6 +163,10 @@ class FencedError(RefusedError):
 
     Stop; nothing is lost: the other goes on from what was committed last.
     """
+
+
+class ForgottenError(RefusedError):
+    """A remap was compacted past what this reader has come to. What it writes may be past that, too: resume from it."""
 
 
 class SourceStop(RefusedError):

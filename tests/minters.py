@@ -48,6 +48,17 @@ def decided(history: list[bytes]) -> list[Decision]:
     return done
 
 
+def held(history: list[bytes]) -> dict[str, int]:
+    """What is held after these records, and from which time on."""
+    found: dict[str, int] = {}
+    for said in map(json.loads, history):
+        if said["kind"] == "hold" and said["since"] is None:
+            found.pop(said["of"], None)
+        elif said["kind"] == "hold":
+            found[said["of"]] = max(said["since"], found.get(said["of"], 0))
+    return found
+
+
 def place_at(decisions: list[Decision], time: int) -> Place:
     """Where the sources are at a time: each decision comes into force at the last of its times."""
     return [decision.place for decision in decisions if decision.upper - 1 <= time][-1]
@@ -179,6 +190,10 @@ class Minter:
         if kind == 4 and self.choose.chance(4):
             self.recipe = shared._wanted = self.choose.pick(("v1", "v2"))
             return lambda: agree(shared, lambda: shared.propose_recipe(self.now()))
+        if kind == 5 and shared.begun:
+            of, since = self.choose.pick("xy"), self.choose.integer(0, shared.remap.last + 2)
+            wanted = None if self.choose.chance(3) else since
+            return lambda: agree(shared, lambda: shared.propose_hold(of, wanted))
         part = self.choose.integer(0, 2)
         self.place = {**self.place, part: self.place.get(part, 0) + self.choose.integer(1, 4)}
         observed = offsets(self.place)

@@ -2,7 +2,8 @@
 
 Each capture runs in a thread of its own, and stops before and after everything that it asks of a log, a topic or the
 remap, until a schedule lets it go on. There it may be killed, with what it had sent durable, in part, or done much
-later; or it is told that nobody knows; or it sleeps until the others are through. The topics grow meanwhile.
+later; or it is told that nobody knows; or it sleeps until the others are through. The topics grow meanwhile, and
+somebody may compact the remap as far as the captures let it.
 
 What the logs must say is worked out from every record that was ever in the remap, in plain words (:func:`decided`,
 :func:`times_of`), and shares nothing with `cdcv2`.
@@ -15,13 +16,24 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
-from cdcv2.errors import UnavailableError
+from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
-from cdcv2.reclock.shared import View
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.minting import compact, follow
+from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.shared import Shared, View
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.sources import binder
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.database import Database
+from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look
+from cdcv2.sources.shared_capture import SharedCapture, run
 from tests.strategies import Chooser
 
 Place = tuple[str, int]
@@ -77,7 +89,9 @@ class World:
     def __init__(self, choose: Chooser) -> None:
         self.choose = choose
         self.topics: dict[Place, list[Record]] = {}
+        # Everything that was ever in the remap; what is before `first` is trimmed.
         self.remap: list[bytes] = []
+        self.first = 0
         self.logs: dict[str, list[Message]] = {}
         self.ghosts: list[Callable[[], object]] = []
         self.back = threading.Semaphore(0)
@@ -113,6 +127,28 @@ class World:
                 self.ghosts.pop(0)()
         for ghost in self.ghosts:
             ghost()
+
+    def race(self, live: Callable[[Process], None], grow: Callable[[], bool], turns: int) -> None:
+        """Some captures that live so, and perhaps somebody who compacts; then one more, undisturbed.
+
+        That one finds everything as the others have left it. Raises what ended any of them.
+        """
+        choose = self.choose
+        self.processes = [Process(self, f"c{at}", live, choose.integer(1, 4)) for at in range(choose.integer(2, 3))]
+        if choose.chance(2):
+            self.processes.append(Process(self, "compacting", compacting, choose.integer(1, 9)))
+        try:
+            with mock.patch.object(binder, "HOLD_EVERY", choose.integer(0, 9)):
+                self.run(grow, turns)
+                last = Process(self, "last", live, 1)
+                self.processes.append(last)
+                last.turn()
+                while last.lives:
+                    last.turn(calm=True)
+        finally:
+            self.close()
+        for error in [error for process in self.processes for error in process.failed]:
+            raise error
 
     def close(self) -> None:
         """Nobody lives on."""
@@ -173,7 +209,8 @@ class Process:
     def _life(self) -> None:
         try:
             self.live(self)
-        except (Killed, UnavailableError):
+        except (Killed, UnavailableError, ForgottenError):
+            # One whose remap was compacted while it slept begins again, as one that follows does.
             pass
         except BaseException as error:
             self.failed.append(error)
@@ -203,7 +240,8 @@ class RacingRemap:
         """As :class:`~cdcv2.reclock.minting.RemapLog`."""
         self._process.stop()
         end = len(self._world.remap)
-        return View([(place, self._world.remap[place]) for place in range(after, end)], end)
+        places = range(max(after, self._world.first), end)
+        return View([(place, self._world.remap[place]) for place in places], end)
 
     def append(self, raw: bytes, after: int) -> int:
         """The same."""
@@ -221,8 +259,46 @@ class RacingRemap:
         return place
 
     def trim(self, before: int) -> None:
-        """Nobody asks for it here."""
-        raise AssertionError
+        """The same."""
+        def done() -> None:
+            self._world.first = max(self._world.first, before)
+
+        mishap = self._process.stop()
+        if mishap == "later":
+            self._world.ghosts.append(done)
+            raise Killed
+        done()
+
+
+def compacting(process: Process) -> None:
+    """Forget all that nobody holds."""
+    log, shared = RacingRemap(process), Shared(name=process.name)
+    minted(log, follow(shared))
+    if shared.begun and shared.holds:
+        minted(log, compact(shared, shared.remap.last))
+
+
+def begun(process: Process, bound: BoundRecipe, topics: frozenset[str], most: int) -> tuple[Binder, RacingRanges]:
+    """What binds for a capture with sizes of its own, after a first look at the topics, and how far these are."""
+    choose, ranges = process.world.choose, RacingRanges(process, topics)
+    made = Binder(
+        RacingRemap(process), bound, topics=topics, now=process.now, name=process.name,
+        at_most=choose.integer(1, most), idle=choose.pick((None, 3)), of="logs",
+    )
+    made.begin(ranges.look())
+    return made, ranges
+
+
+def capturing(how: Recipe, bound: BoundRecipe, ordering: str = COMMIT_ORDER) -> Callable[[Process], None]:
+    """What a capture of a database does from its start until what the topics hold is written."""
+    def live(process: Process) -> None:
+        made, ranges = begun(process, bound, frozenset(how.topics()), 30)
+        writers = {table: Writer(RacingLog(process, table)) for table in how.tables}
+        temp = RacingLog(process, "temp")
+        output = Database(how, writers, (temp, Writer(temp)), ordering=ordering)
+        run(SharedCapture(made, ranges, [output], at_most=process.world.choose.integer(1, 40)), made)
+
+    return live
 
 
 class RacingRanges:

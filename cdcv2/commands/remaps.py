@@ -26,7 +26,7 @@ from cdcv2.errors import MalformedError, UsageError
 from cdcv2.reclock.gauges import lsn, lsn_text
 from cdcv2.reclock.minting import Read, RemapLog, ask, run
 from cdcv2.reclock.partitioned import Part, Partitioned
-from cdcv2.reclock.records import Genesis, Proposal, Record, decode
+from cdcv2.reclock.records import Genesis, Held, Proposal, Record, decode
 from cdcv2.reclock.shared import Shared, View
 from cdcv2.wire.remap_files import DirectoryRemap
 
@@ -148,6 +148,9 @@ def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
         upper = "the end" if binding.upper is None else str(binding.into)
         recipe = "" if record.recipe is None else f", under {record.recipe!r} from now on"
         where, what = binding.frontier, f"binding   {binding.lower} to {upper}{recipe}:"
+    elif isinstance(record, Held):
+        said = "let go" if record.since is None else f"needed from the time {record.since} on"
+        return f"{head}  hold      {record.of}: {said}{by}"
     else:
         since = record.remap["bindings"][0][0]
         return f"{head}  summary   of all before {record.position}, from the time {since} on{by}"

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.records import Record, encode
 from cdcv2.reclock.shared import Shared, View, Won
 
@@ -122,6 +123,7 @@ def compact(shared: Shared, since: int) -> Minting[list[Won]]:
     """
     won = yield from follow(shared)
     summary = shared.summarize(since)
+    since = check_int(summary.remap["bindings"][0][0])
     place = yield Append(encode(summary), shared.next)
     won += yield from _past(shared, place)
     remap = shared.remap

@@ -1,10 +1,12 @@
-"""What stands in the log of a shared remap, as JSON: how it began, what was proposed, what was known at some place.
+"""What stands in the log of a shared remap, as JSON: how it began, what was proposed, who needs it from when on, what
+was known at some place.
 
 ::
 
     {"cdcv2-remap": 1, "kind": "genesis", "start": [{"rest": []}], "recipe": "...", "by": "capture-a"}
     {"cdcv2-remap": 1, "kind": "proposal", "epoch": 0, "lower": 1, "upper": 9, "frontier": [...], "recipe": null, ...}
-    {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, ...}
+    {"cdcv2-remap": 1, "kind": "hold", "of": "kafka:cdc.{table}", "since": 8, "by": "capture-a"}
+    {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, "holds": {...}}
 
 A record says what somebody wanted when it was written. What came of it is decided by reading: see
 :mod:`cdcv2.reclock.shared`.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
@@ -61,6 +63,15 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Whatever ``of`` names is read from the remap from ``since`` on, and nothing before; None: it is no more."""
+
+    of: str
+    since: int | None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What all the records before ``position`` come to, compacted; they may be trimmed once it is in the log."""
 
@@ -68,10 +79,11 @@ class Summary:
     recipes: tuple[Recipe, ...]
     remap: Mapping[str, Any]
     by: str = ""
+    holds: Mapping[str, int] = field(default_factory=dict)
 
 
 #: What a record is.
-Record: TypeAlias = Union[Genesis, Proposal, Summary]
+Record: TypeAlias = Union[Genesis, Proposal, Held, Summary]
 
 
 def encode(record: Record) -> bytes:
@@ -89,10 +101,14 @@ def encode(record: Record) -> bytes:
             "kind": "proposal", "epoch": record.epoch, "lower": binding.lower, "upper": binding.upper,
             "frontier": frontier_to_plain(binding.frontier), "recipe": record.recipe,
         }  # fmt: skip
+    elif isinstance(record, Held):
+        said = {"kind": "hold", "of": record.of, "since": record.since}
     else:
         said = {
             "kind": "summary", "position": record.position, "recipes": list(map(list, record.recipes)),
             "remap": record.remap,
+            # What is not said is what could not be said once.
+            **({"holds": record.holds} if record.holds else {}),
         }  # fmt: skip
     return json.dumps({_MARK: VERSION, **said, "by": record.by}, separators=(",", ":"), allow_nan=False).encode()
 
@@ -130,6 +146,8 @@ def _record(said: dict[str, Any]) -> Record:
         binding = Binding(said["lower"], said["upper"], frontier_from_plain(said["frontier"]))
         recipe = None if said["recipe"] is None else _text(said["recipe"])
         return Proposal(check_int(said["epoch"]), binding, recipe, by)
+    if kind == "hold":
+        return Held(_text(said["of"]), None if said["since"] is None else check_int(said["since"]), by)
     if kind == "summary":
         recipes = tuple(
             Recipe(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in said["recipes"]
@@ -138,7 +156,8 @@ def _record(said: dict[str, Any]) -> Record:
             raise MalformedError("a summary without a recipe")
         # Restored here, though not kept: one that is damaged is found where it stands.
         Remap.restore(said["remap"])
-        return Summary(check_int(said["position"]), recipes, said["remap"], by)
+        holds = {_text(of): check_int(since) for of, since in dict(said.get("holds", {})).items()}
+        return Summary(check_int(said["position"]), recipes, said["remap"], by, holds)
     raise MalformedError(f"no kind {kind!r}")
 
 

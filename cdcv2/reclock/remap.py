@@ -18,7 +18,7 @@ from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
-from cdcv2.errors import MalformedError, RefusedError
+from cdcv2.errors import ForgottenError, MalformedError, RefusedError
 from cdcv2.protocol.messages import Update
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
@@ -146,8 +146,8 @@ class Remap:
         """Follow what another remap of the same bindings has decided and this one has not; the bindings for that.
 
         Where the other has forgotten times that this one has not come to, this one goes on at the other's ``since``,
-        with no binding for what lies between. Raises RefusedError when this remap is held before that, and when the two
-        differ, so that they are not of the same bindings. Cost: the bindings of the other.
+        with no binding for what lies between. Raises ForgottenError when this remap is held before that, RefusedError
+        when the two differ, so that they are not of the same bindings. Cost: the bindings of the other.
 
         >>> behind, ahead = Remap(Antichain([0])), Remap(Antichain([0]))
         >>> _ = ahead.mint(Antichain([3]), now=1000)
@@ -163,7 +163,7 @@ class Remap:
             )
         if other.since > self._end:
             if any(since < other.since for since in self._holds.values()):
-                raise RefusedError(
+                raise ForgottenError(
                     f"the remap was compacted to {other.since} by somebody, and is held here from "
                     f"{min(self._holds.values())} on, having come to {self._end}: what lies between is forgotten. "
                     "Stop, and resume from the output"

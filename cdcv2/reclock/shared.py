@@ -6,6 +6,8 @@ depends on the records before it alone:
 - the first *genesis* begins the remap; others are void;
 - a *proposal* wins if its epoch is the current one, its binding begins where the remap ends, decides at least one time
   and does not go back (:meth:`Remap.follow`); others are void. One that names a recipe begins the next epoch;
+- a *hold* says from when on something that outlives its writers, as a set of logs does, is read from the remap: it only
+  moves forward, until it is let go. It binds whoever compacts, and decides nothing else;
 - a *summary* changes nothing. It says what the records before its ``position`` come to; with it in the log, those
   may be trimmed. A reader whose records begin later than it has read goes on at a summary, or refuses.
 
@@ -23,7 +25,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnsafeTopicError
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.records import Genesis, Proposal, Recipe, Record, Summary, decode
+from cdcv2.reclock.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode
 from cdcv2.reclock.remap import Remap
 
 
@@ -91,6 +93,7 @@ class Shared:
         self._remap: Remap | None = None
         # Ascending; the last one is current. The first is that of the remap's since, or an earlier one.
         self._recipes: list[Recipe] = []
+        self._holds: dict[str, int] = {}
         #: The place of the next record: everything before it is absorbed.
         self.next = 0
 
@@ -119,6 +122,11 @@ class Shared:
     def recipes(self) -> tuple[Recipe, ...]:
         """Those that are known, as they followed each other; the first is in force at the remap's since."""
         return tuple(self._recipes)
+
+    @property
+    def holds(self) -> dict[str, int]:
+        """What is read from the remap, by name, and from which time on; a copy."""
+        return dict(self._holds)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -162,6 +170,11 @@ class Shared:
             self._begin(Remap(record.start), [Recipe(0, 0, record.recipe)])
             return [Won(place, Binding(0, 1, record.start), Antichain(), self._recipes[0])]
         before = self._remap.current
+        if isinstance(record, Held):
+            if record.since is None:
+                self._holds.pop(record.of, None)
+            else:
+                self._holds[record.of] = max(record.since, self._holds.get(record.of, 0))
         if not isinstance(record, Proposal) or record.epoch != self._recipes[-1].epoch:
             return []
         if not self._remap.follow(record.binding):
@@ -183,6 +196,7 @@ class Shared:
         else:
             won = []
             self._recipes = [recipe for recipe in self._recipes if recipe.epoch < recipes[0].epoch] + recipes
+        self._holds = dict(summary.holds)
         remap = self.remap
         before = remap.current
         for binding in remap.catch_up(other):
@@ -238,18 +252,26 @@ class Shared:
         binding = Binding(lower, max(now, lower) + 1, self._remap.current)
         return Proposal(self._recipes[-1].epoch, binding, self._wanted, self._name)
 
+    def propose_hold(self, of: str, since: int | None) -> Held | None:
+        """What to append so that ``of`` is known to be read from ``since`` on, or (None) no more; None when it is.
+
+        A set of logs is to be held at the time before the frontier that all of them have come to: going on asks where
+        the sources were then.
+        """
+        held = self._holds.get(of)
+        known = held is None if since is None else held is not None and held >= since
+        return None if known else Held(of, since, self._name)
+
     def summarize(self, since: int) -> Summary:
         """What to append so that everything before ``next`` may be trimmed; times before ``since`` are forgotten.
 
-        ``since`` must be before the frontier that any output of this remap is known to have come to: going on asks
-        where the sources were at the time before that. What is not decided is not forgotten, whatever is asked for.
-        Cost: the bindings from ``since`` on.
+        What is held is not forgotten, nor what is not decided, whatever is asked for. Cost: the bindings from there on.
         """
         remap = Remap.restore(self.remap.export())
-        remap.compact(max(remap.since, min(since, remap.last)))
+        remap.compact(max(remap.since, min(since, remap.last, *self._holds.values())))
         current = self.recipe_at(remap.since)
         recipes = tuple(recipe for recipe in self._recipes if recipe.epoch >= current.epoch)
-        return Summary(self.next, recipes, remap.export(), self._name)
+        return Summary(self.next, recipes, remap.export(), self._name, self.holds)
 
     def _genesis(self) -> Genesis:
         if self._start is None or self._wanted is None:

@@ -16,12 +16,15 @@ from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceS
 from cdcv2.reclock.minting import RemapLog, agree, run
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.records import Record
-from cdcv2.reclock.remap import Remap
+from cdcv2.reclock.remap import Hold, Remap
 from cdcv2.reclock.shared import Shared, Won
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.places import frontier, limited, of_topics, places
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.snapshot import Place
+
+#: After so many records of the remap it is said anew from where on it is needed.
+HOLD_EVERY = 1000
 
 BOUND = steps.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
 #: What to do with a recipe that cannot be proposed.
@@ -40,6 +43,8 @@ class Binder:
         at_most: about how many records one binding takes in: whoever reads it holds them in memory.
         every: milliseconds that pass at least between two bindings, while the topics are not further behind than that.
         idle: after so many milliseconds without one, the times up to now are decided without anything new; None: never.
+        of: what the logs are called that are written, the same for all that write these: whoever compacts the remap
+            keeps what they need. None: nobody need know of them.
 
     Cost: a look at the remap each time, an append where something is new.
     """
@@ -55,9 +60,13 @@ class Binder:
         at_most: int = 100_000,
         every: int = 0,
         idle: int | None = None,
+        of: str | None = None,
     ) -> None:
         self._log, self.recipe, self._topics, self._now = log, recipe, topics, now
-        self.at_most, self._every, self._idle = at_most, every, idle
+        self.at_most, self._every, self._idle, self._of = at_most, every, idle, of
+        self._begun: Hold | None = None
+        # Where the log of the remap was when it was last said what is held.
+        self._held = 0
         self._shared = Shared(NOT_STARTED, recipe=recipe.text(), name=name)
         #: Bindings that hold, in order, for whoever carries them on to take out.
         self.won: deque[Won] = deque()
@@ -102,6 +111,8 @@ class Binder:
         if all(self.differences(recipe.text) for recipe in self._shared.recipes):
             raise self.stopped(self._shared.recipe.since, None)
         self.recipe = replace(self.recipe, begins=self.bound.begins, timeline=self.bound.timeline)
+        # Until it is known what the logs need, which are read now: others may go on with them, and compact, meanwhile.
+        self._begun = self.remap.hold()
 
     def _begins(self, look: Look) -> dict[str, dict[str, int]]:
         """Where plain topics begin whose head is gone."""
@@ -115,6 +126,23 @@ class Binder:
     def follow(self) -> None:
         """Read what is new in the remap."""
         self._run(lambda: None)
+
+    def hold(self, since: int | None, *, seldom: bool = False) -> None:
+        """Have it known that our logs need the remap from ``since`` on, and nothing before; forget that here, too.
+
+        None: they are finished, and need nothing any more. ``seldom``: only if the remap has grown a good deal since it
+        was said last.
+        """
+        if seldom and self._shared.next < self._held + HOLD_EVERY:
+            return
+        if self._begun is not None:
+            self._begun.release()
+        needed = self.remap.last if since is None else since
+        self.remap.compact(max(self.remap.since, min(needed, self.remap.last)))
+        of = self._of
+        if of is not None:
+            self._run(lambda: self._shared.propose_hold(of, since))
+        self._held = self._shared.next
 
     def bind(self, look: Look) -> bool:
         """Have what was observed bound, or the next part of it; whether the remap moved, by whomever.

@@ -157,7 +157,9 @@ class SharedCapture:
         before = of_topics(places(begun.source), self._output)
         begins = {place: max(at, before.get(place, 0)) for place, at in binder.recipe.firsts.items()}
         self._read: Mapping[Place, int] = before | of_topics(begins, self._output)
-        self._hold = binder.remap.hold(max(0, *(check_int(at) - 1 for at in begun.frontier)))
+        since = _held(begun.frontier)
+        self._hold = binder.remap.hold(binder.remap.last if since is None else since)
+        self.hold()
         self._pending: deque[Won] = deque()
         # Up to where the bindings go on from the frontier, those that are pending included.
         self._decided = begun.frontier
@@ -259,8 +261,13 @@ class SharedCapture:
         if stops:
             raise stops[0]
         self.frontier = frontier
-        if frontier:
-            self._hold.move(max(0, check_int(frontier.elements[0]) - 1))
+        since = _held(frontier)
+        self._hold.move(self._binder.remap.last if since is None else since)
+        self.hold(seldom=True)
+
+    def hold(self, *, seldom: bool = False) -> None:
+        """Have it known from when on the logs need the remap; see :meth:`~cdcv2.sources.binder.Binder.hold`."""
+        self._binder.hold(_held(self.frontier), seldom=seldom)
 
     def waits(self) -> list[str]:
         """What is held that more records may complete."""
@@ -288,6 +295,11 @@ def _check_bound(remap: Remap, spans: Iterable[tuple[str, Span]]) -> None:
             )
 
 
+def _held(frontier: Antichain) -> int | None:
+    """From when on the remap is needed by logs that are complete up to there; None: finished ones need nothing."""
+    return max(0, check_int(frontier.elements[0]) - 1) if frontier else None
+
+
 def run(
     capture: SharedCapture,
     binder: Binder,
@@ -312,5 +324,6 @@ def run(
         moved = capture.carry() or moved
         if not moved:
             if not follow and binder.caught_up(look.ends):
-                return
+                break
             wait()
+    capture.hold()

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import IncompleteError, UnavailableError
+from cdcv2.errors import ForgottenError, IncompleteError, UnavailableError
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.sources import shared_capture
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.wanted import Wanted
+from cdcv2.wire.numbered import local_path
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.
 WAIT = 0.2
@@ -35,7 +36,8 @@ class Run:
 
     ``bind_every`` and ``bind_idle`` are seconds between bindings, and until nothing new is bound as such (0: never);
     they are for one that follows. ``name`` is for people who read the remap (None: host and process). ``propose`` and
-    ``at_first`` are those of :meth:`~cdcv2.sources.binder.Binder.begin`.
+    ``at_first`` are those of :meth:`~cdcv2.sources.binder.Binder.begin`. ``logs`` is where the logs are, as it was
+    asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap.
     """
 
     wanted: Wanted
@@ -46,6 +48,7 @@ class Run:
     name: str | None = None
     propose: bool = False
     at_first: bool = False
+    logs: str | None = None
 
     def binder(self, log: RemapLog) -> Binder:
         """Its part in the remap, which has not begun."""
@@ -54,6 +57,7 @@ class Run:
             name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
             every=int(self.bind_every * 1000) if self.follow else 0,
             idle=int(self.bind_idle * 1000) if self.follow and self.bind_idle else None,
+            of=None if self.logs is None else _called(self.logs),
         )
 
 
@@ -77,8 +81,9 @@ def carry_on(
     """Capture until it is done, or told to stop; None if it was told while it could not go on.
 
     ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun. One that follows
-    waits for what does not answer, and for times that others must write first, and says so by ``remark``. Raises what
-    binder and capture raise.
+    waits for what does not answer, and for times that others must write first, and says so by ``remark``; where the
+    remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises what binder and
+    capture raise.
     """
     propose, said = run.propose, ""
     while True:
@@ -92,6 +97,11 @@ def carry_on(
                     capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
                 )
                 return Came(capture.frontier, capture.records, capture.waits())
+        except ForgottenError as behind:
+            # The logs are further than this capture was: others have written them.
+            if stopping():
+                return None
+            remark(f"begins again: {behind}")
         except (IncompleteError, UnavailableError) as later:
             # Times under an earlier recipe are written by whoever has that; and what does not answer may again.
             if not run.follow:
@@ -102,3 +112,8 @@ def carry_on(
                 said = str(later)
                 remark(f"waiting: {said}")
             time.sleep(1)
+
+
+def _called(logs: str) -> str:
+    """What logs are called wherever a capture of them runs, as far as that can be known."""
+    return logs if logs.startswith("kafka:") else str(local_path(logs))

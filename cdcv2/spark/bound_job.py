@@ -71,7 +71,7 @@ def planned(options: argparse.Namespace) -> BoundPlan:
         Run(
             wanted(options), follow=not options.available_now, bind_every=options.bind_every,
             bind_idle=options.bind_idle, bind_at_most=options.bind_at_most, propose=options.propose_recipe,
-            at_first=options.begin_at_first,
+            at_first=options.begin_at_first, logs=options.logs,
         ),
         options,
     )

@@ -66,13 +66,17 @@ def check_topic(
     return described
 
 
-def create_topic(client: Client, topic: str, *, partitions: int = 1, replication: int | None = None) -> Topic:
-    """Make the topic, with the settings that keep it whole, unless it is there; what it is like then.
+def create_topic(
+    client: Client, topic: str, *, partitions: int = 1, replication: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Topic:
+    """Make the topic, with the settings that keep it whole, and others, unless it is there; what it is like then.
 
     Raises UnavailableError when the cluster does not answer, or does not allow it.
     """
     # -1: as many replicas as the cluster gives by default.
-    new = client.questions.NewTopic(topic, partitions, -1 if replication is None else replication, config=KEEPING)
+    config = {**(settings or {}), **KEEPING}
+    new = client.questions.NewTopic(topic, partitions, -1 if replication is None else replication, config=config)
 
     def ask() -> bool:
         try:

@@ -17,6 +17,10 @@ from cdcv2.wire.kafka_client import PATIENCE, Client
 from cdcv2.wire.kafka_topics import check_keeps, create_topic, describe, spans
 
 
+#: A summary has every binding that is kept: with one a second, a day's are some megabytes.
+SUMMARIES = {"max.message.bytes": str(64 << 20)}
+
+
 class KafkaRemap:
     """The log in a topic. One thread at a time.
 
@@ -44,8 +48,10 @@ class KafkaRemap:
         self._topic = topic
         self._client = Client(bootstrap, config_file, patience=patience)
         described = (
-            create_topic(self._client, topic, replication=replication) if create else describe(self._client, topic)
+            create_topic(self._client, topic, replication=replication, settings=SUMMARIES)
+            if create else describe(self._client, topic)
         )
+        self._most = described.message_bytes
         check_keeps(described)
         if set(described.spans) != {0}:
             raise UnsafeTopicError(
@@ -82,7 +88,7 @@ class KafkaRemap:
         """
         delivered: list[tuple[Any, int]] = []
         if self._producer is None:
-            self._producer = self._client.producer()
+            self._producer = self._client.producer(message_max_bytes=max(1000, self._most))
         try:
             self._producer.produce(
                 self._topic, value=raw, partition=0,
@@ -98,8 +104,8 @@ class KafkaRemap:
         self._producer = None
         if error is not None and error.code() == self._client.kafka.KafkaError.MSG_SIZE_TOO_LARGE:
             raise RefusedError(
-                f"the topic {self._topic!r} takes no record of {len(raw)} bytes: raise max.message.bytes, or compact "
-                "the remap further"
+                f"the topic {self._topic!r} takes no record of {len(raw)} bytes: raise its max.message.bytes, or "
+                "compact the remap further (--keep)"
             )
         self._client.fail(f"topic {self._topic!r}", error)
 

@@ -11,6 +11,10 @@ import pytest
 
 from cdcv2.cli import COMMANDS, parser_of
 from cdcv2.cli import _module as module_of
+from cdcv2.reclock.minting import agree, follow
+from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.shared import Shared
+from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run
 from tests.cli.test_command_rows import ENVELOPE
 
@@ -40,6 +44,9 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (tmp_path / "web" / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")
     click = {"topic": "web.clicks", "partition": 0, "offset": 0, "value": '{"page": "/"}'}
     (tmp_path / "clicks.jsonl").write_text(json.dumps(click), "utf-8")
+    log, shared = DirectoryRemap(tmp_path / "remap"), Shared()
+    minted(log, follow(shared))
+    minted(log, agree(shared, lambda: shared.propose_hold("/data/old-logs", 0)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

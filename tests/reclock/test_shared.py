@@ -22,7 +22,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.minting import Append, Get, List, Read, Trim, agree, ask, compact, follow, mint, on_objects, run
 from cdcv2.reclock.partitioned import NOT_STARTED, offsets
-from cdcv2.reclock.records import Genesis, Proposal, Recipe, Record, Summary, decode, encode
+from cdcv2.reclock.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode, encode
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.shared import Shared, View
 
@@ -293,6 +293,7 @@ def test_two_remaps_that_differ_are_not_merged() -> None:
 @pytest.mark.parametrize("record", [
     Genesis(NOT_STARTED, "{}", "a"), Proposal(3, Binding(1, None, offsets({1: 4})), "v2", "b"), proposal(1, 5, 3),
     Summary(7, (Recipe(0, 0, "v1"), Recipe(1, 9, "v2")), Remap(NOT_STARTED).export(), "c"),
+    Summary(7, (Recipe(0, 0, "v1"),), Remap(NOT_STARTED).export(), "c", {"a": 3}), Held("a", 7, "d"), Held("a", None),
 ])  # fmt: skip
 def test_records_survive_their_bytes(record: Record) -> None:
     """And are refused when they are of another version, or damaged in any of their fields."""
@@ -302,7 +303,9 @@ def test_records_survive_their_bytes(record: Record) -> None:
     with pytest.raises(RefusedError, match="version 2"):
         decode(json.dumps({**said, "cdcv2-remap": 2}).encode())
     for name in set(said) - {"cdcv2-remap", "kind"}:
-        for wrong in ({key: value for key, value in said.items() if key != name}, {**said, name: [["x"]]}):
+        lacking = {key: value for key, value in said.items() if key != name}
+        # Summaries of a release that knew no holds have none.
+        for wrong in (*([lacking] if name != "holds" else []), {**said, name: [["x"]]}):
             with pytest.raises(DecodeError) as found:
                 decode(json.dumps(wrong).encode(), 7)
             assert 7 == found.value.position
@@ -320,3 +323,32 @@ def test_a_summary_needs_a_recipe() -> None:
     """Its reader would not know under which one times are bound."""
     with pytest.raises(DecodeError):
         decode(encode(Summary(7, (), Remap(START).export())))
+
+
+def held(of: str, since: int | None) -> Held:
+    """What somebody says of some logs."""
+    return Held(of, since)
+
+
+def test_what_is_held_is_not_compacted() -> None:
+    """It moves forward only, by whomever, until it is let go; and is known to who begins at the summary, too."""
+    bindings = [proposal(lower, lower + 10, lower) for lower in range(1, 91, 10)]
+    shelf = Shelf(GENESIS, *bindings, held("a", 20), held("b", 60), held("a", 40), held("a", 30), held("c", 5))
+    one, none = Shared(), Shared()
+    run(shelf, follow(one))
+    assert {"a": 40, "b": 60, "c": 5} == one.holds
+    run(shelf, agree(one, lambda: one.propose_hold("c", None)))
+    assert [None, Held("c", 5), None, Held("b", 61)] == [
+        one.propose_hold("c", None), one.propose_hold("c", 5), one.propose_hold("a", 39), one.propose_hold("b", 61)
+    ]
+    run(shelf, compact(one, 80))
+    [summary] = [record for record in shelf.records() if isinstance(record, Summary)]
+    assert (40, {"a": 40, "b": 60}) == (one.remap.since, summary.holds)
+
+    run(shelf, follow(none))
+    assert (40, one.holds) == (none.remap.since, none.holds)
+    for of in ("a", "b"):
+        run(shelf, agree(none, lambda of=of: none.propose_hold(of, None)))  # type: ignore[misc]  # bound now
+    run(shelf, compact(none, 80))
+    run(shelf, follow(one))
+    assert (80, {}, {}) == (none.remap.since, none.holds, one.holds)

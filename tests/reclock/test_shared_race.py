@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +14,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.reclock.partitioned import offsets
 from cdcv2.reclock.shared import Shared
-from tests.minters import Decision, Objects, Race, Topic, decided
+from tests.minters import Decision, Objects, Race, Topic, decided, held
 from tests.strategies import seeded
 
 # Of each kind of log; 1,100 ordinarily.
@@ -50,11 +51,25 @@ def history(messages: Iterable[Message]) -> tuple[dict[Any, int], Antichain]:
     return found, reader.frontier
 
 
+def holding(history: list[bytes]) -> int:
+    """How many summaries forget all that a hold allowed, and not more; none of them forgets more."""
+    found = since = 0
+    for said in map(json.loads, history):
+        if said["kind"] == "summary":
+            before, forgotten = since, said["remap"]["bindings"][0][0]
+            least = min(held(history[:said["position"]]).values(), default=None)
+            # What was forgotten before it was held is forgotten.
+            assert least is None or forgotten <= max(least, before), f"{forgotten}, held from {least} on"
+            found += least == forgotten > before
+            since = max(since, forgotten)
+    return found
+
+
 @pytest.mark.parametrize("kind", [Topic, Objects])
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_racing_minters_agree(kind: Any, chunk: int) -> None:
     """Five of them and more, in every order that a scheduler draws, with stale views, trimmed heads and late writes."""
-    reused = trimmed = 0
+    reused = trimmed = bound = 0
     for seed in range(chunk, SCHEDULES, CHUNKS):
         try:
             race = Race(seeded(seed), kind, minters=5 + seed % 3)
@@ -70,6 +85,10 @@ def test_racing_minters_agree(kind: Any, chunk: int) -> None:
                 (minter.shared.next, minter.shared.remap.last, minter.shared.recipe) for minter in race.minters
             }
             assert all(fresh.remap.current.dominates(observed) for observed in race.bound)
+            assert {tuple(sorted(held(race.log.history).items()))} == {
+                tuple(sorted(shared.holds.items())) for shared in (fresh, *(minter.shared for minter in race.minters))
+            }
+            bound += holding(race.log.history)
             assert fresh.remap.last == decisions[-1].upper - 1
             truth = told(decisions)
             said = [message for won in race.won if won.before or not won.binding.lower for message in won.messages()]
@@ -80,4 +99,4 @@ def test_racing_minters_agree(kind: Any, chunk: int) -> None:
             error.add_note(f"{kind.__name__}, seed {seed}")
             raise
 
-    assert trimmed > 0 and (reused > 0 or kind is Topic)
+    assert trimmed > 0 and bound > 0 and (reused > 0 or kind is Topic)

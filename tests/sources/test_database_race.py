@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,18 +10,14 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
-from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End, Notification, RowFact, SnapshotRow
-from cdcv2.sources.shared_capture import SharedCapture, run
 from cdcv2.wire.rows import RowType
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.envelopes import value
-from tests.racing_captures import Decision, Process, RacingLog, RacingRanges, RacingRemap, World, decided
+from tests.racing_captures import Decision, World, capturing, decided
 from tests.strategies import Chooser, seeded
 
 A, B = "public.a", "public.b"
@@ -34,27 +29,6 @@ def recipe(snapshot: bool) -> Recipe:
     """Tables a and b of the model."""
     kind = "initial" if snapshot else "none"
     return Recipe(PREFIX, {A: ROWS, B: ROWS}, snapshot=kind, notification_topic="notifications")
-
-
-def living(snapshot: bool, ordering: str) -> Callable[[Process], None]:
-    """What a capture does from its start until what the topics hold is written."""
-    how = recipe(snapshot)
-    bound = BoundRecipe({table: {"database": PREFIX, "row": ROWS.fingerprint} for table in how.tables})
-
-    def live(process: Process) -> None:
-        choose, topics = process.world.choose, frozenset(how.topics())
-        ranges = RacingRanges(process, topics)
-        binder = Binder(
-            RacingRemap(process), bound, topics=topics, now=process.now, name=process.name,
-            at_most=choose.integer(1, 30), idle=choose.pick((None, 3)),
-        )
-        binder.begin(ranges.look())
-        writers = {table: Writer(RacingLog(process, table)) for table in how.tables}
-        temp = RacingLog(process, "temp")
-        database = Database(how, writers, (temp, Writer(temp)), ordering=ordering)
-        run(SharedCapture(binder, ranges, [database], at_most=choose.integer(1, 40)), binder)
-
-    return live
 
 
 def by_definition(history: History, topics: Topics, decisions: list[Decision], snapshot: bool, ordered: bool) -> Told:
@@ -92,10 +66,8 @@ def race(choose: Chooser, snapshot: bool, ordering: str) -> None:
     chance = random.Random(choose.integer(0, 2**32))
     history = histories(chance, snapshot=snapshot)
     topics = sent(history, chance, notified=snapshot)
-    world = World(choose)
-    world.processes = [
-        Process(world, f"c{at}", living(snapshot, ordering), choose.integer(1, 3)) for at in range(choose.integer(2, 3))
-    ]
+    world, how = World(choose), recipe(snapshot)
+    bound = BoundRecipe({table: {"database": PREFIX, "row": ROWS.fingerprint} for table in how.tables})
     coming = [
         (place, value(fact, PREFIX)) for place, entries in sorted(topics.entries.items()) for fact in entries
     ]
@@ -110,17 +82,7 @@ def race(choose: Chooser, snapshot: bool, ordering: str) -> None:
             places.pop(0)
         return bool(places)
 
-    try:
-        world.run(grow, choose.integer(20, 300))
-        last = Process(world, "last", living(snapshot, ordering), 1)
-        world.processes.append(last)
-        last.turn()
-        while last.lives:
-            last.turn(calm=True)
-    finally:
-        world.close()
-    for error in [error for process in world.processes for error in process.failed]:
-        raise error
+    world.race(capturing(how, bound, ordering), grow, choose.integer(20, 300))
     judge(world, by_definition(history, topics, decided(world.remap), snapshot, ordering == COMMIT_ORDER))
 
 

@@ -5,47 +5,21 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.writer import Writer
-from cdcv2.sources import database
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.facts import Record
-from cdcv2.sources.shared_capture import SharedCapture, run
 from tests.keyed_connector import PREFIX, TABLES, Database, delivered, lived, recipe
-from tests.racing_captures import Decision, Process, RacingLog, RacingRanges, RacingRemap, World, decided
+from tests.racing_captures import Decision, World, capturing, decided
 from tests.strategies import Chooser, seeded
 from tests.timelines import NOTIFICATIONS, notified
 
 Place = tuple[str, int]
 Topics = dict[Place, list[Record]]
 Told = dict[str, set[tuple[Any, int, int]]]
-
-
-def living(snapshot: bool) -> Callable[[Process], None]:
-    """What a capture does from its start until what the topics hold is written."""
-    how = recipe(snapshot="initial" if snapshot else "none", notification_topic=NOTIFICATIONS)
-    bound = BoundRecipe({table: {"database": PREFIX} for table in how.tables})
-
-    def live(process: Process) -> None:
-        choose, topics = process.world.choose, frozenset(how.topics())
-        ranges = RacingRanges(process, topics)
-        binder = Binder(
-            RacingRemap(process), bound, topics=topics, now=process.now, name=process.name,
-            at_most=choose.integer(1, 30), idle=choose.pick((None, 3)),
-        )
-        binder.begin(ranges.look())
-        writers = {table: Writer(RacingLog(process, table)) for table in how.tables}
-        temp = RacingLog(process, "temp")
-        output = database.Database(how, writers, (temp, Writer(temp)))
-        run(SharedCapture(binder, ranges, [output], at_most=choose.integer(1, 40)), binder)
-
-    return live
 
 
 def topics_of(lived_through: Database, chance: random.Random, snapshot: bool) -> Topics:
@@ -102,10 +76,7 @@ def race(choose: Chooser, snapshot: bool) -> None:
     chance = random.Random(choose.integer(0, 2**32))
     history = lived(chance, snapshot=snapshot)
     topics = topics_of(history, chance, snapshot)
-    world = World(choose)
-    world.processes = [
-        Process(world, f"c{at}", living(snapshot), choose.integer(1, 3)) for at in range(choose.integer(2, 3))
-    ]
+    world, how = World(choose), recipe(snapshot="initial" if snapshot else "none", notification_topic=NOTIFICATIONS)
     lanes = {place: iter(records) for place, records in topics.items()}
     order = [place for place, records in sorted(topics.items()) for _ in records]
     coming = [order[at] for at in sorted(range(len(order)), key=lambda at: at + chance.choice((0, 5, 50)) * at % 97)]
@@ -117,17 +88,8 @@ def race(choose: Chooser, snapshot: bool) -> None:
             coming.pop(0)
         return bool(coming)
 
-    try:
-        world.run(grow, choose.integer(20, 300))
-        last = Process(world, "last", living(snapshot), 1)
-        world.processes.append(last)
-        last.turn()
-        while last.lives:
-            last.turn(calm=True)
-    finally:
-        world.close()
-    for error in [error for process in world.processes for error in process.failed]:
-        raise error
+    bound = BoundRecipe({table: {"database": PREFIX} for table in how.tables})
+    world.race(capturing(how, bound), grow, choose.integer(20, 300))
     judge(world, by_definition(history, topics, decided(world.remap)))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +17,13 @@ from cdcv2.errors import (
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.records import Proposal, encode
-from cdcv2.reclock.shared import View
+from cdcv2.reclock.binding import Binding, check_int
+from cdcv2.reclock.minting import agree, compact, follow
+from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.records import Held, Proposal, decode, encode
+from cdcv2.reclock.shared import Shared, View
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.sources import binder as binding
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.facts import Record
@@ -24,7 +31,9 @@ from cdcv2.sources.places import frontier
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import PlainTables, SharedCapture, run
+from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.stretches import next_stretch
+from cdcv2.sources.wanted import Wanted
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 
@@ -64,10 +73,11 @@ class RemapLog:
 
     def __init__(self) -> None:
         self.raws: list[bytes] = []
+        self.first = 0
 
     def read(self, after: int) -> View:
         """All from there on."""
-        return View(list(enumerate(self.raws))[after:], len(self.raws))
+        return View(list(enumerate(self.raws))[max(after, self.first):], len(self.raws))
 
     def append(self, raw: bytes, after: int) -> int:
         """At the end."""
@@ -75,8 +85,8 @@ class RemapLog:
         return len(self.raws) - 1
 
     def trim(self, before: int) -> None:
-        """Never."""
-        raise AssertionError
+        """For good."""
+        self.first = before
 
 
 class Stage:
@@ -191,6 +201,63 @@ def test_what_is_bound_and_gone_is_named_by_its_times(stage: Stage) -> None:
 
     with pytest.raises(UnsafeTopicError, match="Of what is bound, the logs have everything"):
         capture.look()
+
+
+def test_what_its_logs_need_is_held_and_the_rest_forgotten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the remap, at each start and now and then, for whoever compacts it; in memory then, too."""
+    monkeypatch.setattr(binding, "HOLD_EVERY", 6)
+    stage.topics.add(A, *"abcdefghijkl")
+    binder = stage.binder(at_most=1, of="logs")
+    capture = stage.capture(binder, at_most=1)
+    run(capture, binder)
+    upper, known = check_int(capture.frontier.elements[0]), Shared()
+    minted(stage.remap, follow(known))
+
+    held = [one.since for one in map(decode, stage.remap.raws) if isinstance(one, Held)]
+    assert [0, upper - 1] == [held[0], held[-1]] and 3 <= len(held) == len(set(held)) <= 5
+    assert ({"logs": upper - 1}, upper - 1) == (known.holds, binder.remap.since)
+    assert 1 == len(binder.remap) < len(known.remap)
+    stage.run(of="logs")
+    assert known.next == len(stage.remap.raws), "nothing new is said where nothing is new"
+
+    known.want(known.recipe.text)
+    minted(stage.remap, agree(known, known.propose_close))
+    assert Antichain() == stage.run(of="logs").frontier
+    minted(stage.remap, follow(known))
+    assert {} == known.holds, "finished logs need nothing"
+
+
+def test_one_that_slept_through_a_compaction_begins_again(stage: Stage) -> None:
+    """Where its logs are, which others wrote meanwhile; nothing is told twice, or not at all."""
+    asked, said = Wanted({"a": ("topic-a", ROWS)}, {}, COMMIT_ORDER), list[str]()
+    slept = list[Binder]()
+
+    def carried(opened: Any) -> Came | None:
+        how = Run(asked, logs="kafka:cdc.{table}")
+        return carry_on(how, stage.remap, stage.topics.look(), opened, stopping=lambda: False, remark=said.append)
+
+    @contextmanager
+    def others(binder: Binder) -> Iterator[SharedCapture]:
+        yield stage.capture(binder)
+
+    @contextmanager
+    def slowly(binder: Binder) -> Iterator[SharedCapture]:
+        capture = stage.capture(binder)
+        slept.append(binder)
+        if len(slept) == 1:
+            for text in "yz":
+                stage.topics.add(A, text)
+                carried(others)
+            compacting = Shared()
+            minted(stage.remap, follow(compacting))
+            minted(stage.remap, compact(compacting, compacting.remap.last))
+        yield capture
+
+    came = carried(slowly)
+
+    assert came is not None and (2, 1, True) == (len(slept), len(said), "begins again: the remap was comp" in said[0])
+    assert Counter("xxyz") == Counter({text: diff for text, _, diff in stage.told()})
+    assert 0 < stage.remap.first
 
 
 def test_a_topic_made_anew_is_known_after_a_restart(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from cdcv2.reclock.minting import compact, follow, mint, run
 from cdcv2.reclock.partitioned import NOT_STARTED, offsets
 from cdcv2.reclock.shared import Shared, View
 from cdcv2.wire.kafka_client import Client
-from cdcv2.wire.kafka_topics import create_topic
+from cdcv2.wire.kafka_topics import KEEPING, create_topic
 from cdcv2.wire.remap_kafka import KafkaRemap
 
 pytestmark = pytest.mark.integration
@@ -92,12 +92,17 @@ def test_topics_that_are_no_place_for_a_remap_are_refused(broker: KafkaBroker) -
 
 def test_a_record_that_is_too_large_is_refused_and_the_next_one_is_not(broker: KafkaBroker) -> None:
     """With what to do about it."""
-    log = KafkaRemap("large", broker.bootstrap, create=True)
-    with pytest.raises(RefusedError, match="raise max.message.bytes, or compact"):
-        log.append(bytes(range(256)) * 8192, 0)
+    client = Client(broker.bootstrap)
+    client.admin.create_topics([client.questions.NewTopic("large", 1, 1, config=KEEPING)])["large"].result(30)
+    log, ours = KafkaRemap("large", broker.bootstrap), KafkaRemap("larger", broker.bootstrap, create=True)
+    raw = bytes(range(256)) * 8192
+    with pytest.raises(RefusedError, match="raise its max.message.bytes, or compact"):
+        log.append(raw, 0)
 
     assert 0 == log.append(b"a", 0)
+    assert (0, raw) == (ours.append(raw, 0), ours.read(0).records[0][1]), "a summary of many bindings"
     log.close()
+    ours.close()
 
 
 def test_a_reader_that_lost_the_head_without_a_summary_is_refused(broker: KafkaBroker) -> None:

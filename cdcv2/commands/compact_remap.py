@@ -1,0 +1,80 @@
+"""Shorten a shared remap: forget the bindings that nobody needs any more, and remove the records that they stood in.
+
+Whoever captures on a remap says in it which logs it writes, and from which time on these need it: a capture goes on
+where they have come to. Nothing that any logs hold so is forgotten, nor the last --keep hours, of which `cdcv2 when`
+and `cdcv2 where` can be asked; and none of their answers about times that are kept is another one afterwards. So it
+may run at any moment and as often as you like, also twice at once, while captures are at work. New logs cannot be
+begun from the start of a timeline that was shortened: begin them before, and they hold it.
+
+Logs that nobody writes any more hold a remap for ever: --release lets them go, and no capture of theirs can go on
+then, once it has been shortened.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from cdcv2.commands.console import Output, remark
+from cdcv2.commands.logs import add_kafka_arguments, place
+from cdcv2.commands.remaps import open_remap
+from cdcv2.commands.shown import json_line
+from cdcv2.errors import RefusedError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.reclock.minting import RemapLog, agree, compact, follow
+from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.shared import Shared
+
+EXAMPLES = (
+    ("cdcv2 compact-remap remap --keep 48", "but for the last two days, and what logs need"),
+    ("cdcv2 compact-remap remap --release /data/old-logs", "also what only these logs need"),
+    ("cdcv2 compact-remap kafka:timeline --bootstrap localhost:9092", "a remap in a topic"),
+)
+HOUR = 3_600_000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("remap", metavar="REMAP", type=place, help="a shared remap: a directory, or kafka:TOPIC")
+    parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
+                        help="how much is kept in any case, before the last time that is decided (default: 24)")
+    parser.add_argument("--release", action="append", default=[], metavar="LOGS",
+                        help="logs that need it no more, by the name under which they hold it")
+    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    add_kafka_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Let go what is released, and compact as far as the rest allows."""
+    # What is no number is not from 0 on.
+    if not args.keep >= 0:
+        raise UsageError(f"--keep {args.keep}: it takes a number of hours from 0 on")
+    log, shared = open_remap(args.remap, args), Shared(name="cdcv2 compact-remap")
+    minted(log, follow(shared))
+    before, began = shared.remap.since, len(log.read(0).records)
+    for of in args.release:
+        _release(log, shared, of)
+    if not shared.holds and not args.release:
+        raise RefusedError(
+            f"no logs hold the remap {args.remap}, so nobody knows what is needed of it: run each of its captures "
+            "once, which say so; then shorten it"
+        )
+    minted(log, compact(shared, max(0, shared.remap.last - round(args.keep * HOUR))))
+    records = len(log.read(0).records)
+    with Output(None) as output:
+        if args.json:
+            output.line(json_line({
+                "since": shared.remap.since, "before": before, "records": records, "records_before": began,
+                "holds": shared.holds, "last": shared.remap.last,
+            }))
+        else:
+            output.line(f"from the time {shared.remap.since} on, before from {before}: {records} records of {began}")
+    for of, since in sorted(shared.holds.items()):
+        remark(f"cdcv2 compact-remap: {of} needs it from {since} on, {shared.remap.last - since} before the last time")
+    return Exit.DONE
+
+
+def _release(log: RemapLog, shared: Shared, of: str) -> None:
+    if of not in shared.holds:
+        there = ", ".join(sorted(shared.holds)) or "none"
+        raise UsageError(f"--release {of}: no logs hold the remap under this name; there are {there}")
+    minted(log, agree(shared, lambda: shared.propose_hold(of, None)))

@@ -1,0 +1,103 @@
+"""`cdcv2 compact-remap`: what logs need stays, answers stay the same, and captures go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, bound
+from tests.cli.test_command_capture_remap import CLICKS, dump, words
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: Run) -> Path:
+    """Two sets of logs on one remap; the clicks have grown since, and only the first set has them all."""
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    for number in (30, 60):
+        dump(tmp_path / "clicks.jsonl", number)
+        for into in ("logs", "others"):
+            assert 0 == run(*words(tmp_path, "--bind-at-most", 10, into=into)).code
+    dump(tmp_path / "clicks.jsonl", 120)
+    assert 0 == run(*words(tmp_path, "--bind-at-most", 10)).code
+    return tmp_path
+
+
+def compacted(run: Run, folder: Path, *more: object) -> Any:
+    """What the command says that came of it."""
+    said = run("compact-remap", folder / "remap", "--keep", 0, "--json", *more)
+    assert 0 == said.code, said.err
+    return json.loads(said.out)
+
+
+def answers(run: Run, folder: Path, since: int) -> list[object]:
+    """When each click happened, if after this time, and where the topic was at each time from it on."""
+    clicks = [f"web.clicks={part}@{at}" for part in range(3) for at in range(40)]
+    when = run("when", folder / "remap", "--json", *clicks)
+    told = [json.loads(line) for line in when.out.splitlines()]
+    times = sorted({one["time"] for one in told if one["time"] >= since})
+    return [
+        *(one for one in told if one["time"] > since),
+        *(run("where", folder / "remap", "--at", time).out for time in times),
+    ]
+
+
+def test_what_the_furthest_behind_needs_is_kept(run: Run, folder: Path) -> None:
+    """Where it goes on; then what the other one needs. No answer about what is kept changes, and no log lacks any."""
+    whole = answers(run, folder, 0)
+    first = compacted(run, folder)
+    since = first["holds"][str(folder / "others")]
+    assert 0 == first["before"] < since == first["since"] < first["holds"][str(folder / "logs")] < first["last"] + 1
+    assert first["records"] < first["records_before"]
+    after = answers(run, folder, since)
+    assert after and after == [one for one in whole if one in after]
+    assert 4 == run("where", folder / "remap", "--at", since - 1).code
+
+    assert 0 == run(*words(folder, into="others")).code
+    verified = run("verify", "--full", f"clicks={folder}/logs/clicks", f"clicks={folder}/others/clicks")
+    assert 0 == verified.code and "complete through" in verified.out
+    second = compacted(run, folder)
+    assert since < second["since"] == second["last"] == second["holds"][str(folder / "others")]
+    assert 2 >= second["records"]
+    dump(folder / "clicks.jsonl", 150)
+    assert [0, 0] == [run(*words(folder, into=into)).code for into in ("logs", "others")]
+
+
+def test_logs_that_nobody_writes_are_let_go(run: Run, folder: Path) -> None:
+    """And cannot be gone on with; neither can new ones be begun from what is forgotten."""
+    first = compacted(run, folder, "--release", folder / "others")
+    assert [str(folder / "logs")] == list(first["holds"]) and first["since"] == first["last"]
+    for into in ("others", "new"):
+        said = run(*words(folder, into=into))
+        assert (4, True) == (said.code, "the remap was compacted to" in said.err), said.err
+    again = compacted(run, folder)
+    assert first["since"] == again["since"], "what was refused holds nothing"
+
+
+def test_some_hours_are_kept_for_questions(run: Run, folder: Path) -> None:
+    """A day, if nothing is said; said to people, with who holds it."""
+    whole = answers(run, folder, 0)
+    said = run("compact-remap", folder / "remap")
+    records = len(run("inspect", folder / "remap").out.splitlines())
+
+    assert 1 == records, "the summary"
+    assert (0, True) == (said.code, ", before from 0: 1 records of " in said.out)
+    assert answers(run, folder, 0) == whole
+    assert f"cdcv2 compact-remap: {folder / 'others'} needs it from " in said.err
+
+
+def test_what_it_refuses(run: Run, tmp_path: Path) -> None:
+    """Before anything is written."""
+    remap = bound(tmp_path / "remap")
+    before = sorted(path.name for path in remap.iterdir())
+    nobody = run("compact-remap", remap)
+    assert (4, True) == (nobody.code, "no logs hold the remap" in nobody.err)
+    wrong = run("compact-remap", remap, "--release", "logs")
+    assert (2, True) == (wrong.code, "no logs hold the remap under this name; there are none" in wrong.err)
+    for keep in ("-1", "nan"):
+        assert (2, True) == ((said := run("compact-remap", remap, f"--keep={keep}")).code, "--keep" in said.err)
+    assert before == sorted(path.name for path in remap.iterdir())
+    assert 2 == run("compact-remap", tmp_path / "none").code
