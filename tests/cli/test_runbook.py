@@ -10,18 +10,24 @@ import os
 import signal
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.submit import package_zip
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.reclock.binding import check_int
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
 from tests.children import CDCV2, started
 from tests.cli.conftest import Run
+from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
+from tests.timelines import NOTIFICATIONS, records_through
 from tests.wire.polling import until
 
 pytestmark = pytest.mark.integration
@@ -32,23 +38,24 @@ CLICKS = RowType({"type": "record", "name": "clicks", "fields": [{"name": "page"
 class Site:
     """A topic that grows, captures of it as processes, and readers of what they write. ``close`` ends all."""
 
-    def __init__(self, broker: KafkaBroker, folder: Path, run: Run) -> None:
+    def __init__(self, broker: KafkaBroker, folder: Path, run: Run, name: str) -> None:
         from confluent_kafka import Producer
-        from confluent_kafka.admin import AdminClient, NewTopic
 
         self.bootstrap, self.folder, self.run, self.sent = broker.bootstrap, folder, run, 0
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic("clicks", 2)])["clicks"].result(60)
+        self.topic, self.remap = f"{name}.clicks", f"kafka:{name}.timeline"
+        make_topics(self.bootstrap, {self.topic: 2})
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         (folder / "clicks.avsc").write_text(json.dumps(CLICKS.schema), "utf-8")
         self._running = ExitStack()
         self.close = self._running.close
 
-    def send(self) -> None:
-        """Some more clicks, each on a page of its own."""
-        for _ in range(20):
+    def send(self, views: str | None = None, number: int = 20) -> None:
+        """Some more clicks, each on a page of its own; or views, in their topic."""
+        for at in range(number if views is not None else 0):
+            self._producer.produce(views, value=json.dumps({"page": f"view {at}"}).encode())
+        for _ in range(0 if views is not None else number):
             value = json.dumps({"page": f"page {self.sent}"}).encode()
-            self._producer.produce("clicks", partition=self.sent % 2, value=value)
+            self._producer.produce(self.topic, partition=self.sent % 2, value=value)
             self.sent += 1
         assert 0 == self._producer.flush(120)
 
@@ -67,8 +74,8 @@ class Site:
     def capture(self, into: str, *more: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """A capture that follows, into logs of this name."""
         return self._running.enter_context(started(
-            *CDCV2, "capture", "kafka", "--bootstrap", self.bootstrap, "--remap", "kafka:timeline", "--plain",
-            "clicks=clicks", "--rows", str(self.folder), "--into", f"kafka:{into}.{{table}}", "--follow",
+            *CDCV2, "capture", "kafka", "--bootstrap", self.bootstrap, "--remap", self.remap, "--plain",
+            f"clicks={self.topic}", "--rows", str(self.folder), "--into", f"kafka:{into}.{{table}}", "--follow",
             "--bind-every", "0.1", "--bind-idle", "0.3", *more, cwd=self.folder, env=env,
         ))  # fmt: skip
 
@@ -114,15 +121,30 @@ class Site:
         until(lambda: self.frontier(into) > before, f"the frontier of {into} moves")
 
 
+def make_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
+    """Topics with so many partitions."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(*one) for one in topics.items()]).values():
+        made.result(60)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """For all of them."""
+    with KafkaBroker() as started:
+        yield started
+
+
 @pytest.fixture
-def site(run: Run, tmp_path: Path) -> Iterator[Site]:
-    """With a broker of its own."""
-    with KafkaBroker() as broker:
-        site = Site(broker, tmp_path, run)
-        try:
-            yield site
-        finally:
-            site.close()
+def site(broker: KafkaBroker, run: Run, tmp_path: Path) -> Iterator[Site]:
+    """With a topic and a timeline of its own."""
+    site = Site(broker, tmp_path, run, tmp_path.name)
+    try:
+        yield site
+    finally:
+        site.close()
 
 
 def stopped(process: subprocess.Popen[str]) -> int:
@@ -182,3 +204,95 @@ def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> Non
     log = KafkaLog("moved.clicks", site.bootstrap, CLICKS)
     assert {0, 1, 2} == log.ends().keys()
     log.close()
+
+
+def pages(site: Site, words: list[str]) -> list[dict[str, Any]]:
+    """The updates that a reader gets."""
+    return [said for said in map(json.loads, site.run("replay", "--json", *words).out.splitlines()) if "data" in said]
+
+
+@pytest.mark.xdist_group("jobs")
+def test_one_more_topic_and_a_remap_that_is_compacted(site: Site) -> None:
+    """The old capture stops when it has written all before; whoever compacts disturbs nobody, now or at a start."""
+    old = site.capture("grown")
+    site.send()
+    site.until_all_in("grown")
+    views = site.topic.replace("clicks", "views")
+    make_topics(site.bootstrap, {views: 1})
+    (site.folder / "views.avsc").write_text(json.dumps(CLICKS.schema), "utf-8")
+    site.send(views, 7)
+    more, before = ["--plain", f"views={views}"], site.frontier("grown")
+    newer = site.capture("grown", *more, "--propose-recipe")
+    _, said = old.communicate(timeout=120)
+    assert (4, True) == (old.returncode, "bound under another recipe than ours" in said), said
+    words = ["views=kafka:grown.views", *site.words("grown")[1:]]
+    until(lambda: 7 == len(pages(site, words)), "the views are in their log")
+    site.send()
+    site.until_all_in("grown")
+    assert 0 == site.run("verify", "--full", "views=kafka:grown.views", *site.words("grown")).code
+    assert before <= min(said["time"] for said in pages(site, words)), "from the time on at which it was proposed"
+
+    # A remap that does not grow for ever.
+    compacting = ["compact-remap", site.remap, "--bootstrap", site.bootstrap]
+    assert 0 == site.run(*compacting, "--keep", 48).code
+    came = json.loads(site.run(*compacting, "--keep", 0, "--json").out)
+    assert 0 < came["since"] == came["holds"]["kafka:grown.{table}"]
+    shown = site.run("inspect", site.remap, "--remap", "--bootstrap", site.bootstrap).out.splitlines()
+    since = f"from the time {came['since']} on"
+    assert any(since in line for line in shown) and not any("  genesis  " in line for line in shown), shown
+    site.send()
+    site.until_all_in("grown")
+    assert 0 == stopped(newer)
+    assert came["since"] < json.loads(site.run(*compacting, "--keep", 0, "--json").out)["since"]
+    again = site.capture("grown", *more)
+    site.send()
+    site.until_all_in("grown")
+    assert 0 == stopped(again)
+
+
+@pytest.mark.xdist_group("jobs")
+def test_other_tables_of_a_database_take_a_capture_of_their_own(broker: KafkaBroker, run: Run) -> None:
+    """With a remap and logs of its own; on the old ones it is refused, with why."""
+    from confluent_kafka import Producer
+
+    name, tag = "clean_full", "01_live"
+    records = records_through(name, checkpoint_time(name, tag))
+    parts = {topic: 1 + max(one.partition for one in records if one.topic == topic) for topic, *_ in records}
+    make_topics(broker.bootstrap, parts)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+    for one in records:
+        producer.produce(one.topic, partition=one.partition, key=one.key, value=one.value)
+    assert 0 == producer.flush(120)
+
+    def captured(timeline: str, tables: str, into: str, *more: str) -> tuple[int, str]:
+        said = run(
+            "capture", "kafka", "--bootstrap", broker.bootstrap, "--remap", f"kafka:{timeline}", "--prefix", name,
+            "--notifications", NOTIFICATIONS, "--rows", HOME / "rows", "--tables", tables, "--into",
+            f"kafka:{into}.{{table}}", *more,
+        )
+        return said.code, said.err
+
+    def table(into: str, of: str) -> Counter[tuple[str, ...]]:
+        log = KafkaLog(f"{into}.{of}", broker.bootstrap, TABLES[of])
+        messages = [entry.message for entry in log.read() if entry is not None]
+        log.close()
+        reader = Resolver()
+        for message in messages:
+            reader.absorb(message)
+        [now] = content(messages, of, check_int(reader.known.elements[0]) - 1)  # type: ignore[arg-type]  # whole
+        return now
+
+    few, both = "public.orders", "public.orders,public.order_items"
+    assert captured("few", few, "few")[0] in (0, 1)
+    assert truth(name, tag, few) == table("few", few)
+    assert captured("both", both, "both")[0] in (0, 1)
+    assert [truth(name, tag, of) for of in both.split(",")] == [table("both", of) for of in both.split(",")]
+
+    code, said = captured("few", both, "few")
+    assert (4, True) == (code, "'public.order_items' is captured here, and not bound" in said), said
+    code, said = captured("few", both, "few", "--propose-recipe")
+    assert (4, True) == (code, "TEMP" in said), said
+    assert truth(name, tag, few) == table("few", few), "nothing was written"
+    code, said = captured("few", few, "few")
+    assert (4, True) == (code, "under another recipe than ours" in said), said
+    assert captured("few", few, "few", "--propose-recipe")[0] in (0, 1)
