@@ -236,9 +236,12 @@ class Wholeness:
         if before is None:
             return isinstance(said, Row) and said.table not in self._captured
         at = said.commit if isinstance(said, End) else said.after
-        if at is None or at > before.commit:
-            raise SourceStop(f"there is a second snapshot, at {at}; all through {before.commit} is given out", _ANEW)
-        return True
+        if at == before.base:
+            return True
+        # Also below H: Ends of transactions without rows may be given out before such a row comes.
+        if isinstance(said, Halt):
+            raise SourceStop(said.reason, said.remedy)
+        raise SourceStop(f"there is a second snapshot, at {at}; the one that is given out is at {before.base}", _ANEW)
 
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
         if before is not None and said.commit <= before.commit:
