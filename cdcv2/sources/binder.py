@@ -90,7 +90,7 @@ class Binder:
     ) -> None:
         """Read the remap, and begin it if nobody has; with ``propose`` our recipe is the next one, if it is another.
 
-        With ``at_first`` plain topics that are bound by it begin where they begin now.
+        With ``at_first`` plain topics of which nothing is bound begin where they begin now.
 
         Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
         under our recipe and none will be, RefusedError for a proposal that no logs could follow, and what the remap's
@@ -108,6 +108,9 @@ class Binder:
         if propose:
             # Asked until it has won once: whoever proposes another one after that is obeyed.
             self._run(lambda: None if self.is_ours else self._another_recipe())
+        if at_first:
+            # Also of topics that the recipe had before, as long as nothing of them is bound.
+            self._run(lambda: self._next_recipe() if self.is_ours else None)
         if all(self.differences(recipe.text) for recipe in self._shared.recipes):
             raise self.stopped(self._shared.recipe.since, None)
         self.recipe = replace(self.recipe, begins=self.bound.begins, timeline=self.bound.timeline)
@@ -240,7 +243,10 @@ class Binder:
         return self._next_recipe()
 
     def _next_recipe(self) -> Record | None:
-        self._shared.want(self.recipe.joined(self.bound).text())
+        # A topic of which something is bound has begun.
+        started = {topic for topic, _ in places(self.remap.current)}
+        begins = {topic: at for topic, at in self.recipe.begins.items() if topic not in started}
+        self._shared.want(replace(self.recipe, begins=begins).joined(self.bound).text())
         return self._shared.propose_recipe(self._now())
 
     def _run(self, want: Callable[[], Record | None]) -> None:

@@ -116,10 +116,9 @@ class BoundRecipe:
 
     def joined(self, bound: BoundRecipe) -> BoundRecipe:
         """What both know; the timeline, which topics are meant, and where bound ones begin, are as in ``bound``."""
-        bound_ones = {of.get("topic") for of in bound.tables.values()}
-        begins = {topic: at for topic, at in self.begins.items() if topic not in bound_ones}
         return replace(
-            self, topics={**self.topics, **bound.topics}, begins={**begins, **bound.begins}, timeline=bound.timeline
+            self, topics={**self.topics, **bound.topics}, begins={**self.begins, **bound.begins},
+            timeline=bound.timeline,
         )
 
     @property

@@ -15,6 +15,7 @@ from cdcv2.sources.ranged import Look
 from cdcv2.sources.snapshot import Place
 
 _ANEW = "Begin anew, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
+_AT_FIRST = ". A plain topic of which nothing is bound may begin with what is there: --begin-at-first"
 
 
 def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collection[str]) -> None:
@@ -23,7 +24,7 @@ def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collectio
     Raises UnsafeTopicError, naming the times that are lost.
     """
     bound = of_topics(places(remap.current), topics)
-    spans = of_topics_spans(look, topics)
+    spans, begun = of_topics_spans(look, topics), {topic for topic, _ in bound}
     for place in sorted(spans.keys() | bound.keys()):
         low, high = spans.get(place, (0, 0))
         wanted, through = read.get(place, 0), bound.get(place, 0)
@@ -38,8 +39,7 @@ def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collectio
         if low > wanted:
             raise UnsafeTopicError(
                 f"{_named(place)} begins at {low}, and {wanted} is wanted: what came before was removed (retention). "
-                f"{lost(remap, place, wanted, min(low, through))}. {_ANEW}. Plain topics may begin with what is there: "
-                "--begin-at-first"
+                f"{lost(remap, place, wanted, min(low, through))}. {_ANEW}{'' if place[0] in begun else _AT_FIRST}"
             )
 
 
