@@ -159,6 +159,8 @@ class Binder:
         if self.remap.upper:
             current = self._current()
             target = limited(current, of_topics(look.ends, self._topics), self.at_most)
+            # A clock that was set back must not make it wait until it is where it was.
+            self._moved = min(self._moved, self._now())
             waited = self._now() - self._moved
             if target:
                 backlog = sum(offset - current.get(place, 0) for place, offset in target.items()) >= self.at_most

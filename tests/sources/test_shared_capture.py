@@ -549,6 +549,20 @@ def test_bindings_come_at_an_interval_but_for_a_backlog(stage: Stage) -> None:
     assert (before, True) == (binder.remap.current, stage.clock - 3 <= binder.remap.last <= stage.clock)
 
 
+def test_a_clock_that_is_set_back_holds_nothing_up(stage: Stage) -> None:
+    """Times go on from the last one; what is waited for is counted from then on."""
+    binder = stage.binder(every=100, idle=1000)
+    stage.clock = 10_000
+    assert binder.bind(stage.topics.look())
+    last = binder.remap.last
+    stage.topics.add(A, "y")
+    stage.clock = 5_000
+    assert not binder.bind(stage.topics.look())
+    stage.clock += 100
+
+    assert (True, last + 1) == (binder.bind(stage.topics.look()), binder.remap.last)
+
+
 def test_a_turn_binds_as_much_of_a_backlog_as_it_carries(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """In bindings of their own size: there are more times then than turns."""
     stage.topics.add(A, *"0123456789")
