@@ -117,6 +117,13 @@ def wanted(args: argparse.Namespace) -> Wanted:
     twice = sorted({log for log in logs if logs.count(log) > 1})
     if twice:
         raise UsageError(f"two tables would be written to the log {twice[0]}: give --plain another TABLE")
+    topics = [*(topic for topic, _ in plain.values()), *(one for of, _ in databases.values() for one in of.topics())]
+    shared = sorted({topic for topic in topics if topics.count(topic) > 1})
+    if shared:
+        raise UsageError(
+            f"the topic {shared[0]} would be read twice, as that of two connectors, or of a connector and of --plain: "
+            "each has topics of its own, that of the notifications, too"
+        )
     named = set(_names(args.tables)) - set(logs)
     if named:
         raise UsageError(f"--tables names {min(named)}, whose row type is missing in {args.rows}")

@@ -204,6 +204,10 @@ def test_a_truncate_stops_it_now_and_whenever_it_is_started(run: Run, captured: 
     (["--tables", "public.none"], "there is no row type of a table of clean_full"),
     (["--tables", "public.none,public.orders"], "--tables names public.none"),
     (["--plain", "public.orders=web"], "two tables would be written to the log public.orders"),
+    (["--tables", "public.order_items", "--plain", "public.orders=clean_full.public.order_items"],
+     "the topic clean_full.public.order_items would be read twice"),
+    (["--tables", "public.order_items", "--plain", "public.orders=clean_full.notes"],
+     "the topic clean_full.notes would be read twice"),
     (["--into", "kafka:logs", "--bootstrap", "127.0.0.1:1"], "kafka:NAME.{table}"),
 ])  # fmt: skip
 def test_wrong_arguments_leave_nothing_behind(
@@ -213,6 +217,16 @@ def test_wrong_arguments_leave_nothing_behind(
     result = run(*words(recorded, tmp_path, *more))
 
     assert (2, True) == (result.code, said in result.err)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_databases_that_share_a_topic_are_refused(run: Run, recorded: Path, tmp_path: Path) -> None:
+    """One of them would be told what the other one's snapshot has, and not its own."""
+    both = ["--prefix", "bank", "--notifications", "clean_full=notes", "--notifications", "bank=notes"]
+    line = [word for word in words(recorded, tmp_path) if word not in ("--notifications", "clean_full.notes")]
+    said = run(*line, *both, "--rows", recorded / "both")
+
+    assert (2, True) == (said.code, "the topic notes would be read twice" in said.err)
     assert [] == list(tmp_path.iterdir())
 
 
