@@ -245,10 +245,8 @@ class Binder:
         return self._next_recipe()
 
     def _next_recipe(self) -> Record | None:
-        # A topic of which something is bound has begun.
         started = {topic for topic, _ in places(self.remap.current)}
-        begins = {topic: at for topic, at in self.recipe.begins.items() if topic not in started}
-        self._shared.want(replace(self.recipe, begins=begins).joined(self.bound).text())
+        self._shared.want(self.recipe.joined(self.bound, started).text())
         return self._shared.propose_recipe(self._now())
 
     def _run(self, want: Callable[[], Record | None]) -> None:

@@ -114,12 +114,16 @@ class BoundRecipe:
         both = sorted(self.topics.keys() & ids.keys())
         return [topic for topic in both if self.topics[topic] != ids[topic]]
 
-    def joined(self, bound: BoundRecipe) -> BoundRecipe:
-        """What both know; the timeline, which topics are meant, and where bound ones begin, are as in ``bound``."""
-        return replace(
-            self, topics={**self.topics, **bound.topics}, begins={**self.begins, **bound.begins},
-            timeline=bound.timeline,
-        )
+    def joined(self, bound: BoundRecipe, started: Collection[str]) -> BoundRecipe:
+        """What both know; the timeline, which topics are meant, and where those ``started`` began, as in ``bound``.
+
+        A topic of which nothing is bound begins with the later of both.
+        """
+        begins = {topic: dict(parts) for topic, parts in bound.begins.items()}
+        for topic in self.begins.keys() - set(started):
+            parts = begins.setdefault(topic, {})
+            parts.update({part: max(at, parts.get(part, 0)) for part, at in self.begins[topic].items()})
+        return replace(self, topics={**self.topics, **bound.topics}, begins=begins, timeline=bound.timeline)
 
     @property
     def firsts(self) -> dict[Place, int]:

@@ -335,6 +335,9 @@ def test_a_topic_whose_head_is_gone_begins_with_what_is_there(stage: Stage) -> N
     stage.topics.lows[A] = 3
     with pytest.raises(UnsafeTopicError, match="begins at 3, and 0 is wanted.*--begin-at-first"):
         stage.run()
+    stage.topics.lows[A] = 2
+    stage.binder(at_first=True)
+    stage.topics.lows[A] = 3
     stage.run(at_first=True, at_most=1)
     stage.topics.add(A, "w")
     stage.run()
