@@ -23,6 +23,8 @@ from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
 
+#: So many seconds may be waited for at most.
+LONGEST = 10**9
 #: Where TEMP of each database is: no log of a table, so not beside these.
 TEMP_FOLDER = "_temp"
 
@@ -105,6 +107,10 @@ class Wanted:
 
 def wanted(args: argparse.Namespace) -> Wanted:
     """What the arguments ask for. Raises UsageError."""
+    for name in ("bind_every", "bind_idle"):
+        # Written so that what is no number is none of these either.
+        if not 0 <= getattr(args, name) <= LONGEST:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(args, name)}: it takes seconds, 0 to {LONGEST}")
     plain = _plain(args)
     prefixes = args.prefix or []
     if len(set(prefixes)) < len(prefixes):

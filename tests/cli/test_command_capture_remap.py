@@ -170,6 +170,9 @@ def test_a_record_that_is_no_row_is_an_error_with_its_place(run: Run, folder: Pa
     (["--plain", "views=web.views"], "the row type of views is missing"),
     (["--follow"], "a dump does not grow"),
     (["--bind-at-most", "0"], "it takes a number from 1 on"),
+    (["--bind-every", "nan"], "--bind-every nan: it takes seconds, 0 to 1000000000"),
+    (["--bind-idle", "-1"], "--bind-idle -1.0: it takes seconds"),
+    (["--bind-idle", "inf"], "--bind-idle inf: it takes seconds"),
     (["--plain", "clicks2=web.none"], "the row type of clicks2 is missing"),
 ])  # fmt: skip
 def test_wrong_arguments_leave_nothing_behind(run: Run, folder: Path, change: list[str], said: str) -> None:
