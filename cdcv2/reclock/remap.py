@@ -145,9 +145,10 @@ class Remap:
     def catch_up(self, other: Remap) -> list[Binding]:
         """Follow what another remap of the same bindings has decided and this one has not; the bindings for that.
 
-        Where the other has forgotten times that this one has not come to, this one goes on at the other's ``since``,
-        with no binding for what lies between. Raises ForgottenError when this remap is held before that, RefusedError
-        when the two differ, so that they are not of the same bindings. Cost: the bindings of the other.
+        Where the other has forgotten times that this one has not come to, and something changed since, this one goes
+        on at the other's ``since``, with no binding for what lies between. Raises ForgottenError when this remap is held
+        before that, RefusedError when the two differ, so that they are not of the same bindings. Cost: the bindings of
+        the other.
 
         >>> behind, ahead = Remap(Antichain([0])), Remap(Antichain([0]))
         >>> _ = ahead.mint(Antichain([3]), now=1000)
@@ -161,7 +162,7 @@ class Remap:
                 f"at {self.last} the sources were at {self.current} here, and at {other.at(self.last)} in a remap said "
                 "to be the same: one of them was read from another place. Read the remap anew"
             )
-        if other.since > self._end:
+        if other.since > self._end and other._frontiers[0] != self.current:
             if any(since < other.since for since in self._holds.values()):
                 raise ForgottenError(
                     f"the remap was compacted to {other.since} by somebody, and is held here from "

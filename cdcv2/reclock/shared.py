@@ -52,8 +52,9 @@ class Won(NamedTuple):
     def messages(self) -> tuple[Updates, Progress]:
         """The binding in the terms of CDCv2: the from-times that come and go, and that these are all.
 
-        Of a reader that began at a summary the first one, with nothing ``before``, is all that there is at its time:
-        read from there on, it begins a collection; it is no part of one that was read from an earlier time.
+        Of a reader that began at a summary, or fell behind one, the first one, with nothing ``before``, is all that
+        there is at its time: read from there on, it begins a collection; it is no part of one that was read from an
+        earlier time.
 
         >>> won = Won(4, Binding(3, 1001, Antichain([7])), Antichain([5]), Recipe(0, 0, "v1"))
         >>> updates, statement = won.messages()
@@ -198,8 +199,14 @@ class Shared:
             self._recipes = [recipe for recipe in self._recipes if recipe.epoch < recipes[0].epoch] + recipes
         self._holds = dict(summary.holds)
         remap = self.remap
-        before = remap.current
-        for binding in remap.catch_up(other):
+        before, last = remap.current, remap.last
+        bindings = remap.catch_up(other)
+        if remap.since > last:
+            # What lies between is forgotten, so a collection begins anew.
+            before = remap.at(remap.since)
+            first = Binding(remap.since, remap.since + 1, before)
+            won.append(Won(place, first, Antichain(), self.recipe_at(remap.since)))
+        for binding in bindings:
             won.append(Won(place, binding, before, self.recipe_at(binding.lower)))
             before = binding.frontier
         self.next = summary.position

@@ -189,8 +189,24 @@ def test_a_reader_that_was_left_behind_goes_on_at_the_summary() -> None:
     run(shelf, compact(Shared(), 15))
     with pytest.raises(RefusedError, match="resume from the output"):
         run(shelf, follow(held))
-    assert [20] == [one.binding.upper for one in run(shelf, follow(gone))]
+    won = run(shelf, follow(gone))
+    assert [(15, 0), (19, 1)] == [(one.binding.into, len(one.before)) for one in won]
     assert 15 == gone.remap.since
+    # Its bindings from there on are those of a reader that begins there: a change is one from what was there before.
+    assert [one.messages() for one in run(shelf, follow(Shared()))] == [one.messages() for one in won]
+
+
+def test_nothing_is_forgotten_where_nothing_changed() -> None:
+    """A reader that is behind a summary, and has come as far as that begins, goes on; so does one that holds."""
+    held = known(GENESIS, proposal(1, 9, 3))
+    held.remap.hold(8)
+    shelf = Shelf(GENESIS, proposal(1, 9, 3), proposal(9, 15, 3), proposal(15, 20, 4))
+    run(shelf, compact(Shared(), 17))
+    won = run(shelf, follow(held))
+    reader = Iter([message for one in won for message in one.messages()], start=[9])
+
+    assert [(3, 19, -1), (4, 19, 1)] == [update for batch, _ in reader for update in batch]
+    assert (0, Antichain([20])) == (held.remap.since, reader.frontier)
 
 
 def test_a_record_in_a_place_that_a_summary_covers_is_not_looked_at() -> None:
