@@ -231,16 +231,20 @@ class Wholeness:
         return 0 if self._through is None else self._through.commit
 
     def _is_snapshot_repeat(self, said: Said, before: Through | None) -> bool:
+        """The same of what is said of the snapshot; when that is given out, nothing but its End is a repeat."""
         if not self._begun.snapshot:
             raise SourceStop("there are rows of a snapshot, and none was wanted", "Capture with the snapshot, or anew")
-        if before is None:
-            return isinstance(said, Row) and said.table not in self._captured
-        at = said.commit if isinstance(said, End) else said.after
-        if at == before.base:
+        if isinstance(said, Row) and said.table not in self._captured:
             return True
-        # Also below H: Ends of transactions without rows may be given out before such a row comes.
+        if before is None:
+            return False
         if isinstance(said, Halt):
             raise SourceStop(said.reason, said.remedy)
+        at = said.commit if isinstance(said, End) else said.after
+        if isinstance(said, End) and at == before.base:
+            return True
+        # Of a row, also below H or at the same commit: the End has counted all that there are, and a record comes once.
+        # So this one is of another, and some of those that were given out may be, too.
         raise SourceStop(f"there is a second snapshot, at {at}; the one that is given out is at {before.base}", _ANEW)
 
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:

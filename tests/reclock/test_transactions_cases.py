@@ -216,7 +216,7 @@ SNAP = Row("a", SNAPSHOT, ("topic", 0, 0), 5, (("s", 1),))
 
 
 def test_the_snapshot_comes_first() -> None:
-    """Nothing is given out before it; afterwards its rows are repeats."""
+    """Nothing is given out before it; afterwards its End is a repeat."""
     transactions = operator(snapshot=True)
     assert [] == step(transactions, 1, A1, A2, END1, SNAP)[0] and transactions.through is None
     step(transactions, 2, B1)
@@ -224,7 +224,7 @@ def test_the_snapshot_comes_first() -> None:
     assert [("s", 1), ("x", 1), ("y", 1)] == output
     assert {(SNAP, -1), (A1, -1), (A2, -1), (END1, -1), (Through(10, 5), 1)} == temp
 
-    assert ([], set()) == step(transactions, 4, SNAP, End.of(SNAPSHOT, 5, {"a": 1}), A1)
+    assert ([], set()) == step(transactions, 4, End.of(SNAPSHOT, 5, {"a": 1}), A1, SNAP._replace(table="z"))
     assert [("z", 1)] == step(transactions, 5, END2)[0]
 
 
@@ -232,6 +232,7 @@ def test_the_snapshot_comes_first() -> None:
     ([SNAP, SNAP._replace(order=2, after=6)], "snapshots at [5, 6]"),
     ([SNAP, End.of(SNAPSHOT, 6, {"a": 1})], "snapshots at [5, 6]"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, SNAP._replace(after=11)], "second snapshot, at 11"),
+    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), SNAP._replace(order=("topic", 0, 1))], "second snapshot, at 5"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, SNAP._replace(after=7)], "second snapshot, at 7"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, Halt(SNAPSHOT, 7, "incremental", "")], "incremental"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), Halt(SNAPSHOT, None, "of no transaction", "")], "of no transaction"),

@@ -78,6 +78,20 @@ def test_a_snapshot_that_begins_twice_stops_it() -> None:
             timeline.run(how(), at_most=1)
 
 
+def test_two_snapshots_at_one_place_are_no_whole_one() -> None:
+    """In an idle database: rows of the first one make up the number, and those of the second come later."""
+    timeline = small(("STARTED",), ("STARTED",), ("TABLE_SCAN_COMPLETED", ITEMS, 3), ("COMPLETED",), rows=3)
+    place = f"clean_full.{ITEMS}", 0
+    came = [timeline.records[place][number] for number in (0, 1, 0, 1, 2)]
+    records = [record._replace(topic=place[0], partition=0, offset=at) for at, record in enumerate(came)]
+    timeline.records[place] = records[:3]
+    timeline.run(how())
+    timeline.records[place], timeline.ends[place] = records, 3
+
+    with pytest.raises(SourceStop, match="there is a second snapshot, at 101779848; .* at 101779848"):
+        timeline.run(how())
+
+
 def test_a_record_that_is_none_stops_it_before_its_time() -> None:
     """What comes at its time, or later, is not given out; the End of the snapshot neither."""
     timeline = small(("STARTED",), ("TABLE_SCAN_COMPLETED", ITEMS, 0), ("COMPLETED",))
