@@ -11,7 +11,7 @@ from tests.strategies import seeded
 from tests.stress.summary import record
 from tests.timelines import check_begun_again, check_true_tables, made_once
 
-TIMELINES = {"clean_full": 100, "crash_full": 20, "clean_default": 100}
+TIMELINES = {"clean_full": 100, "crash_full": 100, "clean_default": 100}
 AGAIN = {"clean_full": 4, "crash_full": 2, "clean_default": 4}
 RACES = 2_000
 FIRST = 10_000
