@@ -72,9 +72,10 @@ def seen(view: Any) -> dict[str, dict[Any, Any]]:
 
 
 KINDS: dict[str, tuple[str, Callable[[Path], Any], list[str]]] = {
-    "lake": (LAKE, open_lake, ["materialize.carried"]),
+    # What the reader does between views and manifest is the same for all: shown where a run is cheap.
+    "lake": (LAKE, open_lake, ["materialize.carried", "reader.before-manifest"]),
     "delta": (DELTA, open_delta, []),
-    "merged on Spark": (DELTA, open_delta, ["delta.table", "reader.before-manifest"]),
+    "merged on Spark": (DELTA, open_delta, ["delta.table"]),
 }
 
 
@@ -130,35 +131,36 @@ def test_a_spark_that_delta_does_not_work_with_is_refused() -> None:
 
 
 def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    """A row that would be there less than no times; a null in a key: with table, key and value, and nothing counts."""
-    path = written(tmp_path, Workload(), target=LAKE, cuts=2)
-    run(spark, path)
-    before = seen(open_lake(tmp_path / "tables"))
+    """A row that would be there less than no times; a null in a key: with table, key and value, and nothing counts.
+
+    And what is before it stays: a reader's state that is ahead of views that were begun anew is refused.
+    """
+    work = Workload()
+    path = written(tmp_path, work, target=LAKE, cuts=2)
     log = DirectoryLog(tmp_path / "logs" / "entries")
     log.send(Updates([(ENTRIES.row(["account z", 1]), 4, -1)]))
+    log.flush()
     log.send(Progress([4], [5], {4: 1}))
     log.flush()
     other = DirectoryLog(tmp_path / "logs" / "accounts")
     other.send(Progress([4], [5]))
     other.flush()
 
+    # A batch with the two cuts, and one that goes wrong.
     with pytest.raises(ViewError, match="account_total, key .'account z',.: it would have -1 rows"):
-        run(spark, path)
-    assert before == seen(open_lake(tmp_path / "tables"))
+        run(spark, path, "--max-files", "4")
+    assert work.truth(4) == work.shown(seen(open_lake(tmp_path / "tables")))
 
-    path.write_text(path.read_text("utf-8").replace("key: [name]", "key: [owner]"), "utf-8")
-    with pytest.raises((MalformedError, RefusedError), match="account_now|owner"):
-        run(spark, path)
+    named = path.with_name("owners.yaml")
+    text = path.read_text("utf-8").replace("key: [name]", "key: [owner]").replace(" conformance", " owners")
+    named.write_text(text.replace("folder: tables", "folder: owners").replace(": recovery", ": owners-log"), "utf-8")
+    with pytest.raises(MalformedError, match="account_now: the key column 'owner' is null in .*name key columns"):
+        run(spark, named, "--max-files", "4", "--state", str(tmp_path / "owners-state"))
+    assert {} == dict(open_lake(tmp_path / "owners").rows("account_total"))
 
-
-def test_a_state_that_is_ahead_of_its_views_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """The target was begun anew and the state was not: nothing between may be lost."""
-    path = written(tmp_path, Workload(), target=LAKE, cuts=2)
-    run(spark, path)
+    # The target was begun anew and the state was not: nothing between may be lost.
     for name in ("tables", "recovery"):
         (tmp_path / name).rename(tmp_path / f"old-{name}")
-    written(tmp_path, Workload(), target=LAKE, cuts=3)
-
     with pytest.raises(RefusedError, match="Remove the reader's state"):
         run(spark, path)
 
@@ -275,7 +277,7 @@ def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path:
     work = Workload(cuts=20)
     path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=12)
     first = submit(path, server, "--max-files", "2")
-    first.wait_until(lambda: reached(server) >= 4, "the second commit", PATIENCE)
+    first.wait_until(lambda: reached(server) >= 2, "the first commit", PATIENCE)
     first.kill9()
     assert work.truth(reached(server)) == work.shown(in_postgres(server))
 
