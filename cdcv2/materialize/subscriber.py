@@ -49,10 +49,11 @@ class Subscriber:
 
         Raises DecodeError for what is neither, ContradictionError when a repeat says something else, RefusedError for
         what another materialization pushes, or another recovery log, ViewError when something would be there less than
-        no times.
+        no times. What is raised for is not taken in: the next message finds everything as it was.
         """
         plain = message if isinstance(message, Mapping) else _decoded(message)
         shown, lower, upper = self._placed(plain)
+        said = _stated(plain) if "deltas" in plain else shown.change(plain)
         if upper not in self._open.get(lower, {}):
             if self.frontier.dominates(upper):
                 self.repeats += 1
@@ -61,11 +62,7 @@ class Subscriber:
             self._name = plain.get("materialization")
         tables = self._open.setdefault(lower, {}).setdefault(upper, {})
         awaited = tables.setdefault(shown.table.name, _Awaited())
-        if "deltas" in plain:
-            self.repeats += awaited.state(upper, plain["deltas"])
-        else:
-            key, change = shown.change(plain)
-            self.repeats += awaited.add(upper, key, change)
+        self.repeats += awaited.state(upper, said) if isinstance(said, int) else awaited.add(upper, *said)
         moved = False
         while self._settle():
             moved = True
@@ -88,7 +85,7 @@ class Subscriber:
     def _placed(self, plain: Mapping[str, Any]) -> tuple[_Shown, Antichain, Antichain]:
         if plain.get("version") != VERSION or not {"table", "lower", "upper"} <= set(plain):
             raise DecodeError(f"{dict(plain)!r} is no delta of version {VERSION}")
-        if plain["table"] not in self._tables:
+        if not isinstance(plain["table"], str) or plain["table"] not in self._tables:
             raise RefusedError(f"a delta is of the table {plain['table']!r}, and there are {', '.join(self._tables)}")
         name = plain.get("materialization")
         if self._name not in (None, name):
@@ -96,7 +93,12 @@ class Subscriber:
                 f"a delta is of the materialization {name!r}, and those before were of {self._name!r}: two push to one "
                 "place. Give each a place of its own, and begin anew"
             )
-        lower, upper = Antichain.from_plain(plain["lower"]), Antichain.from_plain(plain["upper"])
+        try:
+            lower, upper = Antichain.from_plain(plain["lower"]), Antichain.from_plain(plain["upper"])
+        except (TypeError, MalformedError) as cause:
+            raise DecodeError(f"a delta from {plain['lower']!r} to {plain['upper']!r}: {cause}") from cause
+        if lower.dominates(upper):
+            raise DecodeError(f"a delta from {lower} to {upper}: a transaction ends beyond where it begins")
         return self._tables[plain["table"]], lower, upper
 
     def _settle(self) -> bool:
@@ -104,8 +106,10 @@ class Subscriber:
         extents = self._open.get(self.frontier, {})
         for upper, tables in extents.items():
             if len(tables) == len(self._tables) and all(awaited.whole for awaited in tables.values()):
-                for name, awaited in tables.items():
-                    self._tables[name].apply(awaited.changes)
+                after = {name: self._tables[name].after(awaited.changes) for name, awaited in tables.items()}
+                # Nothing is wrong with any table: now they move, all of them.
+                for name, rows in after.items():
+                    self._tables[name].put(rows)
                 # Extents do not overlap: nothing else begins here.
                 del self._open[self.frontier]
                 self.frontier = upper
@@ -126,15 +130,21 @@ class _Awaited:
 
     def state(self, upper: Antichain, deltas: int) -> bool:
         """How many there are; whether that was known."""
-        before, self.stated = self.stated, deltas
+        before = self.stated
         if before not in (None, deltas):
             raise ContradictionError("count", upper, before, deltas)
+        if deltas < len(self.changes):
+            raise ContradictionError("count", upper, len(self.changes), deltas)
+        self.stated = deltas
         return before is not None
 
     def add(self, upper: Antichain, key: Key, change: tuple[Values, bool]) -> bool:
         """One more; whether it was there."""
-        before = self.changes.setdefault(key, change)
-        if before is change:
+        before = self.changes.get(key)
+        if before is None:
+            if self.stated == len(self.changes):
+                raise ContradictionError("count", upper, self.stated, self.stated + 1)
+            self.changes[key] = change
             return False
         # By their text: NaN is unequal to itself.
         if repr(before) != repr(change):
@@ -166,13 +176,16 @@ class _Shown:
     def change(self, plain: Mapping[str, Any]) -> tuple[Key, tuple[Values, bool]]:
         """What a delta says. Raises DecodeError."""
         try:
-            values = _values(self.table.values, plain["values"])
-            return _values(self.table.key, plain["key"]), (values, bool(plain["delete"]))
+            values, delete = _values(self.table.values, plain["values"]), plain["delete"]
+            if not isinstance(delete, bool):
+                raise MalformedError(f"'delete' is true or false, and not {delete!r}: mend the sender")
+            return _values(self.table.key, plain["key"]), (values, delete)
         except (KeyError, TypeError, MalformedError) as cause:
             raise DecodeError(f"a delta of {self.table.name}: {cause}") from cause
 
-    def apply(self, changes: Mapping[Key, tuple[Values, bool]]) -> None:
-        """Put a transaction's changes in."""
+    def after(self, changes: Mapping[Key, tuple[Values, bool]]) -> dict[Key, Values | None]:
+        """What a transaction's changes come to, by key; None for a row that goes. Raises ViewError."""
+        found: dict[Key, Values | None] = {}
         for key, (change, delete) in changes.items():
             before = self.rows.get(key)
             after = change
@@ -181,10 +194,16 @@ class _Shown:
             count = 1 if self._count is None else after[self._count]
             if count < 0:
                 raise ViewError(self.table.name, key, f"it would be there {count} times")
-            if delete or not count:
+            found[key] = None if delete or not count else after
+        return found
+
+    def put(self, rows: Mapping[Key, Values | None]) -> None:
+        """These rows are there from now on, or go."""
+        for key, values in rows.items():
+            if values is None:
                 self.rows.pop(key, None)
             else:
-                self.rows[key] = after
+                self.rows[key] = values
 
 
 def _decoded(raw: bytes | str) -> Mapping[str, Any]:
@@ -195,6 +214,14 @@ def _decoded(raw: bytes | str) -> Mapping[str, Any]:
     if not isinstance(plain, dict):
         raise DecodeError(f"{plain!r} is no JSON object")
     return plain
+
+
+def _stated(plain: Mapping[str, Any]) -> int:
+    """How many deltas a statement says there are. Raises DecodeError."""
+    deltas = plain["deltas"]
+    if type(deltas) is not int or deltas < 0:
+        raise DecodeError(f"a statement of {deltas!r} deltas: it is a whole number from 0 on")
+    return deltas
 
 
 def _values(fields: tuple[Field, ...], plain: Mapping[str, Any]) -> Values:

@@ -137,6 +137,51 @@ def test_lies_and_foreign_messages_are_named() -> None:
         subscriber.take(statement)
 
 
+def test_what_was_refused_leaves_nothing_behind() -> None:
+    """Whoever goes on after an error, as a receiver that has answered 4xx, loses nothing and has nothing by halves."""
+    both = [Binding("sales", SALE, name, ("shop",), {"n": Count()}, delta=True) for name in ("t", "u")]
+    source = sales([("a", 1, None, 1), ("b", 1, None, 1)], [("a", 1, None, 1)])
+    messages = [json.loads(one) for one in pushed(both, source)]
+    subscriber, delta = Subscriber(both), messages[0]
+    statement = next(one for one in messages if "deltas" in one)
+    wrong: list[tuple[dict[str, Any], type[Exception]]] = [
+        ({**delta, "upper": [9], "values": {"n": "x"}}, DecodeError),
+        ({**delta, "delete": "false"}, DecodeError),
+        ({**delta, "lower": None}, DecodeError),
+        ({**delta, "upper": delta["lower"]}, DecodeError),
+        ({**delta, "table": ["t"]}, RefusedError),
+        *(({**statement, "upper": [9], "deltas": deltas}, DecodeError) for deltas in ("2", True, None, -1)),
+    ]
+    for number, message in enumerate(messages):
+        for one, error in wrong if number == 0 else []:
+            with pytest.raises(error):
+                subscriber.take(one)
+        subscriber.take(message)
+        if message is statement:
+            for one in ({**statement, "deltas": 1}, {**statement, "deltas": 3}, {**delta, "key": {"shop": "new"}}):
+                with pytest.raises(ContradictionError):
+                    subscriber.take(one)
+    assert {"t": {("a",): (2,), ("b",): (1,)}, "u": {("a",): (2,), ("b",): (1,)}} == subscriber.view
+
+    subscriber = Subscriber(both)
+    first = [one for one in messages if one["upper"] == delta["upper"]]
+    *others, last = [{**one, "values": {"n": -1}} if one["table"] == "u" and "key" in one else one for one in first]
+    for one in others:
+        subscriber.take(one)
+    with pytest.raises(ViewError, match="-1 times"):
+        subscriber.take(last)
+    assert ({"t": {}, "u": {}}, Antichain([0])) == (subscriber.view, subscriber.frontier)
+
+    subscriber = Subscriber(both)
+    for one in first[:2]:
+        subscriber.take(one)
+    with pytest.raises(ContradictionError, match="states 2 updates"):
+        subscriber.take({**statement, "deltas": 1})
+    for message in messages:
+        subscriber.take(message)
+    assert {("a",): (2,), ("b",): (1,)} == subscriber.view["t"]
+
+
 def test_what_another_recovery_log_pushes_is_no_repeat() -> None:
     """It has other extents: part of what they have is in the view, and the rest would be lost, or come twice."""
     binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
