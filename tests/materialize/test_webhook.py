@@ -273,6 +273,23 @@ def test_a_row_of_ten_megabytes_is_posted_alone(receiver: Receiver) -> None:
     assert len(str(told.value)) < 500
 
 
+@pytest.mark.parametrize(
+    ("url", "headers", "text"),
+    [("http://h:hush/x", {}, "cannot be read"), ("http://h:99999/?hush", {}, "cannot be read"),
+     ("http://[::1/hush", {}, "cannot be read"), ("http://u:hush@h/x", {}, "http://h/x: a user or a password"),
+     ("http://h/a?token=hush hush", {}, "'http://h/a': the address has blanks"),
+     ("http://h/\xe4?hush", {}, "%-escapes"), ("http://h\n/?hush", {}, "%-escapes"),
+     ("http://h/", {"Authorization": "hush\n"}, "header 'Authorization' has a line break"),
+     ("http://h/", {"Authorization": "\u20achush"}, "beyond Latin-1"), ("http://h/", {"X: y": "hush"}, "no name")],
+)  # fmt: skip
+def test_what_cannot_be_sent_is_said_at_once_and_without_secrets(url: str, headers: dict[str, str], text: str) -> None:
+    """Not as a mistake in the program, and not after minutes of trying."""
+    with pytest.raises(UsageError, match=text) as caught:
+        WebhookDriver(url, headers=headers)
+
+    assert "hush" not in str(caught.value) and caught.value.__cause__ is None
+
+
 def test_what_cannot_be_pushed_is_refused(receiver: Receiver) -> None:
     """Views, a share of the keys, wrong addresses and numbers, a look-up."""
     (binding,) = [one for one in Workload().bindings if one.target == "account_now"]

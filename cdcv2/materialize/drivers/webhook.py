@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -29,6 +30,10 @@ from cdcv2.materialize.messages import Table
 # Answers after which the same request may be taken: too early, too many, a server or proxy in trouble.
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 
+_ADDRESS = re.compile(r"[!-~]+", re.ASCII)
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VALUE = re.compile("[\t -~\xa0-\xff]*")
+
 
 class WebhookDriver(PushDriver):
     """Posts to one URL.
@@ -42,6 +47,8 @@ class WebhookDriver(PushDriver):
             to 30, or what the receiver asks for with ``Retry-After``.
         timeout: how many seconds an answer is waited for.
         pause: waits so many seconds, in place of ``time.sleep``.
+
+    Raises UsageError for an address, a header or a number that cannot be; it shows no secret.
     """
 
     def __init__(
@@ -56,10 +63,9 @@ class WebhookDriver(PushDriver):
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__()
-        parts = urlsplit(url)
-        self._shown = f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{self._shown} is no address of a webhook: write http:// or https://, a host and a path")
+        self._shown = _address(url)
+        for name, value in (headers or {}).items():
+            _demand_header(name, value)
         if batch < 1 or batch_bytes < 1 or attempts < 1 or not timeout > 0:
             raise UsageError(
                 f"batch={batch}, batch_bytes={batch_bytes}, attempts={attempts}, timeout={timeout}: each must be above "
@@ -139,6 +145,41 @@ class WebhookDriver(PushDriver):
                 f"{json.dumps(one.get('key'), ensure_ascii=False)[:200]}: let the receiver take requests that large"
             )
         return OutputError(f"the webhook {self._shown} refuses what is posted: {said}; {what}, and start again")
+
+
+def _address(url: str) -> str:
+    """The address as errors show it: without what may be a secret. Raises UsageError for what is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # What is wrong with it cannot be said without saying it.
+        raise UsageError(
+            "the address of the webhook cannot be read (it is not shown, as a secret may be in it): write http:// or "
+            "https://, a host, perhaps a port from 0 to 65535, and a path"
+        ) from None
+    shown = f"{parts.scheme}://{parts.hostname or ''}{'' if port is None else f':{port}'}{parts.path}"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{shown} is no address of a webhook: write http:// or https://, a host and a path")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(f"{shown}: a user or a password in the address is not sent; set the header Authorization")
+    if not _ADDRESS.fullmatch(url):
+        raise UsageError(
+            f"{shown!r}: the address has blanks, control characters or others beyond ASCII, there or in what is not "
+            "shown; write them with %-escapes"
+        )
+    return shown
+
+
+def _demand_header(name: str, value: str) -> None:
+    """Raises UsageError for a header that cannot be sent, without showing its value."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a header: letters, digits and hyphens make one")
+    if not _VALUE.fullmatch(value):
+        raise UsageError(
+            f"the value of the header {name!r} has a line break, a control character or one beyond Latin-1 (it is not "
+            "shown): leave that out; a secret that was read from a file may end with a line break"
+        )
 
 
 def _body(messages: list[bytes]) -> bytes:
