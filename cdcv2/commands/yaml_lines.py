@@ -1,7 +1,7 @@
 """A YAML file of settings whose every part knows its line: what is wrong is said with the place where to mend it.
 
 Scalars are text until a reader asks for something else, so ``country: no`` is no falsehood. ``${NAME}`` in a text is
-the environment's, for secrets; ``$${`` is ``${``.
+the environment's, for secrets; ``$${`` is ``${``, and any other ``${`` is an error: it would be taken for the secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from cdcv2.errors import MalformedError, UsageError
 
 T = TypeVar("T")
 _JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)
-_VARIABLE = re.compile(r"\$(\$\{|\{(\w+)\})")
+_VARIABLE = re.compile(r"\$(\$\{|\{(?:(\w+)\})?)")
+# How deep a file may be nested.
+_DEEPEST = 100
 
 
 def load(path: str | Path) -> Part:
@@ -41,9 +43,13 @@ def load(path: str | Path) -> Part:
         raise UsageError(f"{path}, line {line}: no YAML: {cause.problem or cause.context}{hint}") from cause
     except yaml.YAMLError as cause:
         raise UsageError(f"{path} is no YAML: {cause}") from cause
+    except RecursionError:
+        raise UsageError(f"{path} is nested more than {_DEEPEST} deep: no settings are") from None
     if node is None:
         raise UsageError(f"{path} is empty: it needs the settings that --help shows")
-    return Part(str(path), node)
+    whole = Part(str(path), node)
+    whole.demand_finite()
+    return whole
 
 
 class Part:
@@ -55,6 +61,27 @@ class Part:
     def fail(self, text: object) -> NoReturn:
         """Raise UsageError with the line of this part."""
         raise UsageError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+
+    def demand_finite(self) -> None:
+        """Raise UsageError for what is part of itself, by an alias, or nested too deep."""
+        seen: dict[int, int] = {}
+        todo, inside = [(self._node, False)], list[int]()
+        while todo:
+            node, left = todo.pop()
+            if left:
+                inside.pop()
+                continue
+            if id(node) in inside:
+                Part(self._path, node).fail("this is part of itself, by an alias of it (*): write it out")
+            if len(inside) >= _DEEPEST:
+                Part(self._path, node).fail(f"this is nested more than {_DEEPEST} deep: no settings are")
+            if node.id == "scalar" or seen.get(id(node), -1) >= len(inside):
+                continue
+            seen[id(node)] = len(inside)
+            inside.append(id(node))
+            todo.append((node, True))
+            below = node.value if node.id == "sequence" else [one for pair in node.value for one in pair]
+            todo += [(one, False) for one in reversed(below)]
 
     def told(self, make: Callable[[], T]) -> T:
         """What ``make`` returns; what it finds wrong with its arguments is said with the line of this part."""
@@ -154,8 +181,10 @@ class Part:
         return (item.text() for item in self.items())
 
     def _variable(self, found: re.Match[str]) -> str:
-        if found[2] is None:
+        if found[1] == "${":
             return "${"
+        if found[2] is None:
+            self.fail("'${' begins ${NAME} of the environment, a name of letters, digits and _; write $${ for ${")
         if found[2] not in os.environ:
             self.fail(f"the environment has no {found[2]}: export it")
         return os.environ[found[2]]

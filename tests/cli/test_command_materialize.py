@@ -124,6 +124,11 @@ WRONG = [
     ("driver: lake", "driver: duck", 15, "'duck' is none of postgres"),
     (", folder: lake", "", 15, "'folder' is missing"),
     ("folder: lake", 'folder: "${NOT_EXPORTED}"', 15, "the environment has no NOT_EXPORTED: export it"),
+    ("folder: lake", "folder: 'x ${NOT-A-NAME}'", 15, "'${' begins ${NAME} of the environment"),
+    ("folder: lake", "folder: '${HOME:-lake}'", 15, "'${' begins ${NAME} of the environment"),
+    ("folder: lake", "folder: '${HOME'", 15, "'${' begins ${NAME} of the environment"),
+    ("{driver: lake, folder: lake}", "{driver: process, command: x, config: &me {a: [*me]}}", 15, "is part of itself"),
+    ("rows: 1\n", f"rows: {'[' * 101}{']' * 101}\n", 17, "nested more than 100 deep"),
     ("recovery_log: recovery\n", "", 15, "the driver 'lake' needs a recovery_log"),
     ("{driver: lake, folder: lake}", "{driver: postgres}", 16, "leave recovery_log out"),
     ("{driver: lake, folder: lake}", "{driver: webhook, url: 'ftp://x'}", 15, "is no address of a webhook"),
@@ -166,7 +171,8 @@ def test_the_help_names_all_that_the_file_may_say(run: Run) -> None:
 
 def test_a_file_that_is_none_is_said(run: Run, tmp_path: Path) -> None:
     """Missing, empty, no text, a list; and a number that is none."""
-    for raw, text in [(b"", "is empty"), (b"\xff", "no UTF-8"), (b"- a\n", "names with values are wanted")]:
+    wrong = [(b"", "is empty"), (b"\xff", "no UTF-8"), (b"[" * 9999, "100 deep"), (b"- a\n", "names with values are")]
+    for raw, text in wrong:
         (tmp_path / "f.yaml").write_bytes(raw)
         said = run("materialize", tmp_path / "f.yaml")
         assert (2, True) == (said.code, text in said.err), said.err
