@@ -146,9 +146,9 @@ class Remap:
         """Follow what another remap of the same bindings has decided and this one has not; the bindings for that.
 
         Where the other has forgotten times that this one has not come to, and something changed since, this one goes
-        on at the other's ``since``, with no binding for what lies between. Raises ForgottenError when this remap is held
-        before that, RefusedError when the two differ, so that they are not of the same bindings. Cost: the bindings of
-        the other.
+        on at the other's ``since``, with no binding for what lies between. Raises ForgottenError when this remap is
+        held before that, RefusedError when the two differ, so that they are not of the same bindings. Cost: the
+        bindings of the other.
 
         >>> behind, ahead = Remap(Antichain([0])), Remap(Antichain([0]))
         >>> _ = ahead.mint(Antichain([3]), now=1000)
