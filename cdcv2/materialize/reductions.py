@@ -186,7 +186,7 @@ class _Extreme(Bound):
         if diff < 0 and len(self.fields) == 1:
             raise RefusedError(
                 f"{self.fields[0].name!r} was told to expect no retractions, and the row {row!r} is retracted at time "
-                f"{time}: let it keep its values (retractions=True), and materialize it anew"
+                f"{time}: let it keep its values (leave retractions out), and materialize it anew"
             )
         text = self._column.text(row)
         if text is not None:

@@ -124,7 +124,9 @@ def _found(connection: Any, table: str) -> tuple[int, str]:
         cursor.execute(_TABLE, (schema, name))
         row = cursor.fetchone()
     if row is None:
-        raise UsageError(f"PostgreSQL has no table {table!r} in this database: write it as schema.table")
+        raise UsageError(
+            f"PostgreSQL has no table {table!r} in this database: correct its name (schema.table), or the connection"
+        )
     identity = row[1].decode() if isinstance(row[1], bytes) else row[1]
     return row[0], identity
 

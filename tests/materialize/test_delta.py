@@ -244,7 +244,7 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
         return RowType({**wide.schema, "fields": [one for one in wide.schema["fields"] if one["name"] in names]})
 
     for binding, said in [
-        (Binding("entries", ENTRY, "t", delta=True), "delta=False"),
+        (Binding("entries", ENTRY, "t", delta=True), "leave delta out"),
         (Binding("entries", ENTRY, "../t"), "cannot be a Delta table's name"),
         (Binding("entries", only("id", "a_x0020_b"), "t", ("id",)), "takes no column 'a b'"),
         (Binding("entries", only("id", "ID"), "t", ("id",)), "'ID' at most"),

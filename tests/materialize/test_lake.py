@@ -195,7 +195,7 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
     """Changes, strange names, another materialization's folder, other columns, a folder that was emptied."""
     lake = tmp_path / "lake"
     for binding, said in [
-        (Binding("entries", ENTRY, "t", delta=True), "delta=False"),
+        (Binding("entries", ENTRY, "t", delta=True), "leave delta out"),
         (Binding("entries", ENTRY, "../t"), "name of a lake's table"),
     ]:
         with pytest.raises(UsageError, match=said):

@@ -301,7 +301,7 @@ def test_tables_that_come_later_are_refused(tmp_path: Path, drivers: list[Proces
 
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [
-    ({"delta": True}, "prices: the connector keeps no rows there, it takes changes: set delta=True"),
+    ({"delta": True}, "prices: the connector keeps no rows, it takes changes: set delta to true"),
     ({"constraints": {"name": {"type": "FIELD_FORBIDDEN", "reason": "no text"}}}, "the column 'name': no text"),
     ({"constraints": {"name": None}}, "the column 'name': it gives no reason"),
     ({"constraints": {"channel": {"type": "FIELD_REQUIRED"}}}, "needs a column 'channel', which the view has not"),

@@ -295,7 +295,7 @@ def test_what_cannot_be_pushed_is_refused(receiver: Receiver) -> None:
     (binding,) = [one for one in Workload().bindings if one.target == "account_now"]
     view, change = binding.view().table, Binding(binding.log, binding.row_type, "t", delta=True).view().table
     driver = WebhookDriver(receiver.url)
-    for message, text in [(Open("m", (view,)), "set delta=True"), (Open("m", (change,), Range(0, 9)), "no ranges")]:
+    for message, text in [(Open("m", (view,)), "set delta to true"), (Open("m", (change,), Range(0, 9)), "no ranges")]:
         with pytest.raises(UsageError, match=text):
             driver.open(message)
     wrong: list[tuple[str, dict[str, Any]]] = [("file:///etc/passwd", {}), ("http://", {})]

@@ -44,7 +44,7 @@ def check(table: Table) -> None:
     """Raises UsageError for a table that Delta cannot have."""
     name = table.name
     if table.delta:
-        raise UsageError(f"{name}: a Delta table keeps a view, not changes; set delta=False")
+        raise UsageError(f"{name}: a Delta table keeps a view, not changes: leave delta out")
     if not name or "/" in name or "\\" in name or name[0] in "._":
         raise UsageError(f"{name!r} cannot be a Delta table's name, a folder's: no / and no leading . or _")
     seen = {KEY, GONE}

@@ -199,7 +199,7 @@ def _first_merged(rows: list[int]) -> int:
 def _check(table: Table) -> None:
     name = table.name
     if table.delta:
-        raise UsageError(f"{name}: a lake keeps views, not changes; set delta=False")
+        raise UsageError(f"{name}: a lake keeps views, not changes: leave delta out")
     if not name or "/" in name or "\\" in name or name[0] in "._":
         raise UsageError(f"{name!r} cannot be the name of a lake's table: it names a folder; no /, no leading . or _")
     for column in table.fields:

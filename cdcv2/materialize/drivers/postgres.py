@@ -76,7 +76,7 @@ class PostgresDriver(Spread):
         """See :class:`Driver`. Raises UnavailableError, UsageError for tables of changes or an old server."""
         delta = [table.name for table in message.tables if table.delta]
         if delta:
-            raise UsageError(f"{delta[0]}: PostgreSQL keeps views, not changes; set delta=False")
+            raise UsageError(f"{delta[0]}: PostgreSQL keeps views, not changes: leave delta out")
         self._tables = [PostgresTable(number, table) for number, table in enumerate(message.tables)]
         self._message = message
         with told("open", message.materialization):

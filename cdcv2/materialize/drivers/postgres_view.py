@@ -46,7 +46,10 @@ class PostgresView:
             wanted = {"name": materialization}
             held = self._session.execute(_HOLDINGS, wanted).fetchall() if there and there[0] else []
         if not held:
-            raise MissingLogError(f"nothing called {materialization!r} was materialized there: the name is wrong")
+            raise MissingLogError(
+                f"nothing called {materialization!r} was materialized there: the name is wrong, or the database, or "
+                "nothing was materialized yet"
+            )
         holdings = [Holding(Range(begin, end), fence, json.loads(text)) for begin, end, fence, text in held]
         found = pieces(holdings, Range(), lambda plain: Checkpoint.from_plain(plain).frontier, start)
         if len(found) > 1:

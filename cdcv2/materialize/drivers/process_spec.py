@@ -104,7 +104,7 @@ class Spec:
             raise TurnError("driver", f"sent Validated without a resourcePath for {table.name}")
         if bool(said.get("deltaUpdates")) != table.delta:
             raise UsageError(
-                f"{table.name}: the connector keeps no rows there, it takes changes: set delta=True" if not table.delta
+                f"{table.name}: the connector keeps no rows, it takes changes: set delta to true" if not table.delta
                 else f"{table.name}: the connector keeps rows there, it takes no changes: leave delta out"
             )  # fmt: skip
         document = _demand_taken(table, said.get("constraints") or {})

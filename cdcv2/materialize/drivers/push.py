@@ -59,7 +59,7 @@ class PushDriver(Driver):
         """See :class:`Driver`. Raises UsageError for tables that are no changes, and for a share of the keys."""
         views = [table.name for table in message.tables if not table.delta]
         if views:
-            raise UsageError(f"{views[0]}: a view cannot be looked up in what was pushed; set delta=True")
+            raise UsageError(f"{views[0]}: a view cannot be looked up in what was pushed: set delta to true")
         if not message.range.whole:
             raise UsageError(f"the keys {message.range} only: a push has no ranges, open all of it")
         self._message, self._counts = message, [0] * len(message.tables)
