@@ -125,7 +125,7 @@ def _found(connection: Any, table: str) -> tuple[int, str]:
         row = cursor.fetchone()
     if row is None:
         raise UsageError(
-            f"PostgreSQL has no table {table!r} in this database: correct its name (schema.table), or the connection"
+            f"PostgreSQL has no table {table!r} in this database: mend its name (schema.table), or the connection"
         )
     identity = row[1].decode() if isinstance(row[1], bytes) else row[1]
     return row[0], identity
