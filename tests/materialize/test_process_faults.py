@@ -87,6 +87,13 @@ DEATHS: list[tuple[str, str, type[Cdcv2Error], str]] = [
     ("flush", '{"flushed": {"state": {"mergePatch": true}}}', TurnError, "a state that is no object with an object"),
     ("open", '{"opened": {"runtimeCheckpoint": {"sources": {"a": {}}}}}', Cdcv2Error, "that is not of cdcv2"),
     ("validate", '{"validated": {"bindings": []}}', TurnError, "not for the 3 bindings"),
+    ("spec", '{"spec": {"protocol": 3032023, "resourceConfigSchema": {"properties": ["a"]}}}', UsageError,
+     "no property with x-collection-name"),
+    ("validate", '{"validated": {"bindings": ["x", "x", "x"]}}', TurnError, "what is no object for account_total"),
+    ("validate", '{"validated": {"bindings": [{"resourcePath": ["t"], "constraints": ["k"]}, {}, {}]}}', TurnError,
+     "constraints of account_total that are no objects by name"),
+    ("validate", '{"validated": {"bindings": [{"resourcePath": ["t"], "constraints": {"total": 5}}, {}, {}]}}',
+     TurnError, "constraints of account_total that are no objects by name"),
     ("validate", '{"validated": {"bindings": [{}, {}, {}]}}', TurnError, "without a resourcePath for account_total"),
 ]
 

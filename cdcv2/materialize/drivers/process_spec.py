@@ -98,16 +98,21 @@ class Spec:
             raise TurnError("driver", f"sent Validated, and not for the {len(self._tables)} bindings it was asked for")
         self.bindings = [self._agreed(number, one) for number, one in enumerate(found)]
 
-    def _agreed(self, number: int, said: Mapping[str, Any]) -> dict[str, Any]:
-        table, path = self._tables[number], said.get("resourcePath")
+    def _agreed(self, number: int, said: Any) -> dict[str, Any]:
+        table = self._tables[number]
+        if not isinstance(said, Mapping):
+            raise TurnError("driver", f"sent Validated with what is no object for {table.name}")
+        path, limits = said.get("resourcePath"), said.get("constraints") or {}
         if not path or not isinstance(path, list):
             raise TurnError("driver", f"sent Validated without a resourcePath for {table.name}")
+        if not isinstance(limits, Mapping) or any(not isinstance(one or {}, Mapping) for one in limits.values()):
+            raise TurnError("driver", f"sent Validated with constraints of {table.name} that are no objects by name")
         if bool(said.get("deltaUpdates")) != table.delta:
             raise UsageError(
                 f"{table.name}: the connector keeps no rows, it takes changes: set delta to true" if not table.delta
                 else f"{table.name}: the connector keeps rows there, it takes no changes: leave delta out"
             )  # fmt: skip
-        document = _demand_taken(table, said.get("constraints") or {})
+        document = _demand_taken(table, limits)
         return {
             "resourceConfig": self._resources[number],
             "resourcePath": path,
@@ -140,7 +145,7 @@ def _resource(table: Table, schema: Any, given: Mapping[str, Any]) -> dict[str, 
     """A table's settings: where the connector's schema wants a name, or to know of changes, it gets them."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     found, named = dict(given), False
-    for name, one in (properties or {}).items():
+    for name, one in properties.items() if isinstance(properties, Mapping) else ():
         if isinstance(one, Mapping) and one.get("x-collection-name"):
             found[name], named = table.name, True
         elif isinstance(one, Mapping) and one.get("x-delta-updates"):
@@ -152,12 +157,13 @@ def _resource(table: Table, schema: Any, given: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _demand_taken(table: Table, constraints: Mapping[str, Any]) -> bool:
+def _demand_taken(table: Table, said: Mapping[str, Mapping[str, Any] | None]) -> bool:
     """Every column can be kept, and nothing else is wanted. Whether the whole row can be."""
-    kinds = {name: str(one.get("type", "INVALID")) for name, one in constraints.items() if isinstance(one, Mapping)}
+    constraints = {name: one for name, one in said.items() if one}
+    kinds = {name: str(one.get("type", "INVALID")) for name, one in constraints.items()}
     for field in table.fields:
         if kinds.get(field.name, "FIELD_FORBIDDEN") in _REFUSED:
-            reason = (constraints.get(field.name) or {}).get("reason") or "it gives no reason"
+            reason = constraints.get(field.name, {}).get("reason") or "it gives no reason"
             raise UsageError(f"{table.name}: the connector does not take the column {field.name!r}: {reason}")
     ours = {DOCUMENT, *(field.name for field in table.fields)}
     for name, kind in kinds.items():
