@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdcv2.materialize.fence import Holding, Range
-from cdcv2.materialize.messages import Open, Opened, Store
+from cdcv2.materialize.messages import Checkpoint, Open, Opened, StartCommit, StartedCommit, Store
 from tests.counting import Counting
 from tests.toys import Appending, Authoritative, add, put
 
@@ -25,6 +25,14 @@ class IgnoreKeyRange(Authoritative):
     def served(self, message: Open) -> Range:
         """All keys."""
         return Range()
+
+
+class ForgetState(Authoritative):
+    """Planted defect: of a checkpoint, the frontier is kept, and neither the reader's state nor the views' marks."""
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """How far it is, and no more."""
+        return super().start_commit(StartCommit(Checkpoint(message.checkpoint.frontier)))
 
 
 class CommitDuringStore(Authoritative):

@@ -106,10 +106,14 @@ def _baseline(stage: Stage) -> None:
 
 
 def _again(stage: Stage) -> None:
-    """An instance that finds everything done does nothing."""
-    stage.instance().finish()
+    """An instance that finds everything done does nothing; it finds the checkpoint as it was committed, all of it."""
+    one = stage.instance()
+    one.finish()
     again = stage.instance()
     again.finish()
+    told, found = ((it.runtime.checkpoint.state, it.runtime.checkpoint.views) for it in (one, again))
+    if told != found:
+        raise NotConforming(f"state and views of the checkpoint were {told}, and are {found} to the second instance")
     if again.runtime.transactions or again.runtime.checkpoint.frontier:
         raise NotConforming(f"the second instance went on from {again.runtime.checkpoint.frontier}; the first was done")
     stage.demand_whole()

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from cdcv2.errors import FencedError
 from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Range
-from cdcv2.materialize.messages import RESPONSES, Request, Response
+from cdcv2.materialize.intake import Fed
+from cdcv2.materialize.messages import RESPONSES, Checkpoint, Request, Response
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.runtime import Pause, Runtime
 from cdcv2.testing.workload import Seen, Workload
@@ -159,6 +161,11 @@ class Instance:
             self._log.close()
 
 
+def _noted(work: Workload) -> Callable[[Checkpoint], Iterator[Fed]]:
+    """The workload's cuts, each with a state of the reader's, which must come back as it was."""
+    return lambda checkpoint: ((cut, {"read": cut.upper.to_plain()}) for cut in work.source(checkpoint))
+
+
 class Stage:
     """A subject, a workload, and what a scenario may do with them."""
 
@@ -171,7 +178,7 @@ class Stage:
         log, connection = self.subject.log(), Inline(self.subject.driver())
         wire: Connection = Stalling(connection, *stall) if stall else connection
         work = self.workload
-        runtime = Runtime("conformance", work.bindings, wire, work.source, log=log, range=keys, rows=1)
+        runtime = Runtime("conformance", work.bindings, wire, _noted(work), log=log, range=keys, rows=1)
         one = Instance(runtime, wire, log)
         self._instances.append(one)
         return one

@@ -48,6 +48,7 @@ def caught(subject: type[Subject]) -> set[str]:
     [
         (toys.AppendingSubject, defects.NonIdempotentAcknowledge, "crash-at-Acknowledged-5"),
         (toys.DatabaseSubject, defects.CommitDuringStore, "crash-at-Store-25"),
+        (toys.DatabaseSubject, defects.ForgetState, "again-and-again"),
         (toys.DatabaseSubject, defects.IgnoreKeyRange, "split-during-commit"),
         (toys.DatabaseSubject, defects.SkipFenceCheck, "zombie-at-StartCommit-4"),
         (counting.CounterSubject, defects.DropDocumentCounter, "crash-at-StartedCommit-4"),
