@@ -25,7 +25,7 @@ from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.said import said
-from cdcv2.sources.scanned import Scanned
+from cdcv2.sources.scanned import Scanned, begun_again
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.wire.temp_rows import TempRows
@@ -179,6 +179,9 @@ class Database:
             yield from ((one, time, 1) for one in records)
             notified = self._notified.pop(time, [])
             if self._ended:
+                again = begun_again(notified) if self._recipe.snapshot == "initial" else None
+                if again is not None:
+                    yield again, time, 1
                 continue
             for fact in notified:
                 self._scanned.notification(fact)

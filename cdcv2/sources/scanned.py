@@ -4,6 +4,8 @@ On a timeline of bindings the snapshot is a transaction before all others. It is
 as the notifications of its completed run say. Its commit is the LSN that its rows carry, so the End is said at the
 first time at which the completion is bound and a row; if no captured table has any, at that of the completion, as the
 least commit there is. So it is a function of what is bound, and all captures say it alike.
+
+A snapshot that is begun after that is one too many: see :func:`begun_again`.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Scanned:
     def end(self, lsn: int | None) -> End | Halt | None:
         """The End as far as is known by now, or why there can be none; ``lsn`` is that of the snapshot's first rows."""
         if self._twice:
-            return Halt(SNAPSHOT, None, "the connector has begun a second snapshot after a completed one", ANEW)
+            return _TWICE
         if not self._completed:
             return None
         counts = {table: self._counts.get(table, 0) for table in self._tables}
@@ -56,3 +58,18 @@ class Scanned:
         if lsn is None and any(counts.values()):
             return None
         return End.of(SNAPSHOT, lsn or 0, {table: rows for table, rows in counts.items() if rows is not None})
+
+
+def begun_again(notified: Iterable[Notification]) -> Halt | None:
+    """What stops a capture if one of these, which came after the End, begins another snapshot.
+
+    Its rows would stop it, too; but there are none where the tables are empty by then, and the logs have rows.
+
+    >>> begun_again([Notification("SKIPPED", None, None, 3)])
+    >>> begun_again([Notification("STARTED", None, None, 4)]).reason
+    'the connector has begun a second snapshot after a completed one'
+    """
+    return _TWICE if any(fact.kind == "STARTED" for fact in notified) else None
+
+
+_TWICE = Halt(SNAPSHOT, None, "the connector has begun a second snapshot after a completed one", ANEW)

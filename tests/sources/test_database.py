@@ -11,6 +11,8 @@ import pytest
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UsageError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
+from cdcv2.sources.places import places
+from cdcv2.sources.ranged import Look
 from cdcv2.wire.memory import MemoryLog
 from tests.recorded import TABLES, dump
 from tests.timelines import (
@@ -60,14 +62,94 @@ def how(**more: Any) -> Recipe:
 
 
 def test_an_empty_snapshot_is_released_as_soon_as_it_is_complete() -> None:
-    """And what the notifications say after that is nothing: a second snapshot is known by its rows."""
+    """And a connector that says at its next start that it takes none has said nothing."""
     counted = ("TABLE_SCAN_COMPLETED", ITEMS, 0)
-    timeline = small(("STARTED",), counted, ("COMPLETED",), ("STARTED",), ("COMPLETED",))
+    timeline = small(("STARTED",), counted, ("COMPLETED",), ("SKIPPED",), ("SKIPPED",))
     timeline.run(how(), at_most=1)
     timeline.run(how())
     held = [row for row, _ in timeline.told()["temp"][0]]
 
     assert [("begun", None), ("through", 0)] == sorted((row.kind, row.commit) for row in held)
+
+
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_snapshot_that_is_begun_when_one_is_given_out_stops_it(rows: int, before: str) -> None:
+    """Also where every captured table is empty by then, so that no row of it will come; it stays so."""
+    run = [("STARTED", None, None), ("TABLE_SCAN_COMPLETED", ITEMS, rows), ("COMPLETED", None, None)]
+    timeline, again = small(*run, rows=rows), [*run, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", ITEMS, 0)]
+    timeline.run(how(before=before))
+    told = timeline.told()
+    timeline.records[NOTIFICATIONS, 0] = [notified(at, *one) for at, one in enumerate([*again, ("COMPLETED",)])]
+    for _ in range(2):
+        with pytest.raises(SourceStop, match="begun a second snapshot after a completed one"):
+            timeline.run(how(before=before))
+
+    assert rows == len(told[ITEMS][0])
+    assert {name: updates for name, (updates, _) in told.items()} == {
+        name: updates for name, (updates, _) in timeline.told().items()
+    }
+
+
+def test_where_no_snapshot_is_wanted_what_is_said_of_one_is_nothing() -> None:
+    """Its rows are not: they stop it."""
+    timeline = small(("STARTED",), ("TABLE_SCAN_COMPLETED", ITEMS, 0), ("COMPLETED",), ("STARTED",))
+    timeline.run(how(snapshot="none"))
+
+    assert {} == timeline.told()["temp"][0]
+
+
+@pytest.mark.usefixtures("parsed_once")
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_given_out_before_a_second_snapshot_is_what_it_would_be_without(seed: int) -> None:
+    """Up to the time at which its beginning is bound, wherever that falls; and so again from any time before."""
+    how, chance = recipe("clean_default"), random.Random(seed)
+    records, first = topics("clean_default"), len(topics("clean_default")[NOTIFICATIONS, 0])
+    again = [*records[NOTIFICATIONS, 0], notified(first, "STARTED")]
+    timeline = LastNotificationLate({**records, (NOTIFICATIONS, 0): again}, chance)
+    with pytest.raises(SourceStop, match="begun a second snapshot"):
+        timeline.run(how, at_most=chance.choice((300, 5000)))
+    binder, _ = timeline.opened(how)
+    stop = next(
+        into for into, where in binder.remap.bindings() if places(where).get((NOTIFICATIONS, 0), 0) > first
+    )
+    told = before(stop, timeline)
+    without = timeline.back_at(-1)
+    without.records = records
+    without.run(how)
+
+    assert told == before(stop, without)
+    for time in chance.sample(range(stop), 2):
+        other = timeline.back_at(time)
+        with pytest.raises(SourceStop, match="begun a second snapshot"):
+            other.run(how, at_most=chance.choice((300, 5000)))
+
+        assert timeline.told() == other.told(), f"begun again at {time}"
+
+
+class LastNotificationLate(Timeline):
+    """The last one is not seen before some looks."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.looks = self.chance.randrange(4, 24)
+
+    def look(self) -> Look:
+        """As the other one."""
+        found, place = super().look(), (NOTIFICATIONS, 0)
+        self.looks -= 1
+        if self.looks > 0 and place in self.ends:
+            self.ends[place] = min(self.ends[place], len(self.records[place]) - 1)
+            return Look({**found.spans, place: (0, self.ends[place])})
+        return found
+
+
+def before(time: int, timeline: Timeline) -> dict[str, dict[Any, int]]:
+    """What each log says of earlier times."""
+    return {
+        name: {(row, at): diff for (row, at), diff in updates.items() if at < time}
+        for name, (updates, _) in timeline.told().items()
+    }
 
 
 def test_a_snapshot_that_begins_twice_stops_it() -> None:
