@@ -60,6 +60,8 @@ class Numbered:
 
     def __init__(self, folder: Path, whose: str) -> None:
         self.folder, self._whose = folder, whose
+        # Whether there was a number: a folder that is gone then is not made anew.
+        self._begun = False
 
     def numbers(self) -> list[int]:
         """The numbers that are there, ascending."""
@@ -69,7 +71,9 @@ class Numbered:
             return []
         except OSError as error:
             raise OutputError(f"{self._whose} in {self.folder} cannot be read: {error}") from error
-        return sorted(int(found.group(1)) for found in map(_NUMBERED.match, names) if found)
+        found = sorted(int(one.group(1)) for one in map(_NUMBERED.match, names) if one)
+        self._begun |= bool(found)
+        return found
 
     def read(self, number: int) -> dict[str, Any]:
         """The value with this number. Raises OutputError when it is not there, MalformedError when it is no JSON."""
@@ -101,13 +105,15 @@ class Numbered:
         """Make ``plain`` the value, as ``number``; durable on return.
 
         Raises RefusedError when another process has put this number or a greater one, OutputError when nothing can
-        be written; the value is then what it was.
+        be written, as in a folder that was there before and is not any more: what is put into another one in its place
+        nobody finds. The value is then what it was.
         """
         path = self._path(number)
         temporary = self.folder / f".{path.name}.{uuid.uuid4().hex}"
         try:
-            # Another process may make it at the same moment.
-            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self._begun:
+                # Another process may make it at the same moment.
+                self.folder.mkdir(parents=True, exist_ok=True)
             with open(temporary, "w", encoding="utf-8") as file:
                 json.dump(plain, file, separators=(",", ":"))
                 file.flush()
@@ -123,7 +129,10 @@ class Numbered:
             raise self._lost(number) from None
         except OSError as error:
             raise self._unwritable(error) from error
-        if self.numbers()[-1] != number:
+        numbers = self.numbers()
+        if not numbers:
+            raise self._unwritable(FileNotFoundError("it is gone, and what was put with it"))
+        if numbers[-1] != number:
             path.unlink(missing_ok=True)
             raise self._lost(number)
 

@@ -33,3 +33,27 @@ def test_a_file_in_the_folders_place_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(OutputError, match="the log in .* cannot be written"):
         Numbered(tmp_path / "log", "the log").put(0, {})
+
+
+def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
+    """What is put into another one in its place nobody finds when it is back."""
+    numbered = Numbered(tmp_path / "log", "the log")
+    numbered.put(0, {"number": 0})
+    (tmp_path / "log").rename(tmp_path / "kept")
+
+    with pytest.raises(OutputError, match="the log in .* cannot be written"):
+        numbered.put(1, {"number": 1})
+
+    assert not (tmp_path / "log").exists()
+    (tmp_path / "kept").rename(tmp_path / "log")
+    numbered.put(1, {"number": 1})
+    assert (1, {"number": 1}) == numbered.last()
+
+
+def test_a_folder_that_goes_away_with_what_is_put_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Just behind the put: whoever put it cannot know that it counts."""
+    numbered = Numbered(tmp_path / "log", "the log")
+    monkeypatch.setattr("cdcv2.wire.numbered.durable", lambda path: (tmp_path / "log").rename(tmp_path / "kept"))
+
+    with pytest.raises(OutputError, match="the log in .* it is gone"):
+        numbered.put(0, {"number": 0})
