@@ -134,7 +134,11 @@ def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> 
     for position, raw in view.records:
         record, holds = decode(raw, position), position in won
         if as_json:
-            yield json_line({"position": position, "won": holds, **json.loads(raw)})
+            said = json.loads(raw)
+            if "position" in said:
+                # That of a summary is up to where it sums up, not where it stands.
+                said["before"] = said.pop("position")
+            yield json_line({"position": position, "won": holds, **said})
         elif holds or not brief:
             yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
 

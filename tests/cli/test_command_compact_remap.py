@@ -33,6 +33,18 @@ def compacted(run: Run, folder: Path, *more: object) -> Any:
     return json.loads(said.out)
 
 
+def test_a_summary_is_shown_where_it_stands(run: Run, folder: Path) -> None:
+    """As every record is; up to where it sums up is told beside that."""
+    compacted(run, folder)
+    shown = [json.loads(line) for line in run("inspect", folder / "remap", "--json").out.splitlines()]
+    lines = run("inspect", folder / "remap").out.splitlines()
+    (summary,) = [one for one in shown if one["kind"] == "summary"]
+
+    assert [int(line.split()[0].rpartition("@")[2]) for line in lines] == [one["position"] for one in shown]
+    (text,) = [line for line in lines if "summary" in line]
+    assert f"of all before {summary['before']}," in text
+
+
 def answers(run: Run, folder: Path, since: int) -> list[object]:
     """When each click happened, if after this time, and where the topic was at each time from it on."""
     clicks = [f"web.clicks={part}@{at}" for part in range(3) for at in range(40)]
