@@ -1,13 +1,12 @@
 """What captures of a timeline note beside their directory logs: of which timeline these are, and which tables.
 
-Several captures may begin in one directory at once, so the note is put if absent; a table that a recipe adds later is
-added to it.
+Several captures may begin in one directory at once, so the note is put if absent; tables that a recipe adds later are
+added to it in a file of their own (:mod:`cdcv2.wire.captured`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Collection
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.temp import AS_COMPLETE
-from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 
@@ -42,13 +41,10 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
                 f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
                 f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
             )
-        now = {**before, "tables": sorted({*before.get("tables", []), *tables})}
-        if ordering == AS_COMPLETE:
-            now["ordering"] = AS_COMPLETE
-        if now != before:
-            temporary = write_temporary(into, _text(now))
-            os.replace(temporary, path)
-            sync_folder(into)
+        there = noted(into)
+        fresh = sorted({*tables} - {*there.get("tables", [])})
+        if fresh or (ordering == AS_COMPLETE != there.get("ordering")):
+            add_to_note(into, {"tables": fresh, "ordering": ordering})
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
     except ValueError as error:

@@ -1,7 +1,12 @@
-"""The note that a capture leaves beside its directory logs: how it was begun, for those who judge the logs later."""
+"""The note that a capture leaves beside its directory logs: how it was begun, for those who judge the logs later.
+
+``_capture.json`` is put once and never changed. What is to be added, tables or a looser ordering, is put beside it as a
+file of its own, called by a digest of what it says: so any number of captures may add at once, and nothing is lost.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Mapping
@@ -10,18 +15,42 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import RefusedError, UnavailableError
+from cdcv2.reclock.temp import AS_COMPLETE
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The name of the note.
 CAPTURE_FILE = "_capture.json"
+_ADDED = "_capture.{}.json"
 
 
 def noted(folder: Path) -> dict[str, Any]:
-    """The note in a directory; empty where there is none.
+    """The note in a directory, with what was added to it; empty where there is none.
 
     Raises RefusedError where it is damaged, as it says which logs there must be; UnavailableError if it cannot be read.
     """
-    path = folder / CAPTURE_FILE
+    plain = _read(folder / CAPTURE_FILE)
+    added = [_read(path) for path in sorted(folder.glob(_ADDED.format("*")))] if plain else []
+    if added:
+        listed = [one.get("tables") for one in (plain, *added)]
+        tables = {str(table) for one in listed if isinstance(one, list) for table in one}
+        plain = {**plain, "tables": sorted(tables)}
+        if any(one.get("ordering") == AS_COMPLETE for one in added):
+            plain["ordering"] = AS_COMPLETE
+    return plain
+
+
+def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:
+    """Add to the note that is there, durably: ``tables``, and an ``ordering``. Raises OSError."""
+    text = json.dumps(plain, sort_keys=True, indent=2) + "\n"
+    path = folder / _ADDED.format(hashlib.sha256(text.encode()).hexdigest()[:32])
+    temporary = write_temporary(folder, text.encode())
+    # If it is there, it says the same.
+    link(temporary, path)
+    temporary.unlink()
+    sync_folder(folder)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         plain = parse_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):

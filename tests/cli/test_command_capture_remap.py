@@ -21,7 +21,7 @@ from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import DumpedRanges, Look
 from cdcv2.sources.snapshot import Place
-from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.captured import CAPTURE_FILE, noted
 from tests.cli.conftest import Run, Said
 
 CLICKS = {"type": "record", "name": "clicks", "fields": [
@@ -120,7 +120,7 @@ def test_a_changed_recipe_is_proposed_and_the_old_one_stops(run: Run, folder: Pa
     assert (0, True) == (proposed.code, proposed.out.endswith(": 1 records\n"))
     assert (4, True) == (old.code, "'views' is bound, and not captured here" in old.err)
     assert 2 == len(run("as-of", folder / "logs", "--table", "views").out.splitlines())
-    assert ["clicks", "views"] == json.loads((folder / "logs" / CAPTURE_FILE).read_text("utf-8"))["tables"]
+    assert ["clicks", "views"] == noted(folder / "logs")["tables"]
     assert 0 == run("verify", folder / "logs").code
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.sources import noted_timeline
 from cdcv2.sources.noted_timeline import note_timeline
-from cdcv2.wire.captured import CAPTURE_FILE
-
-
-def noted(folder: Path) -> Any:
-    """What is noted."""
-    return json.loads((folder / CAPTURE_FILE).read_text("utf-8"))
+from cdcv2.wire import captured
+from cdcv2.wire.captured import CAPTURE_FILE, noted
 
 
 def test_a_note_stands_and_grows(tmp_path: Path) -> None:
@@ -29,7 +24,24 @@ def test_a_note_stands_and_grows(tmp_path: Path) -> None:
     note_timeline(tmp_path / "logs", "t1", ["a", "b"], ordering=COMMIT_ORDER)
 
     assert {**first, "tables": ["a", "b"], "ordering": "complete"} == noted(tmp_path / "logs")
-    assert [CAPTURE_FILE] == [path.name for path in (tmp_path / "logs").iterdir()]
+    assert all(path.name.startswith("_capture.") for path in (tmp_path / "logs").iterdir())
+
+
+def test_two_that_add_tables_at_once_lose_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One comes in between what the other has read and what it writes."""
+    note_timeline(tmp_path, "t1", ["a"], ordering=COMMIT_ORDER)
+    waiting, whole = [["c"]], captured.write_temporary
+
+    def overtaken(folder: Path, content: bytes) -> Path:
+        for tables in [waiting.pop()] if waiting else []:
+            note_timeline(tmp_path, "t1", tables, ordering=AS_COMPLETE)
+        return whole(folder, content)
+
+    for module in (captured, noted_timeline):
+        monkeypatch.setattr(module, "write_temporary", overtaken)
+    note_timeline(tmp_path, "t1", ["a", "b"], ordering=COMMIT_ORDER)
+
+    assert (["a", "b", "c"], AS_COMPLETE) == (noted(tmp_path)["tables"], noted(tmp_path)["ordering"])
 
 
 def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
