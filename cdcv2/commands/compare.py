@@ -30,7 +30,14 @@ from typing import Any, LiteralString
 from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
 from cdcv2.commands.compare_source import Source, connection_string
 from cdcv2.commands.console import Output
-from cdcv2.commands.logs import add_kafka_arguments, add_row_arguments, entries, open_logs, parse_time
+from cdcv2.commands.logs import (
+    add_kafka_arguments,
+    add_row_arguments,
+    demand_ordered,
+    entries,
+    open_logs,
+    parse_time,
+)
 from cdcv2.commands.materialization_file import Plan, Shown, read_plan
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
@@ -115,6 +122,8 @@ def run(args: argparse.Namespace) -> Exit:
     file = args.log[0] if args.log[0].endswith((".yaml", ".yml")) else None
     _check(args, file)
     plan = read_plan(file) if file is not None else None
+    logs = plan.logs if plan is not None else open_logs(args)
+    demand_ordered(logs, "comparing with the source")
     with ExitStack() as opened:
         source = None
         if args.source:
@@ -124,7 +133,6 @@ def run(args: argparse.Namespace) -> Exit:
         if source is not None and args.without_log and plan is not None:
             parts.append(with_target(source, plan, asked(args, at)))
         elif source is not None:
-            logs = plan.logs if plan is not None else open_logs(args)
             parts.append(with_logs(source, logs, plan.start if plan is not None else 0, asked(args, at)))
         if plan is not None and not args.without_log:
             parts.append(_with_target(plan, opened, at))

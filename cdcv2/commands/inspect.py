@@ -4,6 +4,9 @@ Bytes that are no message are shown with their position; the exit code is then 3
 
 The directory of a shared remap is known by what is in it; a topic that holds one is named with --remap. Its records are
 shown with what came of them: a proposal that did not win is void. With --brief only those that hold are shown.
+
+A log whose capture gave out each transaction as soon as it was complete says so: in a line before its messages, in JSON
+in each of them ("ordering").
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from itertools import islice
 from typing import Any
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
+from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs, ordering
 from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
 from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message, Updates
+from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.wire.jsonlines import JsonLines
 
 EXAMPLES = (
@@ -51,12 +55,15 @@ def run(args: argparse.Namespace) -> Exit:
     if args.remap or all(map(is_remap, args.log)):
         return _remaps(args)
     logs = open_logs(args)
+    eager = {named.log.name: told for named in logs if (told := ordering(named)) != COMMIT_ORDER}
     show = _json if args.json else _brief if args.brief else _text
     garbled = 0
     with Output(args.output) as output:
+        for name, told in () if args.json else eager.items():
+            output.line(f"{name}  ordering  {told}: each transaction as soon as it is complete; no cut is consistent")
         for number, (named, entry) in enumerate(entries(logs, "reading", bar=not output.is_terminal), 1):
             garbled += isinstance(entry.message, Garbled)
-            for line in show(named, entry):
+            for line in show(named, entry, eager.get(named.log.name)):
                 output.line(line)
             if number == args.limit:
                 break
@@ -77,7 +84,7 @@ def _remaps(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _text(named: Named, entry: Entry) -> list[str]:
+def _text(named: Named, entry: Entry, eager: str | None) -> list[str]:
     head, message = str(entry.position), entry.message
     if isinstance(message, Garbled):
         return [f"{head}  garbled   {message.reason}: {raw_text(message.raw)}"]
@@ -90,12 +97,13 @@ def _text(named: Named, entry: Entry) -> list[str]:
     return [f"{head}  progress  {frontier_text(message.lower)} to {frontier_text(message.upper)}  {counts}".rstrip()]
 
 
-def _brief(named: Named, entry: Entry) -> list[str]:
-    return _text(named, entry)[:1]
+def _brief(named: Named, entry: Entry, eager: str | None) -> list[str]:
+    return _text(named, entry, eager)[:1]
 
 
-def _json(named: Named, entry: Entry) -> list[str]:
+def _json(named: Named, entry: Entry, eager: str | None) -> list[str]:
     plain: dict[str, Any] = safe({"table": named.table, "position": plain_position(entry.position)})
+    plain |= {} if eager is None else {"ordering": eager}
     message: Message | Garbled = entry.message
     if isinstance(message, Garbled):
         plain["garbled"] = {"reason": message.reason, "raw": message.raw.hex()}

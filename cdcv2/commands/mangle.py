@@ -16,7 +16,7 @@ from pathlib import Path
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
     LOG_FILE, Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
-    place, table_of,
+    ordering, place, table_of,
 )
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
@@ -24,6 +24,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.files import DirectoryLog
 
@@ -77,9 +78,12 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _copied(named: Named, target: str, args: argparse.Namespace) -> int:
-    log = _open(target, named, args)
+    log, told = _open(target, named, args), ordering(named)
     try:
         _check_empty(log, target)
+        if told != COMMIT_ORDER:
+            log.close()
+            log = _open(target, named, args, told)
         written = 0
         mangled = mangle(
             _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch
@@ -148,8 +152,10 @@ def _carry_note(folder: Path, text: str) -> None:
         raise UsageError(f"{into} holds logs of another capture: give the name of a directory that is not there yet")
 
 
-def _open(target: str, named: Named, args: argparse.Namespace) -> Log:
+def _open(target: str, named: Named, args: argparse.Namespace, told: str = COMMIT_ORDER) -> Log:
     topic = is_kafka(target)
     if topic is not None:
-        return kafka_log(topic, args, named.row_type, named.times, create=True, partitions=args.partitions)
-    return DirectoryLog(Path(target), named.row_type, create=True, times=named.times)
+        return kafka_log(
+            topic, args, named.row_type, named.times, create=True, partitions=args.partitions, ordering=told
+        )
+    return DirectoryLog(Path(target), named.row_type, create=True, times=named.times, ordering=told)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdcv2.commands.logs import Named, directory_logs
+from cdcv2.commands.logs import Named, demand_ordered, directory_logs
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, UsageError
@@ -44,8 +44,6 @@ from cdcv2.materialize import (
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log
-from cdcv2.reclock.temp import COMMIT_ORDER, check_ordered
-from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
@@ -96,6 +94,10 @@ class Plan:
     kafka: tuple[str | None, Path | None] = (None, None)
     lines: Mapping[str | None, Part] = field(default_factory=dict)
 
+    def demand_ordered(self) -> None:
+        """Asked again once there is something to commit, as a log without messages cannot tell. Raises RefusedError."""
+        demand_ordered(self.logs, "a view of")
+
     @contextmanager
     def told(self) -> Iterator[None]:
         """What a driver finds wrong with a view or with its settings is said with the line of that."""
@@ -123,7 +125,7 @@ def read_plan(path: str) -> Plan:
     for named in logs:
         if named.times != "int":
             fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
-        _check_ordered(named)
+    demand_ordered(logs, "a view of")
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]
@@ -147,13 +149,6 @@ def read_plan(path: str) -> Plan:
 def _names(said: str, target: str) -> bool:
     """Errors of one table begin with its name."""
     return said.startswith((f"{target}: ", f"{target!r} "))
-
-
-def _check_ordered(named: Named) -> None:
-    """Whether the capture that wrote the log says that transactions are in the order of their commits."""
-    if isinstance(named.log, DirectoryLog):
-        ordering = noted(named.log.path.absolute().parent).get("ordering", COMMIT_ORDER)
-        check_ordered(str(ordering), f"a view of {named.table}")
 
 
 class _Reader:

@@ -103,7 +103,8 @@ class _Reading:
     """The source of the runtime: the logs as one timeline."""
 
     def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], int]) -> None:
-        self._logs, self._follow, self._told = plan.logs, follow, told
+        self._plan, self._logs, self._follow, self._told = plan, plan.logs, follow, told
+        self._ordered = False
         self._parts = list(dict.fromkeys(named.table for named in plan.logs))
         self._timeline: Timeline | None = None
         #: how many updates were read that the view did not have
@@ -124,11 +125,18 @@ class _Reading:
                 return
             cut = None if entry is None else timeline.absorb(named.table, entry)
             if cut is not None:
+                self._demand_ordered()
                 self.updates += sum(map(len, cut.updates.values()))
                 marks = [bookmark.plain(cut.upper) for bookmark in bookmarks]
                 yield cut, {"bookmarks": {named.log.name: mark for named, mark in zip(self._logs, marks)}}
             elif entry is None:
                 yield None
+
+    def _demand_ordered(self) -> None:
+        """Before the first cut, when every log has messages to tell it."""
+        if not self._ordered:
+            self._plan.demand_ordered()
+        self._ordered = True
 
     def _turns(self, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:
         """An entry of each log in turn; None when a log has nothing now."""

@@ -18,6 +18,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
+from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.database import Database
 from cdcv2.sources.dumped import DumpedTopics
@@ -26,7 +27,7 @@ from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, carry_on
-from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, add_wanted_arguments, check_numbers, wanted
+from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, add_wanted_arguments, check_apart, check_numbers, wanted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.rows import RowType
@@ -50,6 +51,7 @@ def run_shared(
     """Capture until what the topics hold now is written, or it is told to stop."""
     _check(args)
     asked = wanted(args)
+    check_apart(args.remap, args.into, "--into", asked)
     ranges = _ranges(args, asked)
     look = ranges.look()
     log = _remap(args, asked, look)
@@ -114,11 +116,13 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         outputs: list[Output] = []
         if asked.plain:
             outputs.append(PlainTables({
-                table: (topic, PlainRows(row_type), written(_log(args, table, row_type)))
+                table: (topic, PlainRows(row_type), written(_log(args, table, row_type, asked.ordering)))
                 for table, (topic, row_type) in asked.plain.items()
             }))
         for prefix, (recipe, names) in asked.databases.items():
-            writers = {table: written(_log(args, names[table], kind)) for table, kind in recipe.tables.items()}
+            writers = {
+                table: written(_log(args, names[table], kind, asked.ordering)) for table, kind in recipe.tables.items()
+            }
             temp = _log(args, f"{TEMP_FOLDER}{'.' if is_kafka(args.into) else '/'}{prefix}", TEMP)
             outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
         capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST)
@@ -126,11 +130,11 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         yield capture
 
 
-def _log(args: argparse.Namespace, name: str, row_type: RowType) -> Log:
+def _log(args: argparse.Namespace, name: str, row_type: RowType, ordering: str = COMMIT_ORDER) -> Log:
     topic = is_kafka(args.into)
     if topic is None:
-        return DirectoryLog(Path(args.into) / name, row_type, create=True)
-    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=True)
+        return DirectoryLog(Path(args.into) / name, row_type, create=True, ordering=ordering)
+    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=True, ordering=ordering)
 
 
 def _report(came: Came, *, as_json: bool) -> None:

@@ -21,12 +21,14 @@ from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.named import table_of
+from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
 #: So many seconds may be waited for at most.
 LONGEST = 10**9
 #: Where TEMP of each database is: no log of a table, so not beside these.
 TEMP_FOLDER = "_temp"
+_TABLE, _KAFKA = "{table}", "kafka:"
 
 
 def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
@@ -46,6 +48,25 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
                         help="plain topics that are bound for the first time begin with the first record that is there")
     parser.add_argument("--propose-recipe", action="store_true",
                         help="if times are bound under another recipe, bind them under this one from now on")
+
+
+def check_apart(remap: str, logs: str, option: str, asked: Wanted) -> None:
+    """Whether remap and logs are not in one place, as both number what they put there. Raises UsageError.
+
+    ``logs`` is what was given with ``option``: a directory or kafka:NAME, perhaps with ``{table}``.
+    """
+    tables, topic = asked.recipe.tables, logs.startswith(_KAFKA)
+    names = [*tables, *(f"{TEMP_FOLDER}{'.' if topic else '/'}{prefix}" for prefix in asked.databases)]
+    if topic:
+        taken = remap in {logs.replace(_TABLE, name) for name in names}
+    elif remap.startswith(_KAFKA):
+        return
+    else:
+        places = [local_path(logs.replace(_TABLE, name)) for name in names]
+        places += [] if _TABLE in logs else [local_path(logs), *(local_path(logs) / name for name in names)]
+        taken = local_path(remap).resolve() in {place.resolve() for place in places}
+    if taken:
+        raise UsageError(f"--remap {remap} and {option} {logs} are in one place: give the remap one of its own")
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:

@@ -18,13 +18,14 @@ from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
+from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_run import Came, Run, carry_on
-from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_numbers, wanted
+from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_apart, check_numbers, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
 from cdcv2.spark.bound_keyed import BoundKeyed
@@ -67,9 +68,11 @@ def planned(options: argparse.Namespace) -> BoundPlan:
     if options.remap.startswith(KAFKA) and options.bootstrap is None and options.log_bootstrap is None:
         raise UsageError("a remap in Kafka needs --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
     check_numbers(options, "bind_at_most")
+    asked = wanted(options)
+    check_apart(options.remap, options.logs, "--logs", asked)
     return BoundPlan(
         Run(
-            wanted(options), follow=not options.available_now, bind_every=options.bind_every,
+            asked, follow=not options.available_now, bind_every=options.bind_every,
             bind_idle=options.bind_idle, bind_at_most=options.bind_at_most, propose=options.propose_recipe,
             at_first=options.begin_at_first, logs=options.logs,
         ),
@@ -151,11 +154,15 @@ def _opened(
     with ExitStack() as opened:
         outputs: list[BoundOutput] = []
         if asked.plain:
-            logs = TableLogs({table: _spec(table, kind, options) for table, (_, kind) in asked.plain.items()})
+            logs = TableLogs({
+                table: _spec(table, kind, options, asked.ordering) for table, (_, kind) in asked.plain.items()
+            })
             outputs.append(BoundPlain(0, asked.plain, logs, spark))
             opened.callback(logs.close)
         for prefix, (recipe, names) in asked.databases.items():
-            specs = {table: _spec(names[table], kind, options) for table, kind in recipe.tables.items()}
+            specs = {
+                table: _spec(names[table], kind, options, asked.ordering) for table, kind in recipe.tables.items()
+            }
             temp = _spec(_temp_name(prefix, options), TEMP, options).open(create=True)
             writer = opened.enter_context(Writer(temp))
             if recipe.before == FROM_STATE:
@@ -184,13 +191,15 @@ def _temp_name(prefix: str, options: argparse.Namespace) -> str:
     return f"{TEMP_FOLDER}{'.' if options.logs.startswith(KAFKA) else '/'}{prefix}"
 
 
-def _spec(name: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
+def _spec(
+    name: str, row_type: RowType, options: argparse.Namespace, ordering: str = COMMIT_ORDER
+) -> LogSpec:
     where: str = options.logs
     if where.startswith(KAFKA):
         return LogSpec(
             name, row_type, topic=where.removeprefix(KAFKA).replace(TABLE, name),
             bootstrap=options.log_bootstrap or options.bootstrap, config_file=options.kafka_config,
-            partitions=options.log_partitions,
+            partitions=options.log_partitions, ordering=ordering,
         )
     folder = local_path(where.replace(TABLE, name))
-    return LogSpec(name, row_type, folder=str(folder if TABLE in where else Path(folder) / name))
+    return LogSpec(name, row_type, folder=str(folder if TABLE in where else Path(folder) / name), ordering=ordering)

@@ -48,10 +48,14 @@ _TOLD_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), ("fa
 
 
 class Views:
-    """The target (:class:`cdcv2.spark.output.Target`) that an opened materialization is."""
+    """The target (:class:`cdcv2.spark.output.Target`) that an opened materialization is.
 
-    def __init__(self, runtime: SpreadRuntime) -> None:
-        self._runtime = runtime
+    ``demand`` is asked before the first transaction: the logs have messages then. What it raises ends the job.
+    """
+
+    def __init__(self, runtime: SpreadRuntime, demand: Callable[[], None] = lambda: None) -> None:
+        self._runtime, self._demand = runtime, demand
+        self._demanded = False
 
     @property
     def upper(self) -> Antichain:
@@ -69,6 +73,9 @@ class Views:
             )
         if begin.dominates(upper):
             return {}
+        if not self._demanded:
+            self._demand()
+        self._demanded = True
         counted: dict[str, int] = {}
 
         def carried(hand: Hand) -> Iterator[tuple[int, Any]]:

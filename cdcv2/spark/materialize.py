@@ -104,6 +104,9 @@ class Given(Protocol):
     def kafka(self) -> tuple[str | None, Path | None]:
         """Where the logs' topics are: an address, a file of settings."""
 
+    def demand_ordered(self) -> None:
+        """Whether the logs have transactions in the order of commits, asked once they have something. RefusedError."""
+
 
 def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
@@ -124,7 +127,7 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
                     if isinstance(driver, DeltaDriver) and options.merge_on_spark:
                         driver.commit = committer(spark)
                     runtime.open()
-                    return Views(runtime)
+                    return Views(runtime, given.demand_ordered)
 
                 return outcome(replay(spark, plan, ProgressLines.standard("materialize"), target=target))
         finally:

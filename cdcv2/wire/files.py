@@ -9,7 +9,8 @@ A file is put if absent: written under a temporary name (which starts with a dot
 durable, then linked to the first free number. So a file is whole or not there, is never changed, and any number of
 writers may add files at once; a crash leaves at most a temporary file, which harms nobody. Numbers have no gaps: a
 gap means that a file was removed, and is an error. The file system must have hard links. ``_log.json`` may have a
-``digest`` of what else it says, and one written here has it: another type of rows would give other rows.
+``digest`` of what else it says, and one written here has it: another type of rows would give other rows. ``ordering``
+is there in a log whose transactions are not in the order of their commits (:mod:`cdcv2.wire.ordering`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from cdcv2.errors import (
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.wire.avro import MessageCodec
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.wire import ordering as marks
 from cdcv2.wire.container import pack, unpack
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
@@ -63,6 +66,7 @@ class DirectoryLog:
         row_type: its row type; None: what the log says, for a log that is there.
         create: make the log (and the directories above it) if it is not there.
         times: ``"int"`` or the number of coordinates of Product times; None: what the log says, else ``"int"``.
+        ordering: of the transactions that will be written; the log is marked with one that is not that of commits.
         file_bytes: messages are put into files of about this size, in bytes.
         idle_wait: how long, in seconds, a reader that follows waits before it looks again.
 
@@ -78,6 +82,7 @@ class DirectoryLog:
         *,
         create: bool = False,
         times: Times | None = None,
+        ordering: str = COMMIT_ORDER,
         file_bytes: int = 8 << 20,
         idle_wait: float = 0.1,
     ) -> None:
@@ -88,8 +93,10 @@ class DirectoryLog:
             check_times(times)
         if create and not (self.path / _DESCRIPTION).exists():
             self._create(row_type, times)
-        self.row_type, self.times = _described(self.path)
+        self.row_type, self.times, marked = _described(self.path)
         _check_same(self.path, self.row_type, row_type, self.times, times)
+        if marks.check_ordering(ordering) != COMMIT_ORDER and marked != ordering:
+            self._mark(ordering)
         self._codec = MessageCodec(self.row_type, self.times)
         self._file_bytes, self._idle_wait = file_bytes, idle_wait
         self._sent: list[bytes] = []
@@ -135,6 +142,17 @@ class DirectoryLog:
         """Forget what was sent and not flushed."""
         self._sent, self._size = [], 0
 
+    def _mark(self, ordering: str) -> None:
+        try:
+            said = parse_json((self.path / _DESCRIPTION).read_bytes())
+            said = {name: value for name, value in said.items() if name != _DIGEST} | {marks.NAME: ordering}
+            text = json.dumps({**said, _DIGEST: _digest(said)}, indent=2)
+            # Whoever else marks it now writes the same.
+            os.replace(write_temporary(self.path, text.encode()), self.path / _DESCRIPTION)
+            sync_folder(self.path)
+        except OSError as cause:
+            raise OutputError(f"the log {self.name} cannot be marked with its ordering: {cause}") from cause
+
     def _create(self, row_type: RowType | None, times: Times | None) -> None:
         if row_type is None:
             raise UsageError(f"there is no log in {self.name}, and to create one its row type is needed")
@@ -157,6 +175,10 @@ class DirectoryLog:
             raise OutputError(f"no log can be made in {self.name}: {cause}") from cause
 
     # --- reading
+
+    def ordering(self) -> str:
+        """In which order its transactions are, as the log tells now. Raises as opening does."""
+        return _described(self.path)[2]
 
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from file ``after[0]`` on; see :class:`~cdcv2.protocol.log.Source`.
@@ -229,8 +251,8 @@ class DirectoryLog:
         return 0 if last is None else int(last[:20]) + 1
 
 
-def _described(path: Path) -> tuple[RowType, Times]:
-    """What ``_log.json`` says."""
+def _described(path: Path) -> tuple[RowType, Times, str]:
+    """What ``_log.json`` says: rows, times, ordering."""
     try:
         plain: Any = parse_json((path / _DESCRIPTION).read_text("utf-8"))
     except FileNotFoundError:
@@ -257,7 +279,7 @@ def _described(path: Path) -> tuple[RowType, Times]:
             "it names): restore it"
         )
     try:
-        return RowType(plain.get("row")), check_times(plain.get("times"))
+        return RowType(plain.get("row")), check_times(plain.get("times")), str(plain.get(marks.NAME, COMMIT_ORDER))
     except (MalformedError, UsageError) as cause:
         raise RefusedError(f"{path / _DESCRIPTION} is damaged ({cause}): restore it") from None
 

@@ -16,6 +16,8 @@ from cdcv2.core.order import Time, is_total
 from cdcv2.errors import Cdcv2Error, DecodeError, MalformedError, RefusedError, UnavailableError, UnsafeTopicError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.wire import ordering as marks
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.kafka_client import PATIENCE, Client
 from cdcv2.wire.kafka_topics import (
@@ -53,6 +55,8 @@ class KafkaLog:
         writing: something will be sent, as it is with ``create``: so the producer gets ready now, which takes it half
             a second, and not at the first message.
         times: ``"int"`` or the number of coordinates of Product times.
+        ordering: of the transactions that will be written; one that is not that of commits marks every message, and a
+            log that has no such mark gets a message that says nothing else, with ``create`` or ``writing``.
         confluent_schema_id: messages are framed as Confluent's serializers do it, with this id.
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
 
@@ -72,6 +76,7 @@ class KafkaLog:
         partitions: int = 1,
         replication: int | None = None,
         times: Times = "int",
+        ordering: str = COMMIT_ORDER,
         confluent_schema_id: int | None = None,
         patience: float = PATIENCE,
     ) -> None:
@@ -89,8 +94,14 @@ class KafkaLog:
         # Taken and not known to be durable: with the client's own queue all that a flush still has to do.
         self._undelivered: list[bytes] = []
         self._trouble: Any = None
+        self._headers = marks.headers(marks.check_ordering(ordering))
+        # What the messages tell that were read; None: nothing.
+        self._told: str | None = None
         if create or writing:
             self._opened()
+            if self._headers and self.ordering() == COMMIT_ORDER:
+                self.send(Updates([]))
+                self.flush()
 
     @property
     def name(self) -> str:
@@ -145,7 +156,9 @@ class KafkaLog:
         deadline = time.monotonic() + self._client.patience + _GIVEN_UP
         while True:
             try:
-                self._opened().produce(self._topic, value=raw, on_delivery=self._delivered)
+                self._opened().produce(
+                    self._topic, value=raw, headers=self._headers, on_delivery=self._delivered
+                )
                 break
             except BufferError:
                 if time.monotonic() > deadline:
@@ -196,6 +209,19 @@ class KafkaLog:
         """For each partition, the offset behind the last message that is there now."""
         return {part: high for part, (_, high) in spans(self._client, self._topic).items()}
 
+    def ordering(self) -> str:
+        """In which order its transactions are, as far as it was read, and as the last message of each partition tells.
+
+        Cost: nothing if that is known not to be the order of commits, otherwise a read of those messages. Raises as
+        :meth:`read` does.
+        """
+        if self._told is None:
+            found = spans(self._client, self._topic)
+            lasts = {part: max(low, high - 1) for part, (low, high) in found.items()}
+            for _ in self._entries(lasts, {part: high for part, (_, high) in found.items()}, False):
+                continue
+        return self._told or COMMIT_ORDER
+
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from the positions on; see :class:`~cdcv2.protocol.log.Source`.
 
@@ -238,6 +264,7 @@ class KafkaLog:
 
     def _entry(self, record: Any) -> Entry:
         position = Position(self._topic, record.partition(), record.offset())
+        self._told = marks.told(record.headers()) or self._told
         value = record.value()
         if value is None:
             return Entry(position, Garbled(b"", "a record without a value, which a log never has"))

@@ -179,6 +179,34 @@ def test_each_transaction_as_soon_as_it_is_complete(run: Run, recorded: Path, ca
     assert (4, True) == (view.code, "a view of public.orders needs the state before each transaction" in view.err)
 
 
+def test_a_log_tells_alone_that_its_transactions_are_in_no_order(run: Run, recorded: Path, tmp_path: Path) -> None:
+    """Without the note beside it, also after a restart and as a copy, mangled or not: no view, and no comparison."""
+    for more in ((), ("--bind-at-most", 900)):
+        assert 0 == run(*words(recorded, tmp_path, "--ordering", "complete", *more)).code
+    alone, mangled = tmp_path / "alone", tmp_path / "mangled"
+    shutil.copytree(tmp_path / "logs" / "public.orders", alone / "public.orders")
+    assert 0 == run("mangle", alone / "public.orders", mangled / "public.orders").code
+    (tmp_path / "dsn").write_text("host=127.0.0.1 port=1", "utf-8")
+    ordered = run("inspect", tmp_path / "logs" / "_temp" / "clean_full", "--limit", 1, "--json")
+
+    for logs in (alone, mangled):
+        (tmp_path / "lake.yaml").write_text(
+            f"materialization: m\nlogs: {logs}\nbindings: [{{log: public.orders, target: o, key: [id]}}]\n"
+            "target: {driver: lake, folder: lake}\nrecovery_log: r\n", "utf-8",
+        )
+        view, compared = run("materialize", tmp_path / "lake.yaml"), run("compare", tmp_path / "lake.yaml")
+        source = run("compare", logs / "public.orders", "--source", tmp_path / "dsn")
+        for said, purpose in ((view, "a view of"), (compared, "a view of"), (source, "comparing with the source")):
+            assert (4, True) == (said.code, f"{purpose} public.orders needs the state before" in said.err), said.err
+        shown = run("inspect", logs / "public.orders", "--limit", 2)
+        plain = run("inspect", logs / "public.orders", "--limit", 2, "--json")
+        lines = [line for line in shown.out.splitlines() if not line.startswith("    ")]
+        assert (3, True) == (len(lines), "ordering  complete" in lines[0])
+        assert ["complete"] * 2 == [json.loads(line)["ordering"] for line in plain.out.splitlines()]
+    assert "ordering" not in json.loads(ordered.out)
+    assert not (tmp_path / "lake").exists()
+
+
 def test_a_truncate_stops_it_now_and_whenever_it_is_started(run: Run, captured: Path, tmp_path: Path) -> None:
     """Exit 4 with reason and remedy; everything before it is written."""
     full, table = RECORDED / "clean_full" / "topics.jsonl.gz", "public.pgbench_history"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.commands import shared_capture
-from cdcv2.errors import UnavailableError
+from cdcv2.errors import UnavailableError, UsageError
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import DumpedRanges, Look
@@ -181,6 +181,24 @@ def test_wrong_arguments_leave_nothing_behind(run: Run, folder: Path, change: li
 
     assert (2, True) == (result.code, said in result.err)
     assert {"rows", "clicks.jsonl"} == {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("remap, into", [
+    ("{}/x", "{}/x"), ("{}/x/../x/", "{}/x"), ("{}/x/clicks", "{}/x"), ("kafka:x.clicks", "kafka:x.{{table}}"),
+])  # fmt: skip
+def test_a_remap_in_the_place_of_the_logs_is_refused(run: Run, folder: Path, remap: str, into: str) -> None:
+    """Exit 2 and both names, before anything is made or reached."""
+    given = ["--remap", remap.format(folder), "--into", into.format(folder)]
+    said = run(*words(folder, *given))
+    options = ["--files", str(folder), "--plain", "clicks=web.clicks", "--rows", str(folder / "rows"), "--available-now"]
+
+    assert (2, True) == (said.code, "are in one place: give the remap one of its own" in said.err), said.err
+    assert {"rows", "clicks.jsonl"} == {path.name for path in folder.iterdir()}
+    planned = pytest.importorskip("cdcv2.spark.bound_job")
+    parser = pytest.importorskip("cdcv2.spark.capture_job").parser
+    line = [*options, "--log-bootstrap", "nobody:1", "--remap", given[1], "--logs", given[3]]
+    with pytest.raises(UsageError, match="are in one place"):
+        planned.planned(parser().parse_args(line))
 
 
 def test_a_topic_that_is_not_there_leaves_nothing_behind(run: Run, folder: Path) -> None:

@@ -15,11 +15,16 @@ from typing import Any
 
 import pytest
 
-from cdcv2.commands.materialization_file import DRIVERS
+from cdcv2.commands.materialization_file import DRIVERS, read_plan
+from cdcv2.commands.materialize import _Reading
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError
+from cdcv2.materialize import Checkpoint
 from cdcv2.materialize.drivers.delta import open_delta
 from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.wire.files import DirectoryLog
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
 from tests.materialize.test_webhook import Receiver
@@ -53,6 +58,15 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "prices.yaml"
     path.write_text(text, "utf-8")
     return path
+
+
+def test_a_log_that_turns_out_to_be_in_no_order_is_refused_before_the_first_commit(run: Run, tmp_path: Path) -> None:
+    """While it was empty it could not tell: asked again at the first cut."""
+    write(tmp_path / "prices", *HISTORY)
+    reading = _Reading(read_plan(str(written(tmp_path, LAKE))), follow=False, told=lambda: 0)
+    DirectoryLog(tmp_path / "prices", ordering="complete")
+    with pytest.raises(RefusedError, match="a view of prices needs the state before each transaction"):
+        next(reading.cuts(Checkpoint(Antichain([0]))))
 
 
 def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:

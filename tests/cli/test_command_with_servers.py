@@ -174,6 +174,28 @@ def test_debeziums_topics_are_captured_from_kafka(
     assert (2, True) == (missing.code, "nobody.transaction" in missing.err)
 
 
+def test_topics_whose_transactions_are_in_no_order_tell_it(
+    run: Run, broker: KafkaBroker, recorded: list[dict[str, Any]], captured: Path, tmp_path: Path
+) -> None:
+    """Of a topic alone: no view of it, none of its copy, and inspect shows it."""
+    kafka, row = ["--bootstrap", broker.bootstrap], captured / "rows" / "public.orders.avsc"
+    said = run("capture", "kafka", *kafka, "--remap", tmp_path / "remap", "--prefix", "clean_full", "--rows",
+               captured / "rows", "--into", "kafka:eager.{table}", "--ordering", "complete")  # fmt: skip
+    copied = run("mangle", "kafka:eager.public.orders", "kafka:eager.copy", "--row", row, *kafka)
+
+    assert (0, 0) == (said.code, copied.code), said.err + copied.err
+    for topic in ("eager.public.orders", "eager.copy"):
+        (tmp_path / "view.yaml").write_text(
+            f"materialization: m\nkafka: {{bootstrap: '{broker.bootstrap}'}}\n"
+            f"logs: {{orders: {{kafka: {topic}, row: {row}}}}}\nbindings: {{log: orders, target: o, key: id}}\n"
+            "target: {driver: lake, folder: lake}\nrecovery_log: r\n", "utf-8",
+        )
+        view = run("materialize", tmp_path / "view.yaml")
+        assert (4, True) == (view.code, "a view of orders needs the state before each" in view.err), view.err
+        assert "ordering  complete" in run("inspect", f"kafka:{topic}", "--row", row, "--limit", 1, *kafka).out
+    assert not (tmp_path / "lake").exists()
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_following_ends_when_it_is_told_to(
     run: Run, broker: KafkaBroker, recorded: list[Any], captured: Path, tmp_path: Path, sent: int, code: int

@@ -106,6 +106,18 @@ def test_it_writes_what_the_capture_without_spark_writes(written: Bound, spark: 
     assert (len(history()) + 120, 0) == (came.records, again.records) and came.waiting == again.waiting != []
 
 
+def test_a_log_tells_that_its_transactions_are_in_no_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Wherever it lies; TEMP, in which the order of transactions is no matter, does not."""
+    dumped(tmp_path / "topics" / "a.jsonl", [*history(), *clicks()])
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, RUN, plain=True))
+    bound.spark(spark, "logs/{table}", "--ordering", "complete")
+    logs = {path.parent.name: DirectoryLog(path.parent) for path in (tmp_path / "logs").rglob("_log.json")}
+
+    assert {*TABLES, "clicks", RUN} == {*logs}
+    assert {"commit"} == {logs.pop(RUN).ordering()} and {"complete"} == {log.ordering() for log in logs.values()}
+    assert not list(tmp_path.rglob("_capture.json"))
+
+
 def test_what_one_holds_the_other_goes_on_with(spark: SparkSession, tmp_path: Path) -> None:
     """Half of the topics by one, the rest by the other, in turns, in the same logs: as one of them alone."""
     records = history()

@@ -130,6 +130,22 @@ def test_a_spark_that_delta_does_not_work_with_is_refused() -> None:
         committer(Bare())  # type: ignore[arg-type]
 
 
+def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commit(tmp_path: Path) -> None:
+    """A log that was empty when the job began could not tell."""
+    path = written(tmp_path, Workload(seed=1), target=LAKE, cuts=0)
+    given = read_plan(str(path))
+    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
+    try:
+        runtime.open()
+        views = Views(runtime, given.demand_ordered)
+        DirectoryLog(tmp_path / "logs" / "entries", ordering="complete")
+        with pytest.raises(RefusedError, match="a view of entries needs the state before"):
+            views.apply({}, Antichain([0]), Antichain([5]))
+        assert Antichain([0]) == views.upper
+    finally:
+        runtime.close()
+
+
 def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     """A row that would be there less than no times; a null in a key: with table, key and value, and nothing counts.
 

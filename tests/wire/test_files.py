@@ -31,6 +31,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.files import DirectoryLog
@@ -451,3 +452,20 @@ def test_a_file_that_cannot_be_read_is_unavailable(path: Path) -> None:
     (path / f"{0:020d}.avro").mkdir()
     with pytest.raises(UnavailableError, match="cannot be read"):
         messages(log)
+
+
+def test_a_log_is_marked_with_another_ordering_than_that_of_commits(path: Path) -> None:
+    """Whoever opens it to write so marks it, also one that is there; it stays marked, and the rest as it was."""
+    log = written(path, [FIRST])
+    before = json.loads((path / "_log.json").read_text("utf-8"))
+    opened = DirectoryLog(path, ordering=AS_COMPLETE)
+    again = DirectoryLog(path, ROW, create=True)
+    fresh = DirectoryLog(path.parent / "fresh", ROW, create=True, ordering=AS_COMPLETE)
+
+    assert COMMIT_ORDER == before.get("ordering", COMMIT_ORDER)
+    assert [AS_COMPLETE] * 4 == [one.ordering() for one in (log, opened, again, fresh)]
+    after = json.loads((path / "_log.json").read_text("utf-8"))
+    assert {**before, "digest": 0} == {name: one for name, one in {**after, "digest": 0}.items() if name != "ordering"}
+    assert [FIRST] == messages(again)
+    with pytest.raises(UsageError, match="ordering"):
+        DirectoryLog(path, ordering="random")

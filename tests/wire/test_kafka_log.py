@@ -25,6 +25,7 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.kafka_client import Client
@@ -366,3 +367,24 @@ def test_settings_come_from_a_file_and_stay_there(
         KafkaLog("orders", address, ROW, config_file=path, patience=2)
     assert "uthentication" in str(caught.value)
     assert "horse" not in str(caught.value) + caplog.text + repr(log)
+
+
+def test_a_log_is_marked_with_another_ordering_than_that_of_commits(broker: KafkaBroker, topic: str) -> None:
+    """Before anything is in it, by every message, and after messages without; a reader needs to know nothing."""
+    log_of(broker, f"{topic}.old", FIRST).close()
+    logs = [log_of(broker, name, ordering=AS_COMPLETE, partitions=3) for name in (topic, f"{topic}.old")]
+    empty = log_of(broker, f"{topic}.commit")
+    there = [KafkaLog(log.name, broker.bootstrap, ROW) for log in logs]
+
+    assert [AS_COMPLETE] * 2 == [log.ordering() for log in there]
+    assert ([Updates([])], [FIRST, Updates([])]) == (messages(logs[0]), messages(logs[1]))
+    # A log that is marked is not marked again.
+    assert {1, 2} == {sum(log_of(broker, log.name, ordering=AS_COMPLETE).ends().values()) for log in logs}
+    assert (COMMIT_ORDER, COMMIT_ORDER) == (empty.ordering(), log_of(broker, f"{topic}.commit", SECOND).ordering())
+    # Every message has the mark, so that it is there whatever of the log is read or copied.
+    late = KafkaLog(f"{topic}.old", broker.bootstrap, ROW, ordering=AS_COMPLETE)
+    late.send(SECOND)
+    late.flush()
+    reader = KafkaLog(f"{topic}.old", broker.bootstrap, ROW)
+    reader._told = None
+    assert [SECOND] == messages(reader, {0: 2}) and AS_COMPLETE == reader._told
