@@ -190,13 +190,13 @@ def test_a_remap_in_the_place_of_the_logs_is_refused(run: Run, folder: Path, rem
     """Exit 2 and both names, before anything is made or reached."""
     given = ["--remap", remap.format(folder), "--into", into.format(folder)]
     said = run(*words(folder, *given))
-    options = ["--files", str(folder), "--plain", "clicks=web.clicks", "--rows", str(folder / "rows"), "--available-now"]
+    options = ["--files", str(folder), "--plain", "clicks=web.clicks", "--rows", str(folder / "rows")]
 
     assert (2, True) == (said.code, "are in one place: give the remap one of its own" in said.err), said.err
     assert {"rows", "clicks.jsonl"} == {path.name for path in folder.iterdir()}
     planned = pytest.importorskip("cdcv2.spark.bound_job")
     parser = pytest.importorskip("cdcv2.spark.capture_job").parser
-    line = [*options, "--log-bootstrap", "nobody:1", "--remap", given[1], "--logs", given[3]]
+    line = [*options, "--available-now", "--log-bootstrap", "nobody:1", "--remap", given[1], "--logs", given[3]]
     with pytest.raises(UsageError, match="are in one place"):
         planned.planned(parser().parse_args(line))
 
