@@ -202,9 +202,21 @@ class Connect(Server):
 
     def _written_down(self) -> bytes:
         """Positions that are a place in the stream, as written last; nothing where the snapshot is not behind it."""
-        positions = self.positions
-        poll_until(lambda: not positions.exists() or positions.stat().st_size > 0, 5)
-        return positions.read_bytes() if self._snapshot_is_past() else b""
+        written = b""
+
+        def whole() -> bool:
+            nonlocal written
+            written = self._read_positions()
+            return not self.positions.exists() or _is_whole(written)
+
+        poll_until(whole, 5, pause=0.001)
+        return written if _is_past(written) else b""
+
+    def _read_positions(self) -> bytes:
+        try:
+            return self.positions.read_bytes()
+        except FileNotFoundError:
+            return b""
 
     def wait_streaming(self, timeout: float = 120.0) -> None:
         """Return when the connector follows the changes, and has written down that its snapshot is behind it.
@@ -218,7 +230,7 @@ class Connect(Server):
 
     def _snapshot_is_past(self) -> bool:
         """Whether what is written down is a place in the stream; while a snapshot runs, it says so."""
-        return self.positions.exists() and _is_past(self.positions.read_bytes())
+        return _is_past(self._read_positions())
 
     def _streams(self) -> bool:
         status = self._ask(f"/connectors/{self._connector['name']}/status") or {}
@@ -244,5 +256,14 @@ def _gist(trace: str | None) -> str:
     return " ... ".join(lines[:1] + causes[-1:])
 
 
+def _is_whole(written: bytes) -> bool:
+    """Whether the file was written to its end: a JSON object and the end mark of Java's serialized map.
+
+    Connect writes over it, the four bytes of the format first; half a file is none to it, without a word.
+    """
+    return written.endswith(b"}x")
+
+
 def _is_past(written: bytes) -> bool:
-    return b'"lsn"' in written and (b'"snapshot"' not in written or b'"snapshot_completed":true' in written)
+    past = b'"snapshot"' not in written or b'"snapshot_completed":true' in written
+    return _is_whole(written) and b'"lsn"' in written and past

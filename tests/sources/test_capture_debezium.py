@@ -7,7 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,8 +64,9 @@ def servers() -> Iterator[Servers]:
         yield Servers(kafka, database, connection)
 
 
-def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Any:
-    """Connect with the connector of these tables; entered, it runs."""
+@contextmanager
+def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Iterator[Any]:
+    """Connect with the connector of these tables, running; what fails beside it is told with the end of its log."""
     from cdcv2.embedded.connect import Connect, debezium_config
 
     database = servers.database
@@ -73,7 +74,12 @@ def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Any:
         prefix, tables, host=database.host, port=database.port, database=database.database, user=database.username,
         partitions=3,
     )
-    return Connect(servers.kafka.bootstrap, config, environment={"PGPASSWORD": database.password})
+    with Connect(servers.kafka.bootstrap, config, environment={"PGPASSWORD": database.password}) as connect:
+        try:
+            yield connect
+        except BaseException as error:
+            error.add_note("the end of the connector's log:\n" + connect.log.read_text("utf-8", "replace")[-8000:])
+            raise
 
 
 def recipe(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Recipe:
