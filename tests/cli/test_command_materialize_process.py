@@ -184,7 +184,7 @@ def test_nothing_is_left_when_it_is_let_go(tmp_path: Path, signals: list[int], c
         following.wait(60)
 
     assert code == following.returncode
-    until(lambda: not Path(f"/proc/{connector}").exists(), "it is gone", seconds=20)
+    until(lambda: not Path(f"/proc/{connector}").exists(), "it is gone", seconds=60)
 
 
 @pytest.mark.parametrize("connector", [EXAMPLE, STAGING], ids=["the store rules", "the recovery log rules"])

@@ -69,7 +69,7 @@ def make_topics(broker: KafkaBroker, topics: dict[str, int], **config: str) -> N
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     made = admin.create_topics([NewTopic(topic, parts, 1, config=config) for topic, parts in topics.items()])
     for future in made.values():
-        future.result(30)
+        future.result(60)
 
 
 def test_a_log_in_kafka_is_read_as_one_in_files(

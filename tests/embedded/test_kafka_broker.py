@@ -34,7 +34,7 @@ def test_messages_survive_sigkill_and_restart(tmp_path: Path) -> None:
     """On the same port, so that clients find it again; and a clean stop loses nothing either."""
     with KafkaBroker(tmp_path) as broker:
         admin = AdminClient(quiet(broker))
-        admin.create_topics([NewTopic("facts", 1, 1)])["facts"].result(20)
+        admin.create_topics([NewTopic("facts", 1, 1)])["facts"].result(60)
         producer = Producer({**quiet(broker), "enable.idempotence": True})
         for number in range(500):
             producer.produce("facts", str(number).encode())

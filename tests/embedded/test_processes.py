@@ -141,7 +141,7 @@ def test_no_child_outlives_its_owner(tmp_path: Path, how: str, kind: str) -> Non
         else:
             process.send_signal(signal.Signals[how])
 
-        assert poll_until(lambda: not any(map(alive, everyone)), 20), [pid for pid in everyone if alive(pid)]
+        assert poll_until(lambda: not any(map(alive, everyone)), 60), [pid for pid in everyone if alive(pid)]
 
 
 @pytest.mark.skipif(not LINUX, reason="needs PR_SET_PDEATHSIG")
@@ -152,7 +152,7 @@ def test_a_killed_supervisor_takes_the_server_along(tmp_path: Path) -> None:
 
         os.kill(supervisor, signal.SIGKILL)
 
-        assert poll_until(lambda: not alive(server), 20)
+        assert poll_until(lambda: not alive(server), 60)
         os.kill(child_of_server, signal.SIGKILL)  # for the kernel, it is nobody's business any more
 
 

@@ -126,7 +126,7 @@ def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBr
     keep(3, subject.log())
     topic = f"{subject.prefix}entry_log"
     admin = Client(broker.bootstrap).admin
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(60)
     assert poll_until(lambda: topic not in admin.list_topics(timeout=30).topics, 60)
     with pytest.raises(RefusedError, match="entry_log' has lost records that the recovery log knows of"):
         keep(4, subject.log())
@@ -220,4 +220,4 @@ def alter(client: Client, topic: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     for future in client.admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+        future.result(60)

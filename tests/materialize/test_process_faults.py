@@ -32,7 +32,7 @@ def no_process_is_left() -> Iterator[None]:
     """Whatever a test does, nothing that it has started is there in the end, dead or alive."""
     before = children()
     yield
-    until(lambda: children() <= before, f"only {before} are left", seconds=20)
+    until(lambda: children() <= before, f"only {before} are left", seconds=60)
 
 
 def children() -> set[int]:
@@ -136,7 +136,7 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path, caplog: pytest.LogCapt
     assert found is not None
     stat = Path(f"/proc/{found[1]}/stat")
 
-    until(lambda: not stat.exists() or stat.read_text().split()[2] == "Z", "the child is gone", seconds=20)
+    until(lambda: not stat.exists() or stat.read_text().split()[2] == "Z", "the child is gone", seconds=60)
 
 
 @pytest.mark.parametrize("at", ["flush", "acknowledge"])
@@ -158,9 +158,9 @@ def test_close_from_another_thread_ends_the_waiting(tmp_path: Path, at: str) -> 
     thread = threading.Thread(target=work_on)
     thread.start()
     heard = tmp_path / "heard"
-    until(lambda: heard.exists() and f'{{"{at}"' in heard.read_text(), f"it has heard {at}", seconds=20)
+    until(lambda: heard.exists() and f'{{"{at}"' in heard.read_text(), f"it has heard {at}", seconds=60)
     connection.close()
-    thread.join(20)
+    thread.join(60)
 
     assert not thread.is_alive()
     assert "was let go while it was needed" in outcome[0]

@@ -69,7 +69,7 @@ class Hands:
         from confluent_kafka import TopicPartition
 
         place = TopicPartition(self.name, partition, before)
-        self.admin.delete_records([place])[place].result(timeout=30)
+        self.admin.delete_records([place])[place].result(timeout=60)
 
     def ranges(self, **more: Any) -> KafkaRanges:
         return KafkaRanges(Client(self.bootstrap), [self.name, f"{self.name}-later"], **more)
@@ -169,7 +169,7 @@ def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: A
     hands.make()
     hands.send(0, "a")
     assert 0 == hands.run()
-    hands.admin.delete_topics([hands.name])[hands.name].result(timeout=30)
+    hands.admin.delete_topics([hands.name])[hands.name].result(timeout=60)
     capsys.readouterr()
     assert 4 == hands.run()
     assert "is gone. Of what is bound, the logs have everything" in capsys.readouterr().err

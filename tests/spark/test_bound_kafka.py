@@ -39,7 +39,7 @@ class Hands:
     def __init__(self, broker: KafkaBroker, folder: Path) -> None:
         self.bootstrap, self.folder, self.topic = broker.bootstrap, folder, f"clicks-{uuid.uuid4().hex[:8]}"
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        self.admin.create_topics([NewTopic(self.topic, 2)])[self.topic].result(30)
+        self.admin.create_topics([NewTopic(self.topic, 2)])[self.topic].result(60)
         self.producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "log_level": 0})
         self.said = io.StringIO()
         (folder / "clicks.avsc").write_text(json.dumps(CLICKS), "utf-8")
@@ -130,7 +130,7 @@ def test_old_rows_are_looked_up_in_the_logs(hands: Hands, spark: SparkSession, t
         if not sent:
             asked = [NewTopic(named[topic], number) for topic, number in parts.items()]
             for made in hands.admin.create_topics(asked).values():
-                made.result(30)
+                made.result(60)
         for one in records:
             if one.offset >= sent[one.topic, one.partition]:
                 value = None if one.value is None else one.value.replace(run.encode(), prefix.encode())

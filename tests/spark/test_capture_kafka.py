@@ -52,7 +52,7 @@ def make_topics(broker: KafkaBroker, topics: dict[str, int], config: dict[str, s
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     new = [NewTopic(name, num_partitions=parts, config=config or {}) for name, parts in topics.items()]
     for made in admin.create_topics(new).values():
-        made.result(20)
+        made.result(60)
 
 
 def produce(broker: KafkaBroker, records: Iterable[Record], rename: str) -> None:
@@ -207,11 +207,11 @@ def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     make_topics(broker, {"bad.transaction": 2})
     refused(run, spark, UnsafeTopicError, "2 partitions")
-    admin.delete_topics(["bad.transaction"])["bad.transaction"].result(20)
+    admin.delete_topics(["bad.transaction"])["bad.transaction"].result(60)
     make_topics(broker, {"bad.public.orders": 1}, {"cleanup.policy": "compact"})
     make_topics(broker, {"bad.transaction": 1})
     refused(run, spark, UnsafeTopicError, "is compacted")
-    admin.delete_topics(["bad.public.orders"])["bad.public.orders"].result(20)
+    admin.delete_topics(["bad.public.orders"])["bad.public.orders"].result(60)
     with pytest.raises(UnavailableError, match="does not answer"):
         KafkaTopics("127.0.0.1:1", run.recipe, patience=1).check(spark, {})
 
@@ -225,7 +225,7 @@ def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tm
     found, log = run.found(), "cdc.relogged.public.orders"
     run.run(spark)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.delete_topics([log])[log].result(20)
+    admin.delete_topics([log])[log].result(60)
     make_topics(broker, {log: 1}, KEEPING)
     copy = KafkaLog(log, broker.bootstrap, TABLES["public.orders"])
     for _ in range(300):
@@ -234,7 +234,7 @@ def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tm
     copy.close()
     refused(run, spark, ForeignStateError, f"the topic {log} was made anew")
 
-    admin.delete_topics([log])[log].result(20)
+    admin.delete_topics([log])[log].result(60)
     shutil.rmtree(run.state)
     run.run(spark)
     assert found == run.found()
@@ -249,7 +249,7 @@ def test_a_topic_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, 
     run.run(spark)
     assert "released" in run.said.getvalue()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.delete_topics(["again.public.orders"])["again.public.orders"].result(20)
+    admin.delete_topics(["again.public.orders"])["again.public.orders"].result(60)
     make_topics(broker, {"again.public.orders": 3})
     produce(broker, records * 2, "again")
     refused(run, spark, ForeignStateError, "again.public.orders is another one")

@@ -58,7 +58,7 @@ def made(broker: KafkaBroker, topic: str, partitions: int = 1, **settings: str) 
     """A topic with these settings."""
     client = Client(broker.bootstrap)
     new = client.questions.NewTopic(topic, partitions, 1, config={**SAFE, **settings})
-    client.admin.create_topics([new])[topic].result(30)
+    client.admin.create_topics([new])[topic].result(60)
 
 
 def put(broker: KafkaBroker, topic: str, *values: bytes | None) -> None:
@@ -73,7 +73,7 @@ def trim(broker: KafkaBroker, topic: str, before: int) -> None:
     """Records removed from the head of partition 0."""
     client = Client(broker.bootstrap)
     place = client.kafka.TopicPartition(topic, 0, before)
-    client.admin.delete_records([place])[place].result(30)
+    client.admin.delete_records([place])[place].result(60)
 
 
 def log_of(broker: KafkaBroker, topic: str, *messages: Message, **settings: Any) -> KafkaLog:
@@ -240,7 +240,7 @@ def test_a_limit_that_was_lowered_later_is_refused_clearly(broker: KafkaBroker, 
     kind = client.questions
     entry = kind.ConfigEntry("max.message.bytes", "1000", incremental_operation=kind.AlterConfigOpType.SET)
     resource = kind.ConfigResource(kind.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    client.admin.incremental_alter_configs([resource])[resource].result(30)
+    client.admin.incremental_alter_configs([resource])[resource].result(60)
     noise = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=20000))
     log.send(Updates([(ROW.row([1, noise]), 1, 1)]))
     with pytest.raises(RefusedError, match="max.message.bytes"):
@@ -267,7 +267,7 @@ def test_a_followed_log_goes_on(broker: KafkaBroker, topic: str) -> None:
     assert SECOND == next_of(followed).message
 
     client = Client(broker.bootstrap)
-    client.admin.create_partitions([client.questions.NewPartitions(topic, 2)])[topic].result(30)
+    client.admin.create_partitions([client.questions.NewPartitions(topic, 2)])[topic].result(60)
     until(lambda: [0, 1] == sorted(log.ends()), "the second partition is there")
     producer = client.producer()
     producer.produce(topic, partition=1, value=MessageCodec(ROW).encode(LAST))

@@ -84,7 +84,7 @@ def test_topics_that_are_no_place_for_a_remap_are_refused(broker: KafkaBroker) -
     client = Client(broker.bootstrap)
     create_topic(client, "wide", partitions=2)
     new: Any = client.questions.NewTopic("short", 1, 1, config={"retention.ms": "1000"})
-    client.admin.create_topics([new])["short"].result(30)
+    client.admin.create_topics([new])["short"].result(60)
     for topic, error in (("wide", UnsafeTopicError), ("short", UnsafeTopicError), ("none", MissingLogError)):
         with pytest.raises(error):
             KafkaRemap(topic, broker.bootstrap)
@@ -93,7 +93,7 @@ def test_topics_that_are_no_place_for_a_remap_are_refused(broker: KafkaBroker) -
 def test_a_record_that_is_too_large_is_refused_and_the_next_one_is_not(broker: KafkaBroker) -> None:
     """With what to do about it."""
     client = Client(broker.bootstrap)
-    client.admin.create_topics([client.questions.NewTopic("large", 1, 1, config=KEEPING)])["large"].result(30)
+    client.admin.create_topics([client.questions.NewTopic("large", 1, 1, config=KEEPING)])["large"].result(60)
     log, ours = KafkaRemap("large", broker.bootstrap), KafkaRemap("larger", broker.bootstrap, create=True)
     raw = bytes(range(256)) * 8192
     with pytest.raises(RefusedError, match="raise its max.message.bytes, or compact"):
