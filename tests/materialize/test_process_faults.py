@@ -118,10 +118,11 @@ def test_one_that_hangs_is_ended_when_the_patience_is_over(tmp_path: Path, at: s
 
 def test_one_that_takes_nothing_in_is_ended(tmp_path: Path) -> None:
     """More is said than the system keeps for it."""
-    driver = staging(tmp_path, fault={"at": "flush", "how": "hang", "nth": 2}, patience=2)
+    driver = staging(tmp_path, fault={"at": "flush", "how": "hang", "nth": 2})
     driver.open(Open("shop", (PRICES,)))
     driver.acknowledge(Acknowledge())
     list(driver.flush(Flush(*AT)))
+    driver._connector._patience = 2
     driver._connector.send({"flush": {}})
     with pytest.raises(UnavailableError, match=r"has taken in nothing for 2 seconds \(patience\)"):
         driver.store(Store(0, (1,), (None, "x" * 2_000_000)))
@@ -131,7 +132,7 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path, caplog: pytest.LogCapt
     """A child that hangs as well is not there afterwards."""
     caplog.set_level(logging.INFO)
     with pytest.raises(UnavailableError, match="patience"):
-        materialized(staging(tmp_path, fault={"at": "flush", "how": "hang with a child"}, patience=2))
+        materialized(staging(tmp_path, fault={"at": "flush", "how": "hang with a child"}, patience=5))
     found = re.search(r"child (\d+)", caplog.text)
     assert found is not None
     stat = Path(f"/proc/{found[1]}/stat")

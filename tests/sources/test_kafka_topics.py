@@ -266,7 +266,7 @@ def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
     name = prefix()
     cluster.make(f"{name}.transaction")
     cluster.send([end(name, 0, 5, 70)])
-    client = Client(broker.bootstrap, patience=2.0)
+    client = Client(broker.bootstrap)
 
     class Leaving(KafkaTopics):
         """The broker dies when everything has been checked, and before the first record."""
@@ -275,6 +275,7 @@ def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
             found = super().check(positions)
             monkeypatch.setattr(self, "missing", list)
             broker.kill9()
+            client.patience = 2.0
             return found
 
     with pytest.raises(UnavailableError, match=f"does not answer for topic '{name}.transaction'"):

@@ -235,7 +235,7 @@ def test_large_messages_are_split_to_fit_the_topic(broker: KafkaBroker, topic: s
 
 def test_a_limit_that_was_lowered_later_is_refused_clearly(broker: KafkaBroker, topic: str) -> None:
     """The broker refuses the message, and flush says so with the remedy."""
-    log = log_of(broker, topic, patience=10)
+    log = log_of(broker, topic, patience=60)
     client = Client(broker.bootstrap)
     kind = client.questions
     entry = kind.ConfigEntry("max.message.bytes", "1000", incremental_operation=kind.AlterConfigOpType.SET)
