@@ -482,8 +482,12 @@ def test_a_database_that_is_down_at_the_start_and_in_mid_run(server: Postgres) -
     demand_whole(place)
 
 
-def test_a_folder_that_goes_away_in_mid_run(tmp_path: Path) -> None:
-    """As a share that is not mounted any more does; what comes back is taken up."""
+@pytest.mark.parametrize("instead", ["a file", "nothing"])
+def test_a_folder_that_goes_away_in_mid_run(tmp_path: Path, instead: str) -> None:
+    """As a share that is not mounted any more does; what comes back is taken up.
+
+    Nothing is acknowledged that was not applied, though a folder could be made anew where there is nothing.
+    """
     place = Lake(tmp_path)
     kept = tmp_path / "kept"
 
@@ -491,28 +495,15 @@ def test_a_folder_that_goes_away_in_mid_run(tmp_path: Path) -> None:
         if time == 1:
             assert_committed(place)
             place.folder.rename(kept)
-            place.folder.write_text("", "utf-8")
+            if instead == "a file":
+                place.folder.write_text("", "utf-8")
 
     with pytest.raises(OutputError, match=str(place.folder)):
         place.run(ENTRIES, history(FIRST, SECOND, between=gone))
-    place.folder.unlink()
-    kept.rename(place.folder)
-    demand_whole(place)
-
-
-def test_a_folder_that_is_not_there_any_more_is_no_empty_one(tmp_path: Path) -> None:
-    """Nothing is acknowledged that was not applied, though a folder could be made anew in its place."""
-    place = Lake(tmp_path)
-    kept = tmp_path / "kept"
-
-    def gone(time: int) -> None:
-        if time == 1:
-            assert_committed(place)
-            place.folder.rename(kept)
-
-    with pytest.raises(OutputError, match=f"{place.folder}"):
-        place.run(ENTRIES, history(FIRST, SECOND, between=gone))
-    shutil.rmtree(place.folder, ignore_errors=True)
+    if instead == "a file":
+        place.folder.unlink()
+    else:
+        shutil.rmtree(place.folder, ignore_errors=True)
     kept.rename(place.folder)
     demand_whole(place)
 
