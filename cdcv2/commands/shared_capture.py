@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from cdcv2.commands.console import Output as Written
@@ -22,7 +23,8 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.database import Database
 from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.noted_timeline import note_timeline
+from cdcv2.sources.logs_there import check_there
+from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
@@ -62,7 +64,8 @@ def run_shared(
     )
     with told_to_stop() as stopping:
         came = carry_on(
-            run, log, look, lambda binder: _opened(args, asked, binder, ranges), stopping=stopping,
+            run, log, look, lambda binder: _opened(args, asked, binder, ranges),
+            check_logs=lambda binder: _check_logs(args, asked, binder), stopping=stopping,
             remark=lambda text: remark(f"cdcv2 capture: {text}"),
         )
         if came is None:
@@ -104,6 +107,25 @@ def _remap(args: argparse.Namespace, asked: Wanted, look: Look) -> RemapLog:
         ) from None
 
 
+def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:
+    """Whether the logs can be gone on with, as far as they are there. Makes none."""
+    if is_kafka(args.into) is None:
+        check_timeline(Path(args.into), str(binder.bound.timeline))
+    kinds = {table: row_type for table, (_, row_type) in asked.plain.items()}
+    names = [(table, table) for table in kinds]
+    for prefix, (recipe, logs) in asked.databases.items():
+        kinds |= {logs[table]: row_type for table, row_type in recipe.tables.items()}
+        kinds[_temp_name(args, prefix)] = TEMP
+        names += [(table, table) for table in logs.values()] + [(_temp_name(args, prefix), min(logs.values()))]
+    check_there(binder, [
+        (table, partial(_log, args, name, kinds[name], create=False)) for name, table in names
+    ])
+
+
+def _temp_name(args: argparse.Namespace, prefix: str) -> str:
+    return f"{TEMP_FOLDER}{'/' if is_kafka(args.into) is None else '.'}{prefix}"
+
+
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
@@ -123,18 +145,20 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
             writers = {
                 table: written(_log(args, names[table], kind, asked.ordering)) for table, kind in recipe.tables.items()
             }
-            temp = _log(args, f"{TEMP_FOLDER}{'.' if is_kafka(args.into) else '/'}{prefix}", TEMP)
+            temp = _log(args, _temp_name(args, prefix), TEMP)
             outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
         capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST)
         opened.callback(capture.close)
         yield capture
 
 
-def _log(args: argparse.Namespace, name: str, row_type: RowType, ordering: str = COMMIT_ORDER) -> Log:
+def _log(
+    args: argparse.Namespace, name: str, row_type: RowType, ordering: str = COMMIT_ORDER, *, create: bool = True
+) -> Log:
     topic = is_kafka(args.into)
     if topic is None:
-        return DirectoryLog(Path(args.into) / name, row_type, create=True, ordering=ordering)
-    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=True, ordering=ordering)
+        return DirectoryLog(Path(args.into) / name, row_type, create=create, ordering=ordering)
+    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=create, ordering=ordering)
 
 
 def _report(came: Came, *, as_json: bool) -> None:

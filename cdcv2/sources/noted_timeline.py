@@ -34,13 +34,7 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
         into.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             _put(path, begun)
-        before = json.loads(path.read_bytes())
-        if not isinstance(before, dict) or before.get("timeline") != timeline:
-            other = before.get("timeline") if isinstance(before, dict) else None
-            raise ForeignStateError(
-                f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
-                f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
-            )
+        _check_same(into, timeline)
         there = noted(into)
         fresh = sorted({*tables} - {*there.get("tables", [])})
         if fresh or (ordering == AS_COMPLETE != there.get("ordering")):
@@ -49,6 +43,28 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
     except ValueError as error:
         raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
+
+
+def check_timeline(into: Path, timeline: str) -> None:
+    """Whether the logs in ``into`` are of this timeline, if there are any. Raises as :func:`note_timeline`."""
+    path = into / CAPTURE_FILE
+    try:
+        if path.exists():
+            _check_same(into, timeline)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror or error}; give another --into") from error
+    except ValueError as error:
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
+
+
+def _check_same(into: Path, timeline: str) -> None:
+    before = json.loads((into / CAPTURE_FILE).read_bytes())
+    if not isinstance(before, dict) or before.get("timeline") != timeline:
+        other = before.get("timeline") if isinstance(before, dict) else None
+        raise ForeignStateError(
+            f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
+            f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
+        )
 
 
 def _put(path: Path, plain: dict[str, Any]) -> None:

@@ -146,7 +146,7 @@ class SharedCapture:
         self._output = {topic: output for output in outputs for topic in output.topics}
         # The logs were read after the remap, and others write them: only now the remap has all that they have.
         binder.follow()
-        _check_bound(binder.remap, [span for output in outputs for span in output.spans()])
+        check_bound(binder.remap, [span for output in outputs for span in output.spans()])
         known = [
             binder.starts(table, check_int(at))
             for output in outputs for table, known in output.knowns() for at in known
@@ -280,10 +280,11 @@ class SharedCapture:
             output.close()
 
 
-def _check_bound(remap: Remap, spans: Iterable[tuple[str, Span]]) -> None:
+def check_bound(remap: Remap, spans: Iterable[tuple[str, Span]]) -> None:
     """Whether the logs have updates only where something is bound, as those that were written with this remap have.
 
-    Looked at is the first and the last time of each: times of two timelines are hardly the same.
+    Looked at is the first and the last time of each: times of two timelines are hardly the same. Raises
+    ForeignStateError where they have others.
     """
     bound = {into for into, _ in remap.bindings()}
     for name, span in spans:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
@@ -75,21 +76,27 @@ def carry_on(
     look: Look,
     opened: Callable[[Binder], AbstractContextManager[SharedCapture]],
     *,
+    check_logs: Callable[[Binder], object],
     stopping: Callable[[], bool],
     remark: Callable[[str], None],
 ) -> Came | None:
     """Capture until it is done, or told to stop; None if it was told while it could not go on.
 
-    ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun. One that follows
-    waits for what does not answer, and for times that others must write first, and says so by ``remark``; where the
-    remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises what binder and
-    capture raise.
+    ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun.
+    ``check_logs`` raises, before another recipe is proposed, if the logs that are there could not be gone on with.
+
+    One that follows waits for what does not answer, and for times that others must write first, and says so by
+    ``remark``; where the remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises
+    what binder and capture raise.
     """
     propose, said = run.propose, ""
     while True:
         try:
             binder = run.binder(log)
-            binder.begin(look, needed=run.wanted.needed, propose=propose, at_first=run.at_first)
+            binder.begin(
+                look, needed=run.wanted.needed, propose=propose, at_first=run.at_first,
+                check_logs=partial(check_logs, binder),
+            )
             # Asked for once: another recipe that is proposed after this one is obeyed.
             propose = False
             with opened(binder) as capture:

@@ -22,7 +22,8 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.noted_timeline import note_timeline
+from cdcv2.sources.logs_there import check_there
+from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_apart, check_numbers, wanted
@@ -90,6 +91,7 @@ def capture(
     own = tune(spark.newSession())
     came = carry_on(
         plan.run, log, look, lambda binder: _opened(plan, binder, ranges, frames, own, report),
+        check_logs=lambda binder: _check_logs(plan, binder),
         stopping=stopping.is_set, remark=lambda text: report.tell("waiting", text),
     )
     if came is not None:
@@ -142,13 +144,30 @@ def _remap(plan: BoundPlan, look: Look) -> RemapLog:
         ) from None
 
 
+def _check_logs(plan: BoundPlan, binder: Binder) -> None:
+    """Whether the logs can be gone on with, as far as they are there. Makes none."""
+    options, asked = plan.options, plan.wanted
+    if _is_folder(options):
+        check_timeline(local_path(options.logs), str(binder.bound.timeline))
+    logs = [(table, _spec(table, kind, options)) for table, (_, kind) in asked.plain.items()]
+    for prefix, (recipe, names) in asked.databases.items():
+        logs += [(names[table], _spec(names[table], kind, options)) for table, kind in recipe.tables.items()]
+        logs.append((min(names.values()), _spec(_temp_name(prefix, options), TEMP, options)))
+    check_there(binder, [(table, spec.open) for table, spec in logs])
+
+
+def _is_folder(options: argparse.Namespace) -> bool:
+    """Whether the logs are in one directory, which has a note of them."""
+    return not options.logs.startswith(KAFKA) and TABLE not in options.logs
+
+
 @contextmanager
 def _opened(
     plan: BoundPlan, binder: Binder, ranges: Ranges, frames: Frames, spark: SparkSession, report: Report
 ) -> Iterator[BoundCapture]:
     """The capture with its logs, which are made if they are not there."""
     options, asked = plan.options, plan.wanted
-    if not options.logs.startswith(KAFKA) and TABLE not in options.logs:
+    if _is_folder(options):
         folder = local_path(options.logs)
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
     with ExitStack() as opened:

@@ -22,6 +22,8 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import DumpedRanges, Look
 from cdcv2.sources.snapshot import Place
 from cdcv2.wire.captured import CAPTURE_FILE, noted
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run, Said
 
 CLICKS = {"type": "record", "name": "clicks", "fields": [
@@ -136,6 +138,28 @@ def test_logs_of_another_timeline_or_capture_are_refused(run: Run, captured: Pat
     assert (4, True) == (other.code, "holds the logs of the timeline" in other.err)
     assert (4, True) == (debezium.code, "holds the logs of another capture" in debezium.err)
     assert (4, True) == (damaged.code, "is not what a capture writes" in damaged.err)
+
+
+def test_a_recipe_whose_logs_are_foreign_is_not_proposed(run: Run, folder: Path) -> None:
+    """Of another timeline by their note or by their times, of other rows, or too far behind: the old one goes on."""
+    run(*words(folder))
+    run(*words(folder, "--remap", folder / "other", into="theirs"))
+    shutil.copytree(folder / "theirs", folder / "unnoted")
+    (folder / "unnoted" / CAPTURE_FILE).unlink()
+    for table, row in ("views", CLICKS), ("odd", {**CLICKS, "fields": [{"name": "at", "type": "long"}]}):
+        (folder / "rows" / f"{table}.avsc").write_text(json.dumps(row), "utf-8")
+    DirectoryLog(folder / "typed" / "views", RowType.load(folder / "rows" / "odd.avsc"), create=True)
+    with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"topic": "web.views", "partition": 0, "offset": 0, "value": '{"user": "v"}'}) + "\n")
+    assert 0 == run("compact-remap", folder / "remap", "--keep", 0).code
+    more = ["--plain", "views=web.views", "--propose-recipe"]
+    refused = [run(*words(folder, *more, into=into)) for into in ("theirs", "unnoted", "typed", "new")]
+    old = run(*words(folder))
+
+    assert [4] * 4 == [said.code for said in refused], [said.err for said in refused]
+    for said, text in zip(refused, ("of the timeline", "another remap", "typed/views", "is forgotten")):
+        assert text in said.err
+    assert (0, False) == (old.code, (folder / "new").exists()), old.err
 
 
 def test_what_is_gone_from_the_topics_is_named_by_its_times(run: Run, folder: Path) -> None:
