@@ -363,8 +363,11 @@ class Capture:
             )
 
     def save(self) -> None:
-        """Make the positions durable, so that the next start need not read what is released."""
-        if self._memory is None:
+        """Make the positions durable, so that the next start need not read what is released.
+
+        Not while it is open whether the topics are those of the logs: who remembers does not ask that any more.
+        """
+        if self._memory is None or (self._evidence is not None and not self._evidence.sure):
             return
         positions: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.positions().items()):

@@ -30,8 +30,11 @@ class Evidence:
         first = min((time for time in self._firsts.values() if time is not None), default=0)
         # Of each log the last time, which is an END's: only the first of all may be the snapshot's.
         self._wanted = {_number(span[1]): table for table, span in sorted(spans.items()) if span is not None}
+        self._last = max(self._wanted, default=0)
         self._wanted.pop(first, None)
         self._highest = 0
+        #: Whether enough was seen of the topics: what comes now needs no comparing.
+        self.sure = not any(spans.values())
 
     def snapshot(self, table: str, lsn: int) -> None:
         """There is a row of the table's snapshot."""
@@ -39,6 +42,7 @@ class Evidence:
         if first != lsn:
             said = "has no updates" if first is None else f"begins at {first}"
             raise _foreign(f"the topics have rows of a snapshot of {table} at {lsn}, and its log {said}")
+        self.sure |= not self._wanted
 
     def end(self, lsn: int) -> None:
         """There is an END; the ENDs come in order, and some again."""
@@ -47,6 +51,7 @@ class Evidence:
         missed = min(self._wanted, default=lsn)
         if missed < lsn:
             raise _foreign(f"the log of {self._wanted[missed]} has updates at {missed}, and no transaction ends there")
+        self.sure |= lsn >= self._last
 
     def finished(self) -> None:
         """There is nothing more in the topics."""
@@ -56,6 +61,7 @@ class Evidence:
                 f"the log of {self._wanted[last]} has updates at {last}, and the last END of the topics is at "
                 f"{self._highest}"
             )
+        self.sure = True
 
 
 def _number(time: Time) -> int:

@@ -30,6 +30,7 @@ SPANS = {"a": (100, 130), "b": (100, 100), "c": (110, 120), "d": None}
 def test_the_first_and_the_last_times_must_be_found(said: list[int | tuple[str, int]], found: str | None) -> None:
     """Rows of the snapshot where the log begins, an END where it has updates last."""
     evidence = Evidence(SPANS)
+    assert not evidence.sure and Evidence({"a": None}).sure
 
     def tell() -> None:
         for one in said:
@@ -38,6 +39,7 @@ def test_the_first_and_the_last_times_must_be_found(said: list[int | tuple[str, 
 
     if found is None:
         tell()
+        assert evidence.sure
         return
     with pytest.raises(ForeignStateError, match=found):
         tell()
@@ -81,3 +83,31 @@ def test_a_topic_that_was_made_anew_is_told_by_its_identity(tmp_path: Path) -> N
     started(a="1")
     with pytest.raises(ForeignStateError, match="the topic b is another one than the one that was captured before"):
         started(a="1", b="3")
+
+
+def test_it_is_sure_when_nothing_more_is_to_be_compared() -> None:
+    """Not by a part of the rows and ENDs; where the logs have the snapshot alone, by a row of it, or a later END."""
+    evidence, scanned, ended = Evidence(SPANS), Evidence({"a": (100, 100)}), Evidence({"a": (100, 100)})
+    evidence.snapshot("a", 100)
+    evidence.end(120)
+    assert not (evidence.sure or scanned.sure)
+    evidence.end(130)
+    scanned.snapshot("a", 100)
+    ended.end(101)
+
+    assert evidence.sure and scanned.sure and ended.sure
+
+
+@pytest.mark.parametrize(("mine", "other"), [("crash_full", "clean_full"), ("clean_full", "crash_full")])
+def test_one_that_is_stopped_before_it_is_sure_remembers_nothing(tmp_path: Path, mine: str, other: str) -> None:
+    """With a memory of what it had read by then, the next one would not ask again."""
+    logs = {table: MemoryLog() for table in TABLES}
+    with pytest.raises(SourceStop, match="was truncated"):
+        run(Capture(recipe(mine), logs), dump(mine))
+    memory = FileMemory(tmp_path / "memory.json")
+    capture = Capture(recipe(other), logs, memory=memory)
+    run(capture, dump(other), stopping=lambda: True)
+    capture.save()
+
+    with pytest.raises(ForeignStateError, match="the logs were made of other topics"):
+        run(Capture(recipe(other), logs, memory=memory), dump(other))
