@@ -30,6 +30,8 @@ EXAMPLES = (
     ("cdcv2 compact-remap kafka:timeline --bootstrap localhost:9092", "a remap in a topic"),
 )
 HOUR = 3_600_000
+#: So many hours are kept at most.
+LONGEST = 10**9
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """Let go what is released, and compact as far as the rest allows."""
-    # What is no number is not from 0 on.
-    if not args.keep >= 0:
-        raise UsageError(f"--keep {args.keep}: it takes a number of hours from 0 on")
+    # Written so that what is no number is none of these either.
+    if not 0 <= args.keep <= LONGEST:
+        raise UsageError(f"--keep {args.keep}: it takes hours, 0 to {LONGEST}")
     log, shared = open_remap(args.remap, args), Shared(name="cdcv2 compact-remap")
     minted(log, follow(shared))
     before, began = shared.remap.since, len(log.read(0).records)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, position_text
+from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
 from cdcv2.commands.shown import json_line
 from cdcv2.core.order import Time
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.reclock.asked import When, known, when
 from cdcv2.reclock.gauges import to_plain
+from cdcv2.reclock.remap import Remap
 
 EXAMPLES = (
     ("cdcv2 when remap orders=0@17", "offset 17 of partition 0 of a source that is called orders"),
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Look each position up."""
     positions = [parse_position(text) for text in args.position]
     remap = known(open_remap(args.remap, args))
-    found = [(position, when(remap, position)) for position in positions]
+    found = [(position, _asked(remap, position, args.lsn)) for position in positions]
     with Output(args.output) as output:
         for position, answer in found:
             output.line(_json(position, answer) if args.json else _text(position, answer, args.lsn))
@@ -45,6 +47,17 @@ def run(args: argparse.Namespace) -> Exit:
     if missing:
         remark(f"cdcv2 when: {missing} of {len(found)} not bound by {remap.last}, the last time that is decided")
     return Exit.MISSING if missing else Exit.DONE
+
+
+def _asked(remap: Remap, position: Time, as_lsn: bool) -> When | None:
+    try:
+        return when(remap, position)
+    except UsageError as cause:
+        there = ", ".join(places(remap.current, as_lsn))
+        raise UsageError(
+            f"{position_text(position, as_lsn)} is no position of the sources of this remap, which are at {there}: "
+            "write it as these are written"
+        ) from cause
 
 
 def _text(position: Time, answer: When | None, as_lsn: bool) -> str:

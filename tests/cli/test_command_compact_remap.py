@@ -109,7 +109,7 @@ def test_what_it_refuses(run: Run, tmp_path: Path) -> None:
     assert (4, True) == (nobody.code, "no logs hold the remap" in nobody.err)
     wrong = run("compact-remap", remap, "--release", "logs")
     assert (2, True) == (wrong.code, "no logs hold the remap under this name; there are none" in wrong.err)
-    for keep in ("-1", "nan"):
+    for keep in ("-1", "nan", "inf"):
         assert (2, True) == ((said := run("compact-remap", remap, f"--keep={keep}")).code, "--keep" in said.err)
     assert before == sorted(path.name for path in remap.iterdir())
     assert 2 == run("compact-remap", tmp_path / "none").code

@@ -118,6 +118,14 @@ def test_what_is_no_position_and_no_time_is_wrong_usage(run: Run, remap: Path, w
     assert 2 == run(words[0], remap, *words[1:]).code
 
 
+def test_a_position_of_another_kind_is_told_what_kinds_there_are(run: Run, remap: Path) -> None:
+    """In the words in which positions are written."""
+    said = run("when", remap, "orders=5")
+
+    text = "orders=5 is no position of the sources of this remap, which are at bank=6912, orders=0@18, orders=1@4: "
+    assert (2, True) == (said.code, text in said.err), said.err
+
+
 @pytest.mark.parametrize("text", ("17", "3,4", "2@17", "bank=5", "orders=2@17", "a=b=0@1"))
 def test_positions_are_shown_as_they_are_written(text: str) -> None:
     """What one command prints another takes."""
