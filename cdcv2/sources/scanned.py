@@ -5,14 +5,16 @@ as the notifications of its completed run say. Its commit is the LSN that its ro
 first time at which the completion is bound and a row; if no captured table has any, at that of the completion, as the
 least commit there is. So it is a function of what is bound, and all captures say it alike.
 
-A snapshot that is begun after that is one too many: see :func:`begun_again`.
+A snapshot that is begun after that is one too many: see :func:`begun_again`. One that was broken off before, in a
+database that was idle since, has left rows that nothing tells from those of the whole one: see :func:`mixed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
-from cdcv2.reclock.temp import SNAPSHOT, End, Halt
+from cdcv2.reclock.temp import SNAPSHOT, End, Halt, Row
 from cdcv2.sources.facts import Notification
 from cdcv2.sources.snapshot import ANEW
 
@@ -31,19 +33,27 @@ class Scanned:
         self._tables = tuple(tables)
         self._completed = False
         self._counts: dict[str, int | None] = {}
-        self._twice = False
+        self._started = self._twice = False
+        #: Whether a run was begun, and then another one, before one was completed.
+        self.broken_off = False
 
     def notification(self, fact: Notification) -> None:
         """Take the next one."""
         if fact.kind == "STARTED":
             # A run that was broken off counts nothing; one that was completed is the snapshot.
             self._twice |= self._completed
+            self.broken_off |= self._started
+            self._started = True
             self._counts = {}
         elif fact.kind == "TABLE_SCAN_COMPLETED" and fact.table is not None:
             self._counts[fact.table] = fact.rows
         elif fact.kind in ("COMPLETED", "SKIPPED"):
             # SKIPPED first of all: no snapshot was taken. After a completed one it is said at each start.
             self._completed = True
+
+    def are_enough(self, seen: Mapping[str, int]) -> bool:
+        """Whether there may be as many rows of each table, by these numbers, as the completed run has."""
+        return self._completed and all(seen.get(table, 0) >= (self._counts.get(table) or 0) for table in self._tables)
 
     def end(self, lsn: int | None) -> End | Halt | None:
         """The End as far as is known by now, or why there can be none; ``lsn`` is that of the snapshot's first rows."""
@@ -70,6 +80,23 @@ def begun_again(notified: Iterable[Notification]) -> Halt | None:
     'the connector has begun a second snapshot after a completed one'
     """
     return _TWICE if any(fact.kind == "STARTED" for fact in notified) else None
+
+
+def mixed(rows: Iterable[Row]) -> Halt | None:
+    """What stops a capture if these rows, as many as a snapshot has that follows one broken off, are not those of it.
+
+    They were taken at one LSN, so those of the run that was broken off are rows of the whole one, too. If none is there
+    twice, and there are as many as that has, they are its rows, of whichever run.
+    """
+    many = Counter((row.table, row.changes) for row in rows)
+    twice = min((table for (table, _), number in many.items() if number > 1), default=None)
+    if twice is None:
+        return None
+    reason = (
+        f"a snapshot was broken off and taken again, and rows of {twice} are there twice: those of the first run "
+        "cannot be told from those of the second"
+    )
+    return Halt(SNAPSHOT, None, reason, ANEW)
 
 
 _TWICE = Halt(SNAPSHOT, None, "the connector has begun a second snapshot after a completed one", ANEW)

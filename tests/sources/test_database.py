@@ -160,15 +160,41 @@ def test_a_snapshot_that_begins_twice_stops_it() -> None:
             timeline.run(how(), at_most=1)
 
 
-def test_two_snapshots_at_one_place_are_no_whole_one() -> None:
-    """In an idle database: rows of the first one make up the number, and those of the second come later."""
+def of_two_runs(*rows: int) -> Timeline:
+    """In an idle database a snapshot of 3 rows was broken off, and taken again; these of its rows are there."""
     timeline = small(("STARTED",), ("STARTED",), ("TABLE_SCAN_COMPLETED", ITEMS, 3), ("COMPLETED",), rows=3)
     place = f"clean_full.{ITEMS}", 0
-    came = [timeline.records[place][number] for number in (0, 1, 0, 1, 2)]
-    records = [record._replace(topic=place[0], partition=0, offset=at) for at, record in enumerate(came)]
-    timeline.records[place] = records[:3]
+    came = [timeline.records[place][number] for number in rows]
+    timeline.records[place] = [record._replace(offset=at) for at, record in enumerate(came)]
+    return timeline
+
+
+def test_rows_of_two_runs_are_no_whole_snapshot() -> None:
+    """As many as it has, and one of them twice: nothing is given out, now and after the others have come."""
+    timeline, later = of_two_runs(0, 1, 0), of_two_runs(0, 1, 0, 1, 2)
+    (place,) = [place for place in timeline.records if place[0] != NOTIFICATIONS]
+    for _ in range(2):
+        with pytest.raises(SourceStop, match=f"broken off and taken again, and rows of {ITEMS} are there twice"):
+            timeline.run(how(), at_most=1)
+    timeline.records = later.records
+    with pytest.raises(SourceStop, match="are there twice"):
+        timeline.run(how())
+
+    assert {} == timeline.told()[ITEMS][0]
+    timeline = of_two_runs(0, 1)
     timeline.run(how())
-    timeline.records[place], timeline.ends[place] = records, 3
+    timeline.records, timeline.ends[place] = later.records, 2
+    timeline.records[place] = later.records[place][:3]
+    with pytest.raises(SourceStop, match="are there twice"):
+        timeline.run(how())
+
+
+def test_of_two_runs_the_rows_of_one_are_the_snapshot() -> None:
+    """If there are as many as it has; when those of the other one come, it stops."""
+    timeline, later = of_two_runs(0, 1, 2), of_two_runs(0, 1, 2, 0, 1, 2)
+    timeline.run(how(), at_most=1)
+    assert [1, 1, 1] == list(timeline.told()[ITEMS][0].values())
+    timeline.records = later.records
 
     with pytest.raises(SourceStop, match="there is a second snapshot, at 101779848; .* at 101779848"):
         timeline.run(how())
