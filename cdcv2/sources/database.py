@@ -205,7 +205,7 @@ class Database:
         return end
 
     def _mixed(self, records: Iterable[Said], rows: list[Row]) -> Halt | None:
-        """Why the snapshot cannot be given out, once there are enough rows; ``rows`` are those that TEMP has not yet."""
+        """Why the snapshot cannot be given out, once there are enough rows; ``rows`` are those not in TEMP yet."""
         if self._judged:
             return None
         fresh = _scanned(records)
