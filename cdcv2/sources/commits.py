@@ -18,7 +18,7 @@ Counts are *set*, not added: a caller may count again what it reads again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sortedcontainers import SortedDict
@@ -260,8 +260,8 @@ class Commits:
             self._snapshot.lsn = lsn
             self._finished.clear()
 
-    def snapshot_marked(self, marker: str, position: object) -> None:
-        """An unreleased snapshot row has this ``source.snapshot``; only ``first`` and ``last`` matter."""
+    def snapshot_marked(self, marker: str, position: Sequence[object]) -> None:
+        """An unreleased snapshot row, which stands there, has this ``source.snapshot``."""
         if not self._snapshot.released:
             self._snapshot.marked(marker, position)
             self._check_snapshot()

@@ -14,7 +14,7 @@ A second snapshot has an inexact seam with the stream (rows may be in both), so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 #: A partition of a topic.
@@ -25,6 +25,12 @@ ANEW = (
     "slot and its topics, remove the output and the memory of this capture, and begin anew"
 )
 NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"
+
+
+#: What the connector writes into the first and the last row of a table, and of all; a table's only row is its last.
+MARKERS = {
+    "first": "first", "first_in_data_collection": "first", "last": "last", "last_in_data_collection": "last",
+}
 
 
 class Snapshot:
@@ -48,7 +54,9 @@ class Snapshot:
         self._next_notification = 0
         # Behind the notification that completed it: a run that reads those before again has seen them.
         self._behind_completed = 0
-        self._marks: dict[str, object] = {}
+        # (topic, which row of its table) -> where that is.
+        self._marks: dict[tuple[object, str], object] = {}
+        self._last_seen = False
         self._unread: dict[Place, int] | None = None
         self._passed: set[Place] = set()
 
@@ -63,11 +71,16 @@ class Snapshot:
             return
         self._rows[table] = distinct
 
-    def marked(self, marker: str, position: object) -> None:
-        """A row carries the marker ``first`` or ``last``; two different rows with one marker are two snapshots."""
-        if marker not in ("first", "last"):
+    def marked(self, marker: str, position: Sequence[object]) -> None:
+        """A row carries one of :data:`MARKERS`; two different rows of a table with one marker are two snapshots.
+
+        ``position`` begins with the topic, of which each table has its own.
+        """
+        which = MARKERS.get(marker)
+        if which is None:
             return
-        seen = self._marks.setdefault(marker, position)
+        self._last_seen |= marker == "last"
+        seen = self._marks.setdefault((position[0], which), position)
         if seen != position:
             self._contradict(f"the topics hold two snapshots: both {seen} and {position} are marked {marker!r}")
 
@@ -109,7 +122,7 @@ class Snapshot:
     @property
     def wants_ends(self) -> bool:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
-        return not (self.released or self._notified or self._unread is not None) and "last" in self._marks
+        return not (self.released or self._notified or self._unread is not None) and self._last_seen
 
     @property
     def assumed(self) -> bool:

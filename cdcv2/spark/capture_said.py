@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
-from cdcv2.sources.snapshot import Place
+from cdcv2.sources.snapshot import MARKERS, Place
 
 
 class Seen(NamedTuple):
@@ -130,7 +130,7 @@ class Said:
         else:
             group[0], group[1] = min(group[0], position.offset), max(group[1], position.offset)
             group[2] += 1
-        if fact.marker in ("first", "last"):
+        if fact.marker in MARKERS:
             self.marks.append([fact.marker, *position[:3]])
 
     def to_json(self) -> str:

@@ -133,13 +133,15 @@ def test_two_lsns_before_a_release_stop_the_capture() -> None:
     assert stop is not None and "drop its replication slot and its topics" in stop.remedy
 
 
-@pytest.mark.parametrize("marker", ["first", "last"])
+@pytest.mark.parametrize("marker", ["first", "first_in_data_collection", "last", "last_in_data_collection"])
 def test_two_rows_with_one_marker_stop_the_capture(marker: str) -> None:
-    """Without notifications, two snapshots at one LSN show themselves only so."""
+    """Two snapshots at one LSN show themselves only so; the first and the last row of all may be of other tables."""
     commits = Commits([A])
     commits.snapshot_rows(A, 1000, 2)
     commits.snapshot_marked(marker, ("t", 0, 0))
     commits.snapshot_marked(marker, ("t", 0, 0))
+    commits.snapshot_marked(marker, ("other", 0, 5))
+    commits.snapshot_marked("true", ("t", 0, 5))
     assert commits.stopped() is None
     commits.snapshot_marked(marker, ("t", 0, 5))
     assert "two snapshots" in reason(commits)
