@@ -139,7 +139,8 @@ def wanted(args: argparse.Namespace) -> Wanted:
     databases = {prefix: _database(args, prefix) for prefix in prefixes}
     if not plain and not databases:
         raise UsageError("--remap needs topics to bind: --plain TABLE=TOPIC, or --prefix NAME of a connector")
-    found = Wanted(plain, databases, args.ordering)
+    # Of plain topics alone there is nothing in another order, and no log of theirs may say so.
+    found = Wanted(plain, databases, args.ordering if databases else COMMIT_ORDER)
     logs = [*plain, *(log for _, names in databases.values() for log in names.values())]
     twice = sorted({log for log in logs if logs.count(log) > 1})
     if twice:

@@ -162,6 +162,16 @@ def test_a_recipe_whose_logs_are_foreign_is_not_proposed(run: Run, folder: Path)
     assert (0, False) == (old.code, (folder / "new").exists()), old.err
 
 
+def test_plain_topics_have_no_transactions_that_could_be_in_no_order(run: Run, folder: Path) -> None:
+    """The option says nothing of them: their logs stay what views may be made of."""
+    run(*words(folder))
+    dump(folder / "clicks.jsonl", 120)
+    said = run(*words(folder, "--ordering", "complete"))
+
+    assert (0, True) == (said.code, said.out.endswith(": 30 records\n"))
+    assert "commit" == DirectoryLog(folder / "logs" / "clicks").ordering() == noted(folder / "logs")["ordering"]
+
+
 def test_what_is_gone_from_the_topics_is_named_by_its_times(run: Run, folder: Path) -> None:
     """Where the logs have it, nothing is lost; a new set of logs cannot be written any more."""
     run(*words(folder))
