@@ -129,6 +129,9 @@ def _temp_name(args: argparse.Namespace, prefix: str) -> str:
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
+    if asked.ordering != COMMIT_ORDER:
+        # Opened, logs are marked as in no order, for ever: not those of others.
+        _check_logs(args, asked, binder)
     if is_kafka(args.into) is None:
         note_timeline(Path(args.into), str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
     with ExitStack() as opened:

@@ -167,6 +167,9 @@ def _opened(
 ) -> Iterator[BoundCapture]:
     """The capture with its logs, which are made if they are not there."""
     options, asked = plan.options, plan.wanted
+    if asked.ordering != COMMIT_ORDER:
+        # Opened, logs are marked as in no order, for ever: not those of others.
+        _check_logs(plan, binder)
     if _is_folder(options):
         folder = local_path(options.logs)
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)

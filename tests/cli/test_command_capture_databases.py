@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.recorded import TABLES as ALL
 from tests.recorded import truth
@@ -177,6 +178,17 @@ def test_each_transaction_as_soon_as_it_is_complete(run: Run, recorded: Path, ca
     )
     view = run("materialize", lake)
     assert (4, True) == (view.code, "a view of public.orders needs the state before each transaction" in view.err)
+
+
+def test_logs_of_others_are_not_marked_before_they_are_refused(run: Run, recorded: Path, tmp_path: Path) -> None:
+    """Whoever wrote them in the order of commits would have no views of them any more."""
+    assert 0 == run(*words(recorded, tmp_path)).code
+    (tmp_path / "logs" / CAPTURE_FILE).unlink()
+    shutil.rmtree(tmp_path / "remap")
+    said = run(*words(recorded, tmp_path, "--ordering", "complete"))
+
+    assert (4, True) == (said.code, "was written with another remap" in said.err), said.err
+    assert {"commit"} == {DirectoryLog(tmp_path / "logs" / table).ordering() for table in TABLES}
 
 
 def test_a_log_tells_alone_that_its_transactions_are_in_no_order(run: Run, recorded: Path, tmp_path: Path) -> None:
