@@ -30,6 +30,7 @@ from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, add_wanted_arguments, check_apart, check_numbers, wanted
+from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.rows import RowType
@@ -129,8 +130,9 @@ def _temp_name(args: argparse.Namespace, prefix: str) -> str:
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
-    if asked.ordering != COMMIT_ORDER:
-        # Opened, logs are marked as in no order, for ever: not those of others.
+    unnoted = is_kafka(args.into) is None and not (Path(args.into) / CAPTURE_FILE).exists()
+    if unnoted or asked.ordering != COMMIT_ORDER:
+        # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
         _check_logs(args, asked, binder)
     if is_kafka(args.into) is None:
         note_timeline(Path(args.into), str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)

@@ -35,6 +35,7 @@ from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
+from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
@@ -167,8 +168,9 @@ def _opened(
 ) -> Iterator[BoundCapture]:
     """The capture with its logs, which are made if they are not there."""
     options, asked = plan.options, plan.wanted
-    if asked.ordering != COMMIT_ORDER:
-        # Opened, logs are marked as in no order, for ever: not those of others.
+    unnoted = _is_folder(options) and not (local_path(options.logs) / CAPTURE_FILE).exists()
+    if unnoted or asked.ordering != COMMIT_ORDER:
+        # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
         _check_logs(plan, binder)
     if _is_folder(options):
         folder = local_path(options.logs)

@@ -172,6 +172,17 @@ def test_plain_topics_have_no_transactions_that_could_be_in_no_order(run: Run, f
     assert "commit" == DirectoryLog(folder / "logs" / "clicks").ordering() == noted(folder / "logs")["ordering"]
 
 
+def test_logs_of_others_get_no_note(run: Run, folder: Path) -> None:
+    """A capture with the wrong remap is refused, and the one with theirs goes on."""
+    run(*words(folder))
+    (folder / "logs" / CAPTURE_FILE).unlink()
+    other = run(*words(folder, "--remap", folder / "other"))
+    right = run(*words(folder))
+
+    assert (4, True) == (other.code, "was written with another remap" in other.err), other.err
+    assert (0, ["clicks"]) == (right.code, noted(folder / "logs")["tables"]), right.err
+
+
 def test_what_is_gone_from_the_topics_is_named_by_its_times(run: Run, folder: Path) -> None:
     """Where the logs have it, nothing is lost; a new set of logs cannot be written any more."""
     run(*words(folder))
