@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from cdcv2.materialize.fence import Holding, Range
-from cdcv2.materialize.messages import Checkpoint, Open, Opened, StartCommit, StartedCommit, Store
+from cdcv2.materialize.messages import Checkpoint, Load, Loaded, Open, Opened, StartCommit, StartedCommit, Store
 from tests.counting import Counting
 from tests.toys import Appending, Authoritative, add, put
 
@@ -51,6 +52,33 @@ class DropDocuments(Authoritative):
         self.dropped = getattr(self, "dropped", 0) + 1
         if self.dropped % 13:
             super().store(message)
+
+
+class FloatNumbers(Authoritative):
+    """Planted defect: whole numbers are stored as floats, as what has no other numbers does."""
+
+    def store(self, message: Store) -> None:
+        """The nearest."""
+        values = tuple(float(one) if type(one) is int else one for one in message.values)
+        super().store(message._replace(values=values))
+
+
+class FloatDecimals(Authoritative):
+    """Planted defect: what is loaded of decimals has been a float."""
+
+    def load(self, message: Load) -> Iterable[Loaded]:
+        """The nearest."""
+        for found in super().load(message):
+            values = tuple(Decimal(repr(float(one))) if isinstance(one, Decimal) else one for one in found.values)
+            yield found._replace(values=values)
+
+
+class NullForNaN(Authoritative):
+    """Planted defect: what JSON has no number for is stored as null."""
+
+    def store(self, message: Store) -> None:
+        """None for NaN."""
+        super().store(message._replace(values=tuple(None if one != one else one for one in message.values)))
 
 
 class NonIdempotentAcknowledge(Appending):

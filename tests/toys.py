@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from cdcv2.errors import FencedError, UsageError
 from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, Patch, Range, RecoveryLog, Table
+from cdcv2.materialize.combine import COUNT
 from cdcv2.materialize.fence import Holding, claim, meet_of, pieces
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -27,6 +29,7 @@ from cdcv2.materialize.messages import (
     Store,
     Values,
 )
+from cdcv2.materialize.reductions import EXACT
 from cdcv2.testing import Subject
 
 Rows = dict[str, dict[Key, Values]]
@@ -221,12 +224,15 @@ def add(rows: Rows, tables: tuple[Table, ...], changes: Iterable[Store]) -> None
     for one in changes:
         table = tables[one.binding]
         held = rows.setdefault(table.name, {})
-        last = table.values[-1]
-        numbers = [at for at, column in enumerate(table.values) if column.kind == "integer" or column == last]
-        before = held.get(one.key)
+        # Of a multiset, the count; of reductions, each.
+        width = len(table.values)
+        numbers = range(width - 1, width) if table.values[-1].name == COUNT else range(width)
+        before = held.get(one.key, ())
         values = list(one.values)
-        for place in numbers if before is not None else ():
-            values[place] += before[place]  # type: ignore[index]
+        for place in numbers if before else ():
+            more: Any = values[place]
+            exact = isinstance(more, Decimal)
+            values[place] = EXACT.add(more, before[place]) if exact else more + before[place]
         held[one.key] = tuple(values)
 
 

@@ -18,7 +18,7 @@ from cdcv2.materialize.drivers import push
 from cdcv2.materialize.drivers.kafka import KafkaDriver
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
-from cdcv2.testing.workload import ENTRIES
+from cdcv2.testing.workload import ENTRIES, entry
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.kafka_topics import create_topic
 
@@ -195,7 +195,7 @@ def test_topics_that_cannot_take_it_are_named(broker: KafkaBroker) -> None:
     def run(rows: list[Any], **options: Any) -> None:
         driver = KafkaDriver(options.pop("bootstrap", broker.bootstrap), **options)
         work = Workload("delta")
-        work.history = [(0, "entries", ENTRIES.row(row), 1) for row in rows]
+        work.history = [(0, "entries", entry(*row), 1) for row in rows]
         Runtime("m", [binding], driver, work.source, log=MemoryRecoveryLog("m")).run()
 
     with pytest.raises(MissingLogError, match="there is no topic 'none.deltas'"):

@@ -15,6 +15,7 @@ import pytest
 
 from cdcv2.errors import ViewError
 from cdcv2.materialize import Driver, MemoryRecoveryLog, RecoveryLog, Table
+from cdcv2.materialize.deltas import value_from_plain
 from cdcv2.materialize.drivers.process import ProcessDriver
 from cdcv2.materialize.messages import Store
 from cdcv2.testing import NotConforming, Scenario, Subject, Workload, conform, scenarios
@@ -32,7 +33,8 @@ def tables_of(kind: str) -> dict[str, Table]:
 
 def row(table: Table, document: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Key and values of a document."""
-    return tuple(document[one.name] for one in table.key), tuple(document[one.name] for one in table.values)
+    values = tuple(value_from_plain(one, document[one.name]) for one in table.fields)
+    return values[: len(table.key)], values[len(table.key):]
 
 
 class ConnectorSubject(Subject):

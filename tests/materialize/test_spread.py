@@ -241,9 +241,9 @@ def test_a_table_that_is_altered_while_tasks_are_under_way_is_refused(request: p
     def altered(hand: Hand) -> Iterator[tuple[int, Any]]:
         yield from carried(runtime, cut)(hand)
         with subject.connect() as connection:
-            connection.execute("ALTER TABLE account_total ALTER total TYPE numeric(9,1)")
+            connection.execute("ALTER TABLE account_total ALTER total TYPE numeric(30,1)")
 
-    with pytest.raises(RefusedError, match=r"account_total .* 'total' has the type numeric.9,1. and should have"):
+    with pytest.raises(RefusedError, match=r"account_total .* 'total' has the type numeric.30,1. and should have"):
         runtime.transact(cut.upper, altered)
     runtime.close()
     demand(subject, work, cut.lower)

@@ -16,7 +16,8 @@ FILE = """
 materialization: conformance
 logs: {{accounts: logs/accounts, entries: logs/entries}}
 bindings:
-  - {{log: entries, target: account_total, key: [account], reduce: {{entries: count, total: {{sum: amount}}}}}}
+  - {{log: entries, target: account_total, key: [account],
+     reduce: {{entries: count, total: {{sum: amount}}, worth: {{sum: price}}}}}}
   - {{log: entries, target: entry_log}}
   - {{log: accounts, target: account_now, key: [name]}}
 target: {target}

@@ -34,7 +34,7 @@ from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
 from cdcv2.testing import Workload
-from cdcv2.testing.workload import ACCOUNTS, ENTRIES
+from cdcv2.testing.workload import ACCOUNTS, ENTRIES, entry
 from cdcv2.wire.files import DirectoryLog
 from tests.spark.materializing import written
 from tests.spark.submitting import QUICK
@@ -154,7 +154,7 @@ def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path)
     work = Workload()
     path = written(tmp_path, work, target=LAKE, cuts=2)
     log = DirectoryLog(tmp_path / "logs" / "entries")
-    log.send(Updates([(ENTRIES.row(["account z", 1]), 4, -1)]))
+    log.send(Updates([(entry("account z", 1), 4, -1)]))
     log.flush()
     log.send(Progress([4], [5], {4: 1}))
     log.flush()

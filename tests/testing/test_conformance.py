@@ -54,6 +54,9 @@ def caught(subject: type[Subject]) -> set[str]:
         (counting.CounterSubject, defects.DropDocumentCounter, "crash-at-StartedCommit-4"),
         (counting.CounterSubject, defects.ResetCounterOnOpen, "crash-at-StartedCommit-4"),
         (toys.DatabaseSubject, defects.DropDocuments, "baseline"),
+        (toys.DatabaseSubject, defects.FloatNumbers, "baseline"),
+        (toys.DatabaseSubject, defects.FloatDecimals, "baseline"),
+        (toys.DatabaseSubject, defects.NullForNaN, "baseline"),
     ],
     ids=lambda one: getattr(one, "__name__", str(one)),
 )
