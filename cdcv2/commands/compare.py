@@ -15,7 +15,8 @@ Where the source is, and with which password: --source env (CDCV2_POSTGRES, a co
 PGDATABASE, PGPASSWORD, ...), --source service:NAME of libpq's service file, or --source FILE with a connection string.
 
 Exit code 0: they are equal. 1: the logs are not complete up to where the target or the source is, and differ from it;
-or the target has not come to --at. 3: they differ, and where. Memory: the rows of the logs.
+or the target has not come to --at. 2: it has gone on from --at, and shows no past. 3: they differ, and where. A time
+behind the last of a finished history is one at which the target has all. Memory: the rows of the logs.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--marker", action="store_true",
                         help="commit an empty transaction (pg_logical_emit_message), so that they can come past it")
     parser.add_argument("--without-log", action="store_true", help="compare source and target only")
-    parser.add_argument("--at", metavar="TIME", help="demand that the target has all up to there, and no more")
+    parser.add_argument("--at", metavar="TIME", help="demand that the target has all up to there, and nothing later")
     parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
@@ -165,8 +166,9 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
 def _with_target(plan: Plan, opened: ExitStack, at: Time | None) -> Part:
     view = opened.enter_context(closing(plan.view()))
     frontier = view.frontier
-    _demand(frontier, at)
-    expected = _expected(plan, frontier)
+    if at is not None and frontier.less_equal(at):
+        raise IncompleteError(f"the target is {through_text(frontier)}, and {at} is asked for: let it go on")
+    expected = _expected(plan, frontier, at)
     found = [_compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)]
     wrong = any(one.number for one in found)
     return Part(
@@ -174,25 +176,22 @@ def _with_target(plan: Plan, opened: ExitStack, at: Time | None) -> Part:
     )
 
 
-def _demand(frontier: Antichain, at: Time | None) -> None:
-    if at is None:
-        return
-    if frontier.less_equal(at):
-        raise IncompleteError(f"the target is {through_text(frontier)}, and {at} is asked for: let it go on")
-    if not frontier or any(type(one) is int and type(at) is int and one > at + 1 for one in frontier):
-        raise UsageError(f"--at {at}: the target is {through_text(frontier)}, and shows no past; leave --at out")
+def _expected(plan: Plan, frontier: Antichain, at: Time | None) -> list[dict[Key, Values]]:
+    """What each view comes to at the frontier, as one transaction from nothing would store it.
 
-
-def _expected(plan: Plan, frontier: Antichain) -> list[dict[Key, Values]]:
-    """What each view comes to at the frontier, as one transaction from nothing would store it."""
+    Raises UsageError where that is another state than the one at ``at``.
+    """
     views = [binding.view() for binding in plan.bindings]
     combined = Combined(views)
     timeline = Timeline(dict.fromkeys(named.table for named in plan.logs), start=[plan.start])
+    asked, moved = None if at is None else Antichain([at]), 0
     for named, entry in entries(plan.logs, "comparing"):
         cut = timeline.absorb(named.table, entry)
         for number, binding in enumerate(plan.bindings if cut is not None else []):
             updates = cut.updates.get(binding.log, []) if cut is not None else []
             wanted = [(views[number].key_of(one[0]), one) for one in updates if not frontier.less_equal(one[1])]
+            if asked is not None:
+                moved += sum(asked.less_equal(time) and time != at for _, (_, time, _) in wanted)
             for _ in combined.add(number, wanted):
                 continue
         if timeline.frontier.dominates(frontier):
@@ -202,6 +201,11 @@ def _expected(plan: Plan, frontier: Antichain) -> list[dict[Key, Values]]:
         raise IncompleteError(
             f"the target is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}"
             f"{f' ({lacks})' if lacks else ''}: these are not the logs that it was made of, or they lost something"
+        )
+    if moved:
+        raise UsageError(
+            f"--at {at}: the target is {through_text(frontier)}, which is {moved} updates of its views further on, and "
+            "shows no past. Leave --at out, and it is compared as it is"
         )
     rows: list[dict[Key, Values]] = [{} for _ in views]
     for store in combined.stores():

@@ -66,12 +66,23 @@ def test_what_differs_is_named_and_3(run: Run, kept: Path) -> None:
 
 
 def test_a_time_is_demanded(run: Run, kept: Path) -> None:
-    """Come there: 0; not yet: 1; beyond: 2, as a target shows no past."""
+    """Come there, with nothing later in it: 0; not yet: 1; gone on: 2, as a target shows no past."""
     assert 0 == run("compare", kept, "--at", 9).code
-    early, late = run("compare", kept, "--at", 10), run("compare", kept, "--at", 5)
+    early, late = run("compare", kept, "--at", 10), run("compare", kept, "--at", 8)
 
     assert (1, True) == (early.code, "let it go on" in early.err)
-    assert (2, True) == (late.code, "shows no past" in late.err)
+    assert (2, True) == (late.code, "shows no past" in late.err), late.err
+
+
+@pytest.mark.parametrize("rest", [[20], []], ids=["goes on", "finished"])
+def test_a_time_after_which_nothing_has_changed_is_reached(run: Run, kept: Path, rest: list[int]) -> None:
+    """The target has all up to there, and nothing later, also at the end of a finished history."""
+    write(kept.parent / "rest", Progress([10], rest))
+    kept.write_text(LAKE.replace("prices: prices\n", "prices: [prices, rest]\n"), "utf-8")
+
+    assert 0 == run("materialize", kept).code
+    assert [0, 0, 2] == [run("compare", kept, "--at", at).code for at in (9, 19, 8)]
+    assert (1 if rest else 0) == run("compare", kept, "--at", 10**9).code
 
 
 def test_other_logs_than_it_was_made_of_are_1(run: Run, kept: Path) -> None:
