@@ -20,7 +20,7 @@
 Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:
 price, retractions: false} keeps no values to go back to). What drivers may also be told, with defaults: lake files: 8;
 kafka bootstrap, config, partitions: 1, create: true; webhook batch: 500 (messages), batch_bytes: 1000000, attempts: 8,
-timeout: 30 (seconds); process resource (of each table), patience: 600 (seconds). recovery_log: {sqlite: FILE} keeps it
+timeout: 30 (seconds, for all of a request); process resource (of each table), patience: 600 (seconds). recovery_log: {sqlite: FILE} keeps it
 in a database. ${NAME} is the environment's, $${ is ${. Paths are from the file's folder.
 
 What is committed is never half of a source transaction, and it may be killed and run again at any time. Ends where the

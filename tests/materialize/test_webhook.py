@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -177,6 +178,37 @@ def test_one_that_stays_in_trouble_is_given_up(receiver: Receiver) -> None:
     receiver.server_close()
     with pytest.raises(UnavailableError, match="refused"):
         keep(receiver, waits, attempts=1)
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"])
+def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(said: bytes) -> None:
+    """In the headers, and behind them: no operation of it ever takes long, and it never ends."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_trickle, args=[server, said], daemon=True).start()
+        driver = WebhookDriver(
+            f"http://127.0.0.1:{server.getsockname()[1]}/", attempts=2, timeout=0.3, pause=[].append
+        )
+        work = Workload("delta", cuts=1)
+        with pytest.raises(UnavailableError, match="2 times: no whole answer in 0.3 seconds; see to it"):
+            Runtime("m", work.bindings, driver, work.source, log=MemoryRecoveryLog("m")).run()
+
+
+def _trickle(server: socket.socket, said: bytes) -> None:
+    """For whoever comes, for as long as they stay, but not for ever: then it answers 200 as others do."""
+    while True:
+        try:
+            client, _ = server.accept()
+        except OSError:
+            return
+        with client:
+            try:
+                client.sendall(said)
+                for _ in range(200):
+                    threading.Event().wait(0.05)
+                    client.sendall(b"x")
+                client.sendall(b"\r\nContent-Length: 0\r\n\r\n")
+            except OSError:
+                continue
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from cdcv2.errors import OutputError, UnavailableError, UsageError
 from cdcv2.materialize.drivers.push import PushDriver
+from cdcv2.materialize.drivers.whole_request import send
 from cdcv2.materialize.messages import Table
 
 # Answers after which the same request may be taken: too early, too many, a server or proxy in trouble.
@@ -45,7 +46,7 @@ class WebhookDriver(PushDriver):
         batch_bytes: how many bytes the body of a request has at most, unless it is that of a single message.
         attempts: how often a request is made before giving up; in between it waits 0.5 seconds, then twice as long, up
             to 30, or what the receiver asks for with ``Retry-After``.
-        timeout: how many seconds an answer is waited for.
+        timeout: how many seconds a request may take, from connecting to the end of its answer.
         pause: waits so many seconds, in place of ``time.sleep``.
 
     Raises UsageError for an address, a header or a number that cannot be; it shows no secret.
@@ -74,7 +75,6 @@ class WebhookDriver(PushDriver):
         self._url, self._headers = url, dict(headers or {})
         self._batch, self._most, self._attempts, self._timeout = batch, batch_bytes, attempts, timeout
         self._pause = pause
-        self._opener = urllib.request.build_opener(_NoRedirects())
         # Messages as they will be posted; how large the request is with them.
         self._waiting: list[bytes] = []
         self._size = len(_body([]))
@@ -111,9 +111,7 @@ class WebhookDriver(PushDriver):
                 wait = min(30.0, 2 * wait)
             try:
                 request = urllib.request.Request(self._url, body, headers, method="POST")
-                with self._opener.open(request, timeout=self._timeout) as answer:
-                    answer.read()
-                return
+                return send(request, self._timeout)
             except urllib.error.HTTPError as cause:
                 with cause:
                     said = f"{cause.code} {cause.reason}"
@@ -184,13 +182,6 @@ def _demand_header(name: str, value: str) -> None:
 
 def _body(messages: list[bytes]) -> bytes:
     return b'{"version":1,"messages":[' + b",".join(messages) + b"]}"
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would go on as a GET, without what it has to say."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """None: the answer is an error."""
 
 
 def _asked(header: str | None, wait: float) -> float:
