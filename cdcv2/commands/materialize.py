@@ -20,12 +20,13 @@
 Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:
 price, retractions: false} keeps no values to go back to). What drivers may also be told, with defaults: lake files: 8;
 kafka bootstrap, config, partitions: 1, create: true; webhook batch: 500 (messages), batch_bytes: 1000000, attempts: 8,
-timeout: 30 (seconds, for all of a request); process resource (of each table), patience: 600 (seconds). recovery_log: {sqlite: FILE} keeps it
-in a database. ${NAME} is the environment's, $${ is ${. Paths are from the file's folder.
+timeout: 30 (seconds, for all of a request); process resource (of each table), patience: 600 (seconds). recovery_log:
+{sqlite: FILE} keeps it in a database. ${NAME} is the environment's, $${ is ${. Paths are from the file's folder.
 
 What is committed is never half of a source transaction, and it may be killed and run again at any time. Ends where the
 logs end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it between two transactions, a second
-Ctrl-C at once. Exit code 1: the logs end before all has arrived that they state; what is complete is in the target.
+Ctrl-C at once. Exit code 1: a log ends before all has arrived that it states; what is complete is in the target. Of
+several logs, none is read further than the slowest of them needs.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class _Reading:
             return
         timeline = self._timeline = Timeline(self._parts, start=checkpoint.frontier)
         bookmarks = [Bookmark(named.log, _laid(checkpoint.state, named)) for named in self._logs]
-        for named, entry in self._turns(bookmarks):
+        for named, entry in self._turns(timeline, bookmarks):
             if self._told():
                 # Asked for cuts, so between transactions.
                 raise _Stopped
@@ -138,19 +139,29 @@ class _Reading:
             self._plan.demand_ordered()
         self._ordered = True
 
-    def _turns(self, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:
-        """An entry of each log in turn; None when a log has nothing now."""
+    def _turns(self, timeline: Timeline, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:
+        """An entry of each log in turn that is behind; None when a log has nothing now. Ends where the slowest ends.
+
+        Those that are ahead wait, as what is read of them would, in memory, for those that are behind.
+        """
         turns = [(named, mark.read(follow=self._follow)) for named, mark in zip(self._logs, bookmarks)]
-        while turns:
-            for turn in list(turns):
+        while behind := [turn for turn in turns if turn[0].table in self._slowest(timeline)]:
+            for turn in behind:
                 try:
                     yield turn[0], next(turn[1])
                 except StopIteration:
                     turns.remove(turn)
 
+    @staticmethod
+    def _slowest(timeline: Timeline) -> set[str]:
+        return {part for part, reader in timeline.readers.items() if reader.frontier == timeline.frontier}
+
     def incomplete(self) -> dict[str, Any]:
-        """Log -> what lacks there."""
-        return {} if self._timeline is None else dict(self._timeline.missing())
+        """Log -> what lacks there, of those that hold the view up: what others lack may stand where nobody has read."""
+        if self._timeline is None:
+            return {}
+        slowest = self._slowest(self._timeline)
+        return {part: missing for part, missing in self._timeline.missing().items() if part in slowest}
 
 
 def _laid(state: Any, named: Named) -> Any:

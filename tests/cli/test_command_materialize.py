@@ -109,6 +109,45 @@ def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_
     assert {(1,): (10, "apple")} == dict(open_lake(tmp_path / "lake").rows("now"))
 
 
+TWO = LAKE.replace("  prices: prices\n", "  prices: prices\n  fast: fast\n").replace(
+    'log: prices, target: "all"', 'log: fast, target: "all"'
+)
+
+
+def test_no_log_is_read_further_than_the_slowest_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is ahead would be held in memory; and behind the end of the slowest, nothing is asked for."""
+    slow: list[Any] = []
+    for time in range(40):
+        slow += [Updates([(price(time), time, 1)]), Progress([time], [time + 1], {time: 1})]
+    fast: list[Any] = []
+    for time in range(0, 100, 10):
+        fast += [Updates([(price(time), time, 1)]), Progress([time], [time + 10], {time: 1})]
+    write(tmp_path / "prices", *slow)
+    write(tmp_path / "fast", *fast, Progress([100], [200], {150: 7}))
+    read: dict[str, int] = {"prices": 0, "fast": 0}
+    entries = DirectoryLog.read
+
+    def counted(log: DirectoryLog, *args: Any, **options: Any) -> Any:
+        for entry in entries(log, *args, **options):
+            read[Path(log.name).name] += 1
+            yield entry
+
+    monkeypatch.setattr(DirectoryLog, "read", counted)
+    path = written(tmp_path, TWO)
+    reading = _Reading(read_plan(str(path)), follow=False, told=lambda: 0)
+    for fed in reading.cuts(Checkpoint(Antichain([0]))):
+        assert fed is not None
+        upper = fed[0].upper.elements[0]
+        assert read["fast"] <= 2 * (upper // 10 + 1), (upper, read)
+
+    assert {"prices": 80, "fast": 10} == read
+    assert {} == reading.incomplete()
+    said = run("materialize", path)
+    assert (0, True) == (said.code, "complete through 39;" in said.out), said.err
+
+
 WRONG = [
     ("materialization: prices", "materialisation: prices", 2, "'materialisation' is not known here; known are materia"),
     ("rows: 1\n", "rows: many\n", 17, "a whole number from 1 on is wanted here, and there is 'many'"),
