@@ -181,7 +181,8 @@ def _moves(runtime: Runtime, every: float) -> Iterator[None]:
                 said, at = runtime.transactions, time.monotonic()
                 yield
     except _Stopped:
-        return
+        # What is said now to be complete is in the target by then.
+        runtime.settle()
 
 
 def _far(plan: Plan, runtime: Runtime, reading: _Reading) -> str:

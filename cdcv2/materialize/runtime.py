@@ -140,6 +140,13 @@ class Runtime:
         """After :attr:`Pause.DRIVER`: return when the driver has answered, or failed."""
         self._connection.wait()
 
+    def settle(self) -> None:
+        """For who stops between two transactions: return when what was committed is in the store. Raises as ``run``."""
+        while not self._acknowledged:
+            for step in self._hear():
+                if step is Pause.DRIVER:
+                    self.wait()
+
     def close(self) -> None:
         """Let go of the driver, wherever things are; nothing that was not committed is."""
         self._connection.close()

@@ -8,20 +8,23 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdcv2.commands import materialize
 from cdcv2.commands.materialization_file import DRIVERS, read_plan
 from cdcv2.commands.materialize import _Reading
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError
+from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize import Checkpoint
 from cdcv2.materialize.drivers.delta import open_delta
-from cdcv2.materialize.drivers.lake import open_lake
+from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
+from cdcv2.materialize.messages import Acknowledge, Acknowledged
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.files import DirectoryLog
@@ -295,6 +298,43 @@ def test_following_ends_between_transactions_when_it_is_told_to(
     assert (code, "prices: complete through 7; 2 transactions, 2 updates read\n") == (following.returncode, out), err
     assert "Traceback" not in err
     assert 0 == run("materialize", path).code
+
+
+def test_what_fails_while_it_is_told_to_stop_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says up to where the target is complete: so what was committed last must be in it."""
+    messages: list[Any] = []
+    for time in range(9):
+        messages += [Updates([(price(time, time, "x"), time, 1)]), Progress([time], [time + 1], {time: 1})]
+    write(tmp_path / "prices", *messages)
+    path, applying, stopped = written(tmp_path, LAKE), threading.Event(), threading.Event()
+    applied, asked = LakeDriver.acknowledge, list[int]()
+
+    def told() -> int:
+        # Asked before each message; the fourth transaction is behind the eighth.
+        asked.append(len(asked))
+        if len(asked) < 9:
+            return 0
+        assert applying.wait(60)
+        stopped.set()
+        return signal.SIGTERM
+
+    def full(driver: LakeDriver, message: Acknowledge) -> Acknowledged:
+        if driver._pending and open_lake(tmp_path / "lake").frontier == Antichain([3]):
+            applying.set()
+            assert stopped.wait(60)
+            raise OutputError("the disk is full")
+        return applied(driver, message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LakeDriver, "acknowledge", full)
+        patched.setattr(materialize, "_told_to_stop", lambda: nullcontext(told))
+        failed = run("materialize", path)
+
+    assert (4, "", True) == (failed.code, failed.out, "the disk is full" in failed.err), failed
+    again = run("materialize", path)
+    assert (0, True) == (again.code, "complete through 8; 5 transactions" in again.out), again
 
 
 @pytest.mark.parametrize(("driver", "own", "look"), [
