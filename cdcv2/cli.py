@@ -34,6 +34,7 @@ COMMANDS = {
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "materialize": "keep views of logs in a database, a lake, Kafka or a webhook, without Spark",
     "compare": "prove that the target of a materialization has what its logs say",
+    "orphans": "remove files that dead transactions have left in a lake or beside Delta tables",
     "rows": "make the row type of a table, from its database or from a record",
     "demo": "see it work on real change data",
 }

@@ -41,6 +41,9 @@ from cdcv2.materialize import (
     SqliteRecoveryLog,
     Sum,
 )
+from cdcv2.materialize.drivers.delta_manifest import DeltaFolder
+from cdcv2.materialize.drivers.lake_manifest import Folder
+from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log
@@ -80,7 +83,7 @@ class Plan:
     """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
 
     ``kafka``: where the logs' topics are, as address and as file of settings. ``lines``: the target (None) and each
-    binding (by its target) as they stand in the file.
+    binding (by its target) as they stand in the file. ``staging``: the folder of a driver that stages files.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Plan:
     start: int
     kafka: tuple[str | None, Path | None] = (None, None)
     lines: Mapping[str | None, Part] = field(default_factory=dict)
+    staging: Callable[[], Manifests[Any]] | None = None
 
     def demand_ordered(self) -> None:
         """Asked again once there is something to commit, as a log without messages cannot tell. Raises RefusedError."""
@@ -143,6 +147,7 @@ def read_plan(path: str) -> Plan:
         name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
         start=start, kafka=reader.kafka(), lines={**dict(zip(targets, bound)), None: target},
+        staging=reader.staging(target),
     )  # fmt: skip
 
 
@@ -304,6 +309,14 @@ class _Reader:
             part.fail(f"{what} cannot be looked at: compare what its reader has made of it")
 
         return look
+
+    def staging(self, part: Part) -> Callable[[], Manifests[Any]] | None:
+        """What opens the folder of manifests and staged files, for those drivers that have one."""
+        fields = dict(part.entries())
+        kind = fields["driver"].text()
+        if kind == "lake":
+            return lambda: Folder(self.path(fields["folder"]))
+        return (lambda: DeltaFolder(self.path(fields["folder"]))) if kind == "delta" else None
 
     def recovery(self, name: str, target: Part, part: Part | None) -> Callable[[], RecoveryLog | None]:
         """What opens the recovery log."""

@@ -147,6 +147,11 @@ class Runtime:
                 if step is Pause.DRIVER:
                     self.wait()
 
+    def demand(self) -> None:
+        """Nothing but the question whether another instance has taken over. Raises FencedError then."""
+        if self._claimed is not None:
+            self._claimed.demand()
+
     def close(self) -> None:
         """Let go of the driver, wherever things are; nothing that was not committed is."""
         self._connection.close()

@@ -174,8 +174,6 @@ class DeltaDriver(StagedDriver):
 
 def orphans(folder: str | Path) -> list[Path]:
     """Staged files that no manifest applies; **what was committed and not yet applied is among them**, see
-    :class:`~cdcv2.materialize.drivers.manifests.Manifests`.
-
-    Let the materialization run to the end of a transaction first; then remove those that are older than that run.
+    :class:`~cdcv2.materialize.drivers.manifests.Manifests`. ``cdcv2 orphans`` tells them apart, and removes the others.
     """
     return DeltaFolder(folder).orphans()

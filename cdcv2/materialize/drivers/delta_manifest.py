@@ -15,14 +15,14 @@ alike, nobody waits for one that died, and the versions that a manifest names ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
-from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part
+from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part, is_staged
 from cdcv2.materialize.fence import Range
 
 
@@ -127,9 +127,16 @@ class DeltaFolder(Manifests[Manifest]):
         """The same, by its name."""
         return self.path / "_staged" / f"{name}.parquet"
 
+    def remove(self, orphans: Iterable[Path]) -> list[Path]:
+        """See :class:`Manifests`."""
+        going = list(orphans)
+        for path in going:
+            path.unlink(missing_ok=True)
+        return going
+
     def orphans(self) -> list[Path]:
         """See :class:`Manifests`."""
-        there = set(self.path.glob("_staged/*.parquet"))
+        there = set(filter(is_staged, self.path.glob("_staged/*.parquet")))
         _, manifest = self.last()
         if manifest is not None and manifest.applying is not None:
             there -= {self.staged(name) for files in manifest.applying.files.values() for name in files.names}

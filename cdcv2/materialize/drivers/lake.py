@@ -8,7 +8,8 @@ frontiers. Nobody's file counts before a manifest names it, and readers (:func:`
 Files are merged as their number grows, a large one seldom: each row is written about log(n) times. Keys are looked up
 by reading the key column of every file, so a lake wants few large transactions (``rows`` of the runtime), and a
 database many small ones. Needs pyarrow (``pip install 'cdcv2[lake]'``). A transaction that dies between staging and
-its commit leaves a file that no manifest will ever name; :func:`orphans` finds them, and says when they may go.
+its commit leaves a file that no manifest will ever name; :func:`orphans` finds them, ``cdcv2 orphans --remove``
+removes them.
 """
 
 from __future__ import annotations
@@ -162,7 +163,8 @@ class LakeDriver(StagedDriver):
 
         def decide(before: Manifest | None) -> Manifest | None:
             nonlocal won
-            after = None if before is None else before.with_merged(table.name, parts[first:], merged)
+            there = self._folder.file(table.name, merged).exists()
+            after = before.with_merged(table.name, parts[first:], merged) if before is not None and there else None
             # Who is overtaken in putting a manifest is asked again, though it may be what others have built upon.
             won = after is not None or (before is not None and merged in before.parts.get(table.name, ()))
             return after
@@ -175,9 +177,7 @@ class LakeDriver(StagedDriver):
 
 def orphans(folder: str | Path) -> list[Path]:
     """Files that no manifest names; **what was committed and not yet applied is among them**, see
-    :class:`~cdcv2.materialize.drivers.manifests.Manifests`.
-
-    Let the materialization run to the end of a transaction first; then remove those that are older than that run.
+    :class:`~cdcv2.materialize.drivers.manifests.Manifests`. ``cdcv2 orphans`` tells them apart, and removes the others.
     """
     return Folder(folder).orphans()
 

@@ -13,24 +13,29 @@ was applied, which is how applying a transaction a second time is known to be no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError, RefusedError
-from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part
+from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part, is_staged
 from cdcv2.materialize.fence import Range
 
 
 @dataclass(frozen=True)
 class Manifest(Applied):
-    """What counts: see the module. ``parts``: table -> its files in order."""
+    """What counts: see the module. ``parts``: table -> its files in order.
+
+    ``removing``: names of files that are being removed, which nobody may name any more.
+    """
 
     WHAT, FORMAT = "lake", "cdcv2 lake"
 
     parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    removing: tuple[str, ...] = ()
 
     def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[Part]]) -> Manifest:
         """After a transaction; its files for one table have different keys."""
@@ -38,8 +43,8 @@ class Manifest(Applied):
         return replace(self, parts=merged, applied={**self.applied, wanted: upper})
 
     def with_merged(self, table: str, old: Sequence[Part], new: Part) -> Manifest | None:
-        """With one file in place of some that follow each other; None when they do not any more."""
-        there = self.parts.get(table, ())
+        """With one file in place of some that follow each other; None when they do not any more, or it is removed."""
+        there = () if new.name in self.removing else self.parts.get(table, ())
         for at in range(len(there) - len(old) + 1):
             if there[at : at + len(old)] == tuple(old):
                 return replace(self, parts={**self.parts, table: (*there[:at], new, *there[at + len(old):])})
@@ -47,12 +52,16 @@ class Manifest(Applied):
 
     def more_to_plain(self) -> dict[str, Any]:
         """See :class:`Applied`."""
-        return {"files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()}}
+        return {
+            "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
+            **({"removing": list(self.removing)} if self.removing else {}),
+        }
 
     @classmethod
     def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
         """See :class:`Applied`."""
-        return {"parts": {name: tuple(Part(*one) for one in parts) for name, parts in plain["files"].items()}}
+        parts = {name: tuple(Part(*one) for one in parts) for name, parts in plain["files"].items()}
+        return {"parts": parts, "removing": tuple(plain.get("removing", ()))}
 
 
 class Folder(Manifests[Manifest]):
@@ -98,9 +107,31 @@ class Folder(Manifests[Manifest]):
 
     def orphans(self) -> list[Path]:
         """See :class:`Manifests`."""
-        there = {path for path in self.path.glob("*/*.parquet")}
+        _, manifest = self.last()
+        tables = () if manifest is None else manifest.tables
+        there = {path for name in tables for path in self.path.glob(f"{escape(name)}/*.parquet") if is_staged(path)}
         # The manifests are read later: what they name by then is no orphan.
         return sorted(there - set[Path]().union(*map(self._named, self._numbered.numbers())))
+
+    def remove(self, orphans: Iterable[Path]) -> list[Path]:
+        """See :class:`Manifests`. Who merges commits nothing, so no fence stops one that was frozen with a merged file.
+
+        A manifest says that they go, before they do: whoever builds on an earlier one is too late to put his; whoever
+        builds on a later one does not find the file.
+        """
+        wanted, going = list(orphans), list[Path]()
+
+        def decide(before: Manifest | None) -> Manifest | None:
+            # Named meanwhile: it stays.
+            named = set[Path]().union(*map(self._named, self._numbered.numbers()))
+            going[:] = [path for path in wanted if path not in named]
+            return before and replace(before, removing=tuple(path.stem for path in going))
+
+        self.change(decide)
+        for path in going:
+            path.unlink(missing_ok=True)
+        self.change(lambda before: before and replace(before, removing=()))
+        return going
 
     def file(self, table: str, part: Part) -> Path:
         """Where a file lies."""

@@ -7,6 +7,7 @@ says beside that is :mod:`.lake_manifest`'s and :mod:`.delta_manifest`'s. Whoeve
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,14 @@ class Part:
 
     name: str
     rows: int
+
+
+_STAGED = re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII)
+
+
+def is_staged(path: Path) -> bool:
+    """Whether a file is called as those that are staged here, and not as somebody else's."""
+    return _STAGED.fullmatch(path.name) is not None
 
 
 @dataclass(frozen=True)
@@ -118,10 +127,14 @@ class Manifests(ABC, Generic[S]):
         """Files that no manifest names: of transactions that died, of such as are under way, **and of such as were
         committed and not yet applied**: those the recovery log names, however old they are.
 
-        So before any is removed, let the materialization open the folder and come to the end of a transaction (``cdcv2
-        materialize`` does): that applies what was committed. Of the files that were there before this run began, those
-        that are orphans after it count no more, whoever wrote them: it has fenced off all who came before. Where
-        several instances keep a range of the keys each, let each of them do so.
+        An instance that has opened all keys and applied what was committed, and is asked for these *after* that, and
+        then finds that nobody has taken over, may remove them (:meth:`remove`): whoever wrote them can commit no more,
+        and whoever comes later names files of its own. That is what ``cdcv2 orphans --remove`` does.
+        """
+
+    @abstractmethod
+    def remove(self, orphans: Iterable[Path]) -> list[Path]:
+        """Remove files of which :meth:`orphans` says when that may be; those that went. No frozen instance names one.
         """
 
     def demand_there(self, number: int, state: Mapping[str, Any]) -> None:

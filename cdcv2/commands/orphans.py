@@ -1,0 +1,89 @@
+"""Remove files of a lake, or of Delta tables, that transactions have left which died, or tasks that Spark gave up.
+
+Takes the YAML file of cdcv2 materialize. Without --remove it only looks: it shows the files that no manifest names, and
+disturbs nobody. Those that a running instance has just staged, and those that are committed and not applied yet, are
+among them.
+
+With --remove it takes the materialization over, as a run does: it applies what was committed, and then removes what
+nobody can name any more; nothing is read or committed. An instance that runs meanwhile is fenced off, and loses
+nothing: start it again. So run it when none does, or as a step between two runs.
+
+Files that Delta itself has replaced are not looked at: they are VACUUM's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands.console import Output
+from cdcv2.commands.materialization_file import Plan, read_plan
+from cdcv2.commands.shown import json_line
+from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
+from cdcv2.materialize import Runtime
+from cdcv2.materialize.drivers.manifests import Manifests
+
+EXAMPLES = (
+    ("cdcv2 orphans shop-lake.yaml", "what is there"),
+    ("cdcv2 orphans shop-lake.yaml --remove", "and remove it; an instance that runs is fenced off"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE.yaml", help="the file of cdcv2 materialize")
+    parser.add_argument("--remove", action="store_true", help="remove them, after taking the materialization over")
+    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Show them, or remove them."""
+    plan = read_plan(args.file)
+    if plan.staging is None:
+        plan.lines[None].fail("this driver leaves no files: only those of a lake and of Delta tables are looked for")
+    folder = plan.staging()
+    if folder.last()[1] is None:
+        raise UsageError(f"nothing was materialized into {folder.path} yet: run cdcv2 materialize first")
+    found = _removed(plan, folder) if args.remove else list(_sized(folder.orphans()))
+    size = sum(one for _, one in found)
+    with Output(None) as output:
+        if args.json:
+            output.line(json_line({
+                "removed": args.remove, "bytes": size,
+                "files": [{"path": str(path), "bytes": one} for path, one in found],
+            }))
+            return Exit.DONE
+        for path, one in found:
+            output.line(f"{path}: {one} bytes")
+        what = "removed" if args.remove else "named by no manifest; with --remove those go that no transaction needs"
+        output.line(f"{len(found)} files, {size} bytes: {what}")
+    return Exit.DONE
+
+
+def _removed(plan: Plan, folder: Manifests[Any]) -> list[tuple[Path, int]]:
+    """Take over, apply what was committed, and remove the rest. Raises FencedError when another has taken over."""
+    log = plan.recovery()
+    runtime = Runtime(plan.name, plan.bindings, plan.driver(), lambda _: (), log=log, start=[plan.start])
+    try:
+        with plan.told():
+            runtime.run()
+        found = list(_sized(folder.orphans()))
+        # Whoever comes behind this names files that are not among them.
+        runtime.demand()
+        gone = set(folder.remove(path for path, _ in found))
+        return [one for one in found if one[0] in gone]
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _sized(paths: list[Path]) -> Iterator[tuple[Path, int]]:
+    """The files, and how large they are; without those that are gone meanwhile."""
+    for path in paths:
+        try:
+            yield path, path.stat().st_size
+        except FileNotFoundError:
+            continue
