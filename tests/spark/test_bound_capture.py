@@ -320,8 +320,13 @@ def test_logs_of_another_remap_are_refused(spark: SparkSession, tmp_path: Path) 
     before = bound.known("logs/clicks")
     with pytest.raises(ForeignStateError, match="log clicks has updates at .* written with another remap"):
         bound.spark(spark, "logs/{table}")
+    shutil.copy(tmp_path / "rows" / "clicks.avsc", tmp_path / "rows" / "views.avsc")
+    dumped(tmp_path / "topics" / "b.jsonl", [Record("web.views", 0, 0, None, b'{"id": 7}')])
+    with pytest.raises(ForeignStateError, match="log .*clicks has updates at .* written with another remap"):
+        bound.spark(spark, "logs/{table}", "--plain", "views=web.views", "--propose-recipe")
 
     assert before == bound.known("logs/clicks")
+    assert 0 == bound.pure("others"), "nothing was proposed"
 
 
 @pytest.mark.parametrize(("more", "said"), [
