@@ -98,7 +98,10 @@ class Database:
     def waits(self) -> str | None:
         """That the snapshot is not whole, or how many records are held of transactions that are not."""
         if self._transactions.through is None:
-            return f"the initial snapshot of {self._recipe.prefix} is not complete"
+            said = f"the initial snapshot of {self._recipe.prefix} is not complete"
+            if self._ended or self._scanned.heard:
+                return said
+            return f"{said}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
         held = self._transactions.held
         return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
 

@@ -36,9 +36,12 @@ class Scanned:
         self._started = self._twice = False
         #: Whether a run was begun, and then another one, before one was completed.
         self.broken_off = False
+        #: Whether there was any.
+        self.heard = False
 
     def notification(self, fact: Notification) -> None:
         """Take the next one."""
+        self.heard = True
         if fact.kind == "STARTED":
             # A run that was broken off counts nothing; one that was completed is the snapshot.
             self._twice |= self._completed

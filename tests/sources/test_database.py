@@ -160,6 +160,14 @@ def test_a_snapshot_that_begins_twice_stops_it() -> None:
             timeline.run(how(), at_most=1)
 
 
+def test_a_snapshot_of_which_nothing_is_told_is_waited_for_by_the_name_of_the_topic() -> None:
+    """It may be misnamed; nobody else would say so, as a connector makes that topic when it likes."""
+    said = [small(*notes, rows=3).run(how()).waits() for notes in ((), (("STARTED",),))]
+
+    text = "the initial snapshot of clean_full is not complete"
+    assert [[f"{text}: the topic 'notifications' has told nothing of it; is its name right?"], [text]] == said
+
+
 def of_two_runs(*rows: int) -> Timeline:
     """In an idle database a snapshot of 3 rows was broken off, and taken again; these of its rows are there."""
     timeline = small(("STARTED",), ("STARTED",), ("TABLE_SCAN_COMPLETED", ITEMS, 3), ("COMPLETED",), rows=3)
