@@ -300,7 +300,7 @@ class Capture:
         if self._failed:
             raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
         self._drop_undecided()
-        release = self._commits.ready()
+        release = self._ready()
         if release is not None and self._contents is not None:
             release = self._contents.go_along(release, self._held, self._commits)
         if release is not None:
@@ -312,6 +312,16 @@ class Capture:
             if self._commits.lost:
                 self.save()
             raise stop
+        return release
+
+    def _ready(self) -> Release | None:
+        release = self._commits.ready()
+        if release is not None and release.snapshot is not None and self._commits.broken_off:
+            for table in self._recipe.tables:
+                rows = list(self._held.snapshot_rows(table))
+                if len(set(rows)) < len(rows):
+                    self._commits.snapshot_twice(table)
+                    return None
         return release
 
     def _drop_undecided(self) -> None:

@@ -28,7 +28,7 @@ from cdcv2.errors import MalformedError, SourceStop, UsageError
 from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end, uncounted_row
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
-from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot
+from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot, twice
 
 
 #: So many releases are remembered for the next run, which can tell rows whose END is lost from repeats of those.
@@ -259,6 +259,15 @@ class Commits:
         if told and self._snapshot.released and self._snapshot.lsn is None:
             self._snapshot.lsn = lsn
             self._finished.clear()
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether a run of the snapshot is known to have been broken off: its rows may be among those of the next."""
+        return self._snapshot.broken_off
+
+    def snapshot_twice(self, table: str) -> None:
+        """Rows of the table are there twice, of a snapshot that was broken off and taken again: stop before it."""
+        self.stop(twice(table), ANEW)
 
     def snapshot_marked(self, marker: str, position: Sequence[object]) -> None:
         """An unreleased snapshot row, which stands there, has this ``source.snapshot``."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from cdcv2.reclock.temp import SNAPSHOT, End, Halt, Row
 from cdcv2.sources.facts import Notification
-from cdcv2.sources.snapshot import ANEW
+from cdcv2.sources.snapshot import ANEW, twice
 
 
 class Scanned:
@@ -86,20 +86,13 @@ def begun_again(notified: Iterable[Notification]) -> Halt | None:
 
 
 def mixed(rows: Iterable[Row]) -> Halt | None:
-    """What stops a capture if these rows, as many as a snapshot has that follows one broken off, are not those of it.
+    """What stops a capture if these rows, as many as a snapshot has after one broken off, may be others.
 
-    They were taken at one LSN, so those of the run that was broken off are rows of the whole one, too. If none is there
-    twice, and there are as many as that has, they are its rows, of whichever run.
+    See :func:`~cdcv2.sources.snapshot.twice`.
     """
     many = Counter((row.table, row.changes) for row in rows)
-    twice = min((table for (table, _), number in many.items() if number > 1), default=None)
-    if twice is None:
-        return None
-    reason = (
-        f"a snapshot was broken off and taken again, and rows of {twice} are there twice: those of the first run "
-        "cannot be told from those of the second"
-    )
-    return Halt(SNAPSHOT, None, reason, ANEW)
+    table = min((table for (table, _), number in many.items() if number > 1), default=None)
+    return None if table is None else Halt(SNAPSHOT, None, twice(table), ANEW)
 
 
 _TWICE = Halt(SNAPSHOT, None, "the connector has begun a second snapshot after a completed one", ANEW)

@@ -33,6 +33,18 @@ MARKERS = {
 }
 
 
+def twice(table: str) -> str:
+    """Why a snapshot cannot be released that follows one broken off, if a row of the table is there twice, in words.
+
+    Both were taken at one LSN, so rows of the one that was broken off are rows of the whole one, too. If none is there
+    twice, and there are as many as that has, they are its rows, of whichever run.
+    """
+    return (
+        f"a snapshot was broken off and taken again, and rows of {table} are there twice: those of the first run "
+        "cannot be told from those of the second"
+    )
+
+
 class Snapshot:
     """What is known of the initial snapshot; fed by ``Commits``, judges counts and never sees a row.
 
@@ -49,6 +61,9 @@ class Snapshot:
         self.contradiction: str | None = None
         #: a run was seen to its end, by its notifications
         self.completed = False
+        #: a run was begun, and then another one, before one was completed
+        self.broken_off = False
+        self._started = False
         self._rows: dict[str, int] = {}
         self._scanned: dict[str, int | None] = {}
         self._next_notification = 0
@@ -93,6 +108,8 @@ class Snapshot:
             if self.completed:
                 self._contradict("the connector has begun a second snapshot (notification STARTED after COMPLETED)")
             self._scanned = {}
+            self.broken_off |= self._started
+            self._started = True
         elif kind == "TABLE_SCAN_COMPLETED" and table is not None:
             self._scanned[table] = rows
         elif kind in ("COMPLETED", "SKIPPED"):

@@ -16,7 +16,7 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.sources.capture import Capture, Captured
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import End, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.sources.facts import End, Notification, RowFact, SnapshotRow, Truncate, Unfit
 from cdcv2.wire.rows import RowType
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.doubles import Crash, RecordingLog
@@ -456,3 +456,24 @@ def test_the_memory_of_logs_that_hold_something_else_is_refused() -> None:
     grown = {table: RecordingLog([Progress([0], [61]), Progress([61], [99])]) for table in (A, B)}
 
     assert Antichain([99]) == Capture(recipe(snapshot="none"), grown, memory=memory).frontier
+
+
+@pytest.mark.parametrize("texts, released", [("xyx", False), ("xyz", True)])
+@pytest.mark.parametrize("runs", [1, 2])
+def test_rows_of_two_runs_are_no_whole_snapshot(texts: str, released: bool, runs: int) -> None:
+    """As many as it has, at its LSN, and one of them twice. If none was broken off, equal rows are several."""
+    logs = new_logs()
+    capture = Capture(recipe(notification_topic="notes"), logs)
+    counted = [("TABLE_SCAN_COMPLETED", A, 3), ("TABLE_SCAN_COMPLETED", B, 0), ("COMPLETED", None, None)]
+    for at, said in enumerate([("STARTED", None, None)] * runs + counted):
+        capture.absorb_fact(Notification(*said, at), Position("notes", 0, at))
+    for at, text in enumerate(texts):
+        position = Position(f"{PREFIX}.{A}", 0, at)
+        capture.absorb_fact(SnapshotRow(A, 1000, "true", text, position), position)
+    if released or runs == 1:
+        capture.release()
+        assert [3] == [sum(diff for batch in Iter(logs[A].durable) for _, _, diff in batch.updates)]
+        return
+    with pytest.raises(SourceStop, match="broken off and taken again, and rows of public.a are there twice"):
+        capture.release()
+    assert [] == list(logs[A].durable) == list(logs[B].durable)

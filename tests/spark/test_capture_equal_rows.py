@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.errors import SourceStop
 from cdcv2.sources.debezium import Recipe, Record
 from cdcv2.wire.rows import RowType
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
@@ -49,3 +50,27 @@ def test_equal_rows_of_a_snapshot_stay_several_beside_a_streamed_row_that_comes_
     same, new = (ROWS.row((note,)) for note in ("same", "new"))
     updates, frontier = facts_of({TABLE: run.messages(TABLE)})[TABLE]
     assert ({(same, 1000, 3), (new, 1040, 1)}, [1041]) == (updates, list(frontier))
+
+
+def test_rows_of_two_runs_are_no_whole_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """As many as it has, at its LSN, and one of them twice: a run was broken off. Nothing is released."""
+    rows = [row("r", note, snapshot="true", lsn=1000) for note in ("one", "two", "one")]
+    notes = [
+        {"type": kind, "aggregate_type": "Initial Snapshot",
+         "additional_data": {"scanned_collection": table, "total_rows_scanned": number}}
+        for kind, table, number in (("STARTED", None, None), ("STARTED", None, None),
+                                    ("TABLE_SCAN_COMPLETED", TABLE, 3), ("COMPLETED", None, None))
+    ]  # fmt: skip
+    end = {"status": "END", "id": "757:1040", "event_count": 0, "data_collections": []}
+    records = [
+        Record(topic, 0, at, None, json.dumps(body).encode())
+        for topic, bodies in (("src.public.t", rows), ("notes", notes), ("src.transaction", [end]))
+        for at, body in enumerate(bodies)
+    ]
+    dump_into(tmp_path / "topics", records, size=99)
+    run = CaptureRun(tmp_path, Recipe("src", {TABLE: ROWS}, notification_topic="notes"))
+    for _ in range(2):
+        with pytest.raises(SourceStop, match="broken off and taken again, and rows of public.t are there twice"):
+            run.run(spark)
+
+    assert [] == run.messages(TABLE)
