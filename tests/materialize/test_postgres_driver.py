@@ -362,6 +362,56 @@ def test_rows_that_were_there_before_the_view_began_are_not_added_to(connect: Co
     assert [("a", 6, 3)] == shown(connect, 'SELECT id, "sum"::int, cdcv2_count::int FROM total')
 
 
+@pytest.mark.parametrize("rows", [[], [["a", 10]]], ids=["with no rows of it yet", "with rows"])
+def test_a_table_is_kept_by_one_materialization(connect: Connect, rows: list[Any]) -> None:
+    """Two that begin at once find it empty, both; the second to commit is refused, as its rows would be added."""
+    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    ((schema,),) = shown(connect, "SELECT current_schema()::text")
+    other = Binding("entries", ENTRY, f"{schema}.total", ("id",), {"sum": Sum("amount")})
+    second = Runtime("n", [other], PostgresDriver(connect=connect), cuts(["a", 1], ["a", 2]), rows=1)
+    walk = second.steps()
+    for step in walk:
+        if step.__name__ == "Load":  # type: ignore[union-attr]
+            break
+    first = rows or [[(["a", 10], 1), (["a", 10], -1)]]
+    run(connect, [total], cuts(*first))
+    with pytest.raises(RefusedError, match=r"total is kept by the materialization 'm', which is at .1.: two would"):
+        for step in walk:
+            continue
+    second.close()
+    run(connect, [total], cuts(*first, ["a", 5]))
+    there = 5 + sum(amount for _, amount in rows)
+
+    assert [("a", there, 1 + len(rows))] == shown(connect, 'SELECT id, "sum"::int, cdcv2_count::int FROM total')
+
+    change(connect, "TRUNCATE total")
+    with pytest.raises(RefusedError, match="total is kept by the materialization 'm'"):
+        Runtime("n", [total], PostgresDriver(connect=connect), cuts(["a", 1])).run()
+    change(connect, "DELETE FROM cdcv2_checkpoints WHERE materialization = 'm'")
+    Runtime("n", [total], PostgresDriver(connect=connect), cuts(["a", 1])).run()
+
+    assert [("a", 1, 1)] == shown(connect, 'SELECT id, "sum"::int, cdcv2_count::int FROM total')
+
+
+def test_tables_that_are_there_take_no_right_to_make_any(server: Postgres, connect: Connect) -> None:
+    """An owner makes them, and whoever keeps the view may write rows, and no more."""
+    ((schema,),) = shown(connect, "SELECT current_schema()::text")
+    role = f"clerk_{schema[-12:]}"
+    run(connect, [ENTRIES], cuts(["a", 1]))
+    change(connect, f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA {schema} TO {role}; "
+                    f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}")
+
+    def clerk() -> Any:
+        connection = connect()
+        connection.execute(f"SET ROLE {role}".encode())
+        connection.commit()
+        return connection
+
+    run(clerk, [ENTRIES], cuts(["a", 1], ["b", 2]))
+
+    assert [("a", 1), ("b", 2)] == shown(connect, "SELECT * FROM entries ORDER BY id")
+
+
 def test_two_names_of_one_table_are_refused(connect: Connect) -> None:
     """With and without its schema: both logs would write it."""
     ((schema,),) = shown(connect, "SELECT current_schema()::text")

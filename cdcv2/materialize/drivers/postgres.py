@@ -17,10 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdcv2 import steps
-from cdcv2.errors import RefusedError, UnavailableError, UsageError, ViewError
+from cdcv2.errors import ForeignStateError, RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
 from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable, demand_fit, lock, told
+from cdcv2.materialize.drivers.postgres_tables import PostgresTable, demand_fit, lock, numbers_of, told
 from cdcv2.materialize.fence import fenced, meet_of, pieces
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -69,6 +69,8 @@ class PostgresDriver(Spread):
         # The COPY that is under way, and its table.
         self._copying: tuple[int, Copy] | None = None
         self._copy_end = ExitStack()
+        # Whether nothing of the materialization was committed yet.
+        self._new = True
         # Where executors stage rows, once they do.
         self._staging: Staging | None = None
 
@@ -85,7 +87,8 @@ class PostgresDriver(Spread):
                 version = session.info.server_version // 10000
                 raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
             session.execute(postgres_fence.LOCK, {"name": "tables"})
-            session.execute(postgres_fence.CREATE)
+            if "cdcv2_checkpoints" not in numbers_of(session, ["cdcv2_checkpoints"]):
+                session.execute(postgres_fence.CREATE)
             self._make(session, message)
             session.commit()
             return self._claim(session, message)
@@ -111,6 +114,32 @@ class PostgresDriver(Spread):
                     f"{name!r} has not begun in this database (cdcv2_checkpoints has nothing of it), and the table "
                     f"{table} has rows: what the view brings would be added to them. Empty it, give the binding "
                     "another target, or connect to the place where it was begun"
+                )
+        self._new = begun is None
+        self._demand_alone(session)
+
+    def _demand_alone(self, session: Connection[Any], *, one_by_one: bool = False) -> None:
+        """Raises RefusedError when another materialization has one of the tables.
+
+        A table without rows may be another's, too. Who of two is the first to commit has it: its checkpoint names its
+        views from then on, so whoever opens asks, and asks again in its first commit, while no other's is at the table.
+        """
+        message = self._opened()
+        own = numbers_of(session, [table.name for table in self._tables])
+        for number in sorted(own.values()) if one_by_one else ():
+            session.execute(postgres_fence.LOCK, {"name": f"table {number}"})
+        for name, text in session.execute(postgres_fence.OTHERS, {"name": message.materialization}).fetchall():
+            try:
+                checkpoint = _checkpoint(text)
+            except ForeignStateError:
+                continue  # of a newer release, perhaps: it cannot be read, and is not ours to judge
+            theirs = set(numbers_of(session, checkpoint.views or ()).values())
+            shared = [target for target, number in own.items() if number in theirs]
+            if shared:
+                raise RefusedError(
+                    f"the table {shared[0]} is kept by the materialization {name!r}, which is at "
+                    f"{checkpoint.frontier}: two would add to the same rows. Give one of them another target; or, if "
+                    f"{name!r} is to run no more, remove its rows from cdcv2_checkpoints, and empty the table"
                 )
 
     def _claim(self, session: Connection[Any], message: Open) -> Opened:
@@ -170,6 +199,8 @@ class PostgresDriver(Spread):
         text = json.dumps(message.checkpoint.to_plain())
         with told("write", "cdcv2_checkpoints"):
             self._end_copy()
+            if self._new:
+                self._demand_alone(session, one_by_one=True)
             if session.execute(postgres_fence.COMMIT, {**self._holding, "checkpoint": text}).rowcount != 1:
                 session.rollback()
                 raise self._fenced()
@@ -185,15 +216,13 @@ class PostgresDriver(Spread):
         with told("commit", self._holding["name"]):
             session.commit()
         steps.reach(AFTER_COMMIT)
-        self._staged = {}
+        self._staged, self._new = {}, False
         return StartedCommit()
 
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors connect with the same ``conninfo`` and the environment that they have."""
         if self._staging is None:
-            opened = self._message
-            if opened is None:
-                raise RefusedError("this session with PostgreSQL is not open")
+            opened = self._opened()
             self._staging = Staging(opened.tables, self._holding)
             with told("make staging tables for", self._holding["name"]):
                 self._staging.make(self._open_session())
@@ -237,6 +266,11 @@ class PostgresDriver(Spread):
         if self._session is None:
             raise RefusedError("this session with PostgreSQL is closed: make a new driver, to go on from there")
         return self._session
+
+    def _opened(self) -> Open:
+        if self._message is None:
+            raise RefusedError("this session with PostgreSQL is not open")
+        return self._message
 
     def _end_copy(self) -> None:
         self._copying = None

@@ -53,6 +53,7 @@ SELECT key_begin, key_end, fence, checkpoint FROM cdcv2_checkpoints
  WHERE materialization = %(name)s AND key_end >= %(begin)s AND key_begin <= %(end)s
 """
 ALL = "SELECT checkpoint FROM cdcv2_checkpoints WHERE materialization = %(name)s"
+OTHERS = "SELECT materialization, checkpoint FROM cdcv2_checkpoints WHERE materialization <> %(name)s ORDER BY 1"
 HELD = """
 SELECT FROM cdcv2_checkpoints
  WHERE materialization = %(name)s AND key_begin = %(begin)s AND key_end = %(end)s AND fence = %(fence)s

@@ -171,7 +171,9 @@ class PostgresTable:
         """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
         place = self.place(session)
         missing = session.execute(_PLACE, [place]).fetchone() is None
-        session.execute(self._create)
+        if missing:
+            # Not IF NOT EXISTS alone, for which it takes the right to make tables where none is made.
+            session.execute(self._create)
         number, lasting = session.execute(_PLACE, [place]).fetchone() or (None, "p")
         if lasting != "p":
             raise RefusedError(
@@ -244,6 +246,16 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
             f"the table {table.name} does not fit its binding: the column {field.name!r} {state} and should "
             f"have the type {type_of(field)}. Alter it, or give the binding another target"
         )
+
+
+def numbers_of(session: Connection[Any], targets: Iterable[str]) -> dict[str, int]:
+    """PostgreSQL's numbers of those of these targets that are there."""
+    from psycopg import sql
+
+    names = list(targets)
+    places = [sql.Identifier(*name.split(".")).as_string(session) for name in names]
+    rows = session.execute("SELECT to_regclass(p)::oid::bigint FROM unnest(%s::text[]) p", [places]).fetchall()
+    return {name: number for name, (number,) in zip(names, rows) if number is not None}
 
 
 @contextmanager
