@@ -227,7 +227,8 @@ def resume(remap: Remap, uppers: Iterable[Antichain]) -> Resume:
     if frontier and remap.since and check_int(frontier.elements[0]) <= remap.since:
         raise RefusedError(
             f"the output is complete up to {frontier} only, and the remap was compacted to {remap.since}: where the "
-            "sources were before that is forgotten. Capture anew, into other logs, and hold the remap where these are"
+            "sources were before that is forgotten. Capture anew, with another remap and other logs; new ones cannot "
+            "be begun with one that was compacted"
         )
     return Resume(frontier, remap.source_frontier_at(frontier))
 
