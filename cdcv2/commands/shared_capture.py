@@ -23,9 +23,9 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.database import Database
 from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.logs_there import check_there
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.proposed import check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, carry_on
@@ -66,7 +66,7 @@ def run_shared(
     with told_to_stop() as stopping:
         came = carry_on(
             run, log, look, lambda binder: _opened(args, asked, binder, ranges),
-            check_logs=lambda binder: _check_logs(args, asked, binder), stopping=stopping,
+            check=lambda binder: _check_proposed(args, asked, binder, look, ranges), stopping=stopping,
             remark=lambda text: remark(f"cdcv2 capture: {text}"),
         )
         if came is None:
@@ -106,6 +106,12 @@ def _remap(args: argparse.Namespace, asked: Wanted, look: Look) -> RemapLog:
             f"there is no topic {missing[0]!r} in {' '.join(args.source)}: its name is wrong, or nobody has written it "
             "yet"
         ) from None
+
+
+def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, look: Look, ranges: Ranges) -> None:
+    """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
+    _check_logs(args, asked, binder)
+    check_fresh(binder, asked, look, ranges, at_first=args.begin_at_first)
 
 
 def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:

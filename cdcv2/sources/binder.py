@@ -92,12 +92,12 @@ class Binder:
         needed: Collection[str] = (),
         propose: bool = False,
         at_first: bool = False,
-        check_logs: Callable[[], object] = lambda: None,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         """Read the remap, and begin it if nobody has; with ``propose`` our recipe is the next one, if it is another.
 
-        With ``at_first`` plain topics of which nothing is bound begin where they begin now. ``check_logs`` is called
-        before ours is proposed in place of another, and raises if the logs could not be gone on with.
+        With ``at_first`` plain topics of which nothing is bound begin where they begin now. ``check`` is called
+        before ours is proposed in place of another, and raises if it could not be carried on.
 
         Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
         under our recipe and none will be, RefusedError for a proposal that no logs could follow, and what the remap's
@@ -113,7 +113,7 @@ class Binder:
         self.recipe = replace(self.recipe, timeline=None)
         self._run(lambda: None if self._shared.begun else self._shared.propose(NOT_STARTED, 0))
         if propose and not self.is_ours:
-            check_logs()
+            check()
             # Asked until it has won once: whoever proposes another one after that is obeyed.
             self._run(lambda: None if self.is_ours else self._another_recipe())
         if at_first:

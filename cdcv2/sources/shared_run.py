@@ -76,14 +76,14 @@ def carry_on(
     look: Look,
     opened: Callable[[Binder], AbstractContextManager[SharedCapture]],
     *,
-    check_logs: Callable[[Binder], object],
+    check: Callable[[Binder], object],
     stopping: Callable[[], bool],
     remark: Callable[[str], None],
 ) -> Came | None:
     """Capture until it is done, or told to stop; None if it was told while it could not go on.
 
     ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun.
-    ``check_logs`` raises, before another recipe is proposed, if the logs that are there could not be gone on with.
+    ``check`` raises, before another recipe is proposed, if that could not be carried on.
 
     One that follows waits for what does not answer, and for times that others must write first, and says so by
     ``remark``; where the remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises
@@ -95,7 +95,7 @@ def carry_on(
             binder = run.binder(log)
             binder.begin(
                 look, needed=run.wanted.needed, propose=propose, at_first=run.at_first,
-                check_logs=partial(check_logs, binder),
+                check=partial(check, binder),
             )
             # Asked for once: another recipe that is proposed after this one is obeyed.
             propose = False

@@ -22,8 +22,8 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.logs_there import check_there
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
+from cdcv2.sources.proposed import check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_apart, check_numbers, wanted
@@ -92,7 +92,7 @@ def capture(
     own = tune(spark.newSession())
     came = carry_on(
         plan.run, log, look, lambda binder: _opened(plan, binder, ranges, frames, own, report),
-        check_logs=lambda binder: _check_logs(plan, binder),
+        check=lambda binder: _check_proposed(plan, binder, look, ranges),
         stopping=stopping.is_set, remark=lambda text: report.tell("waiting", text),
     )
     if came is not None:
@@ -143,6 +143,12 @@ def _remap(plan: BoundPlan, look: Look) -> RemapLog:
         raise MissingLogError(
             f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet"
         ) from None
+
+
+def _check_proposed(plan: BoundPlan, binder: Binder, look: Look, ranges: Ranges) -> None:
+    """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
+    _check_logs(plan, binder)
+    check_fresh(binder, plan.wanted, look, ranges, at_first=plan.options.begin_at_first)
 
 
 def _check_logs(plan: BoundPlan, binder: Binder) -> None:

@@ -162,6 +162,28 @@ def test_a_recipe_whose_logs_are_foreign_is_not_proposed(run: Run, folder: Path)
     assert (0, False) == (old.code, (folder / "new").exists()), old.err
 
 
+@pytest.mark.parametrize("first, row, code, text", [
+    (5, CLICKS, 4, "begins at 5, and 0 is wanted"),
+    (0, {**CLICKS, "fields": [{"name": "at", "type": "long"}]}, 3, "at web.views[0]@0: no row of the topic's table"),
+])  # fmt: skip
+def test_a_recipe_whose_new_topic_cannot_be_captured_is_not_proposed(
+    run: Run, folder: Path, first: int, row: dict[str, object], code: int, text: str
+) -> None:
+    """Its head is gone, or its rows are others: bound, the timeline would end there. The old one goes on."""
+    run(*words(folder))
+    (folder / "rows" / "views.avsc").write_text(json.dumps(row), "utf-8")
+    with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"topic": "web.views", "partition": 0, "offset": first, "value": '{"user": "v"}'}) + "\n")
+    more = ["--plain", "views=web.views", "--propose-recipe"]
+    refused, old = run(*words(folder, *more)), run(*words(folder))
+    (folder / "rows" / "views.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    right = run(*words(folder, *more, "--begin-at-first"))
+
+    assert (code, True) == (refused.code, text in refused.err), refused.err
+    assert (0, 0) == (old.code, right.code), old.err + right.err
+    assert 2 == len(run("as-of", folder / "logs", "--table", "views").out.splitlines())
+
+
 def test_plain_topics_have_no_transactions_that_could_be_in_no_order(run: Run, folder: Path) -> None:
     """The option says nothing of them: their logs stay what views may be made of."""
     run(*words(folder))

@@ -235,7 +235,7 @@ def test_one_that_slept_through_a_compaction_begins_again(stage: Stage) -> None:
     def carried(opened: Any) -> Came | None:
         how = Run(asked, logs="kafka:cdc.{table}")
         return carry_on(
-            how, stage.remap, stage.topics.look(), opened, check_logs=lambda binder: None, stopping=lambda: False,
+            how, stage.remap, stage.topics.look(), opened, check=lambda binder: None, stopping=lambda: False,
             remark=said.append,
         )
 

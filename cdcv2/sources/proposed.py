@@ -1,0 +1,70 @@
+"""Can a recipe be carried on? Asked before it is proposed, as that stops whoever has the old one.
+
+What is found out too late stays so: times that are bound under it are written under it, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError, SourceStop
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.transactions import resume
+from cdcv2.sources import lost
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.debezium import classify
+from cdcv2.sources.facts import Unfit
+from cdcv2.sources.places import places
+from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.ranged import Look, Ranges
+from cdcv2.sources.shared_capture import Span, check_bound
+from cdcv2.sources.wanted import Wanted
+
+#: So many records of each partition are tried.
+TRIED = 10
+
+
+def check_there(binder: Binder, logs: Iterable[tuple[str, Callable[[], Log]]]) -> None:
+    """Whether these logs, each with the table that it is of, were written with the remap, and none is too far behind.
+
+    One that is not there, which opening it says by MissingLogError, begins with the recipe. Raises ForeignStateError
+    and RefusedError as a capture does, and what opening and reading raise. Cost: the whole logs.
+    """
+    found: list[tuple[str, Antichain]] = []
+    spans: list[tuple[str, Span]] = []
+    for table, opened in logs:
+        try:
+            with Writer(opened()) as writer:
+                found.append((table, writer.known))
+                spans.append((writer.log.name, writer.span))
+        except MissingLogError:
+            found.append((table, Antichain([0])))
+    # The logs were read after the remap, and others write them: only now the remap has all that they have.
+    binder.follow()
+    check_bound(binder.remap, spans)
+    resume(binder.remap, [Antichain([binder.starts(table, check_int(at))]) for table, known in found for at in known])
+
+
+def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at_first: bool) -> None:
+    """Whether topics of which nothing is bound have their heads, and whether their first records can be captured.
+
+    Raises UnsafeTopicError, DecodeError and SourceStop as a capture does, and what reading raises.
+    """
+    fresh = asked.topics - {topic for topic, _ in places(binder.remap.current)}
+    plain = {topic: PlainRows(row_type) for topic, row_type in asked.plain.values()}
+    recipes = {topic: recipe for recipe, _ in asked.databases.values() for topic in recipe.topics()}
+    spans = lost.of_topics_spans(look, fresh)
+    firsts = {place: low for place, (low, _) in spans.items() if place[0] in plain} if at_first else {}
+    firsts |= binder.bound.firsts
+    lost.check(look, binder.remap, firsts, fresh)
+    tried = {place: max(low, firsts.get(place, 0)) for place, (low, _) in spans.items()}
+    for record in ranges.read({place: (first, min(first + TRIED, spans[place][1])) for place, first in tried.items()}):
+        if record.topic in plain:
+            plain[record.topic].row(record)
+            continue
+        fact = classify(record, recipes[record.topic])
+        if isinstance(fact, Unfit):
+            raise SourceStop(f"{fact.reason}, at {fact.position}", fact.remedy)
