@@ -16,10 +16,12 @@ from cdcv2.errors import (
     OutputError,
     RefusedError,
     UsageError,
+    ViewError,
 )
 from cdcv2.materialize import Binding, Range, Runtime
 from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta, orphans
 from cdcv2.materialize.drivers import delta_tables
+from cdcv2.materialize.drivers.staging import DeltaHand
 from cdcv2.materialize.fence import LAST
 from cdcv2.materialize.messages import Acknowledged
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
@@ -189,6 +191,23 @@ def test_a_commit_that_meets_another_is_made_anew(tmp_path: Path, hand: str, mon
     assert [1] == tried
     rows = [(one["id"], one["amount"]) for one in open_delta(delta).read("entries").to_pylist()]
     assert [("a", 1), ("b", 2)] == sorted(rows)
+
+
+def test_a_second_row_that_somebody_put_beside_ours_is_an_error(tmp_path: Path) -> None:
+    """Of the table, by its key: not of the driver; and neither of the two is taken for the one. Removed, it goes on."""
+    delta = tmp_path / "delta"
+    changes = [[(("a", 1), 1), (("b", 1), 1)], [(("a", 1), -1), (("a", 2), 1)]]
+    keep(delta, cuts(*changes[:1]))
+    deltalake, pyarrow = pytest.importorskip("deltalake"), pytest.importorskip("pyarrow")
+    deltalake.write_deltalake(delta / "entries", pyarrow.table({"id": ["a"], "amount": [7]}), mode="append")
+    with pytest.raises(ViewError, match=r"entries, key \('a',\): it has more than one row.*changed by hand"):
+        keep(delta, cuts(*changes))
+    with pytest.raises(ViewError, match="more than one row"):
+        DeltaHand(open_delta(delta), [ENTRIES.view().table]).work(0).look([("a",)])
+    deltalake.DeltaTable(delta / "entries").delete("amount = 7")
+    keep(delta, cuts(*changes))
+
+    assert {("a",): (2,), ("b",): (1,)} == shown(delta)
 
 
 @pytest.mark.parametrize("step", ["delta.begun", "delta.table"])

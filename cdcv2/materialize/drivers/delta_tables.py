@@ -8,6 +8,7 @@ or not at all (no retries of Delta's own), so two who commit the same transactio
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,15 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.errors import (
+    ForeignStateError,
+    MissingLogError,
+    OutputError,
+    RefusedError,
+    UnavailableError,
+    UsageError,
+    ViewError,
+)
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Manifest, Mark
 from cdcv2.materialize.drivers.lake_files import DIGITS, GONE, KEY, arrow, read_part, rows_of, type_of
 from cdcv2.materialize.messages import Key, Table, Values
@@ -243,7 +252,7 @@ class DeltaView:
     def look(
         self, table: str, keys: Sequence[Key], version: int | None = None
     ) -> tuple[int, list[tuple[Key, Values]]]:
-        """Delta's version (that of the cut, unless one is given), and what is at these keys in it."""
+        """Delta's version (that of the cut, unless one is given), and what is at these keys in it. Raises ViewError."""
         place, _ = self._place(table)
         view, found = self.manifest.tables[table], self.table(table)
         if version is not None and found.version() != version:
@@ -253,7 +262,12 @@ class DeltaView:
         with told(place, "read"):
             batches = [batch.filter(near) for batch in _scanned(found, view, _between(view, keys))]
             rows = pa.Table.from_batches(batches, schema_of(view))
-        return found.version(), [one for one in rows_of(view, rows) if one[0] in wanted]
+        there = [one for one in rows_of(view, rows) if one[0] in wanted]
+        # A Delta table has no key of its own: others may have put a row beside ours.
+        twice = next((key for key, count in Counter(key for key, _ in there).items() if count > 1), None)
+        if twice is not None:
+            raise ViewError(table, twice, "it has more than one row")
+        return found.version(), there
 
     def close(self) -> None:
         """Nothing is held open."""
