@@ -48,6 +48,7 @@ from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
 #: Driver -> its settings: those that it needs, and those that it may have.
@@ -164,7 +165,13 @@ class _Reader:
         self._kafka = fields["kafka"].fields("", "bootstrap config") if "kafka" in fields else {}
 
     def path(self, part: Part) -> Path:
-        return self._folder / part.text()
+        """A path from the file's folder, or a ``file:`` URI; other addresses would be made as folders of their name."""
+        text = part.text()
+        if not text.strip():
+            part.fail("a path is wanted here, and there is none: write one")
+        if text.startswith("file:") or "://" in text:
+            return part.told(lambda: local_path(text))
+        return self._folder / text
 
     def logs(self, part: Part, bound: dict[Part, str]) -> list[Named]:
         """The logs that the bindings need."""
@@ -177,6 +184,8 @@ class _Reader:
         for name, one in given.items():
             if name not in bound.values():
                 one.fail(f"no binding keeps the log {name!r}: bind it, or leave it out")
+            if not one.items():
+                one.fail(f"the log {name!r} is an empty list: name a log, or copies of one")
         return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
 
     def _captured(self, part: Part, bound: dict[Part, str]) -> list[Named]:

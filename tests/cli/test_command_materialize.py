@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +103,29 @@ def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
     assert (0, True) == (finished.code, "the history is finished; 0 transactions, 0 updates read" in finished.out)
 
 
+def test_a_file_uri_is_a_path(run: Run, tmp_path: Path) -> None:
+    """Of the folder that it names, not one of that name beside the file."""
+    write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}))
+    text = LAKE.replace("folder: lake", f"folder: {(tmp_path / 'other').as_uri()}")
+    said = run("materialize", written(tmp_path, text))
+
+    assert 0 == said.code, said.err
+    assert {"other", "prices", "prices.yaml", "recovery"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_start_behind_what_the_log_begins_with_is_refused(run: Run, tmp_path: Path) -> None:
+    """It would leave that out, and nothing would show it; the time at which the log begins is taken."""
+    write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([3], [5], {3: 1}))
+    late = run("materialize", written(tmp_path, LAKE + "start: 4\n"))
+
+    assert (4, True) == (late.code, "has updates at the time 3, and the file says start: 4" in late.err), late.err
+    assert [] == list(open_lake(tmp_path / "lake").rows("now"))
+    shutil.rmtree(tmp_path / "lake")
+    shutil.rmtree(tmp_path / "recovery")
+    begun = run("materialize", written(tmp_path, LAKE + "start: 3\n"))
+    assert (0, True) == (begun.code, "complete through 4; 1 transactions" in begun.out), begun.err
+
+
 def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_path: Path) -> None:
     """With what lacks."""
     write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}), Progress([5], [8], {6: 3}))
@@ -170,6 +194,10 @@ WRONG = [
     ("  prices: prices", "  prices: prices\n  prices: prices", 5, "'prices' is there twice"),
     ("  prices: prices", "  prices: {kafka: t, row: no.avsc}", 4, "no.avsc"),
     ("  prices: prices", "  prices:", 4, "a text is wanted here, and there is nothing"),
+    ("  prices: prices", "  prices: []", 4, "the log 'prices' is an empty list"),
+    ("folder: lake", "folder: ''", 15, "a path is wanted here, and there is none"),
+    ("folder: lake", "folder: 's3://bucket/lake'", 15, "s3: has no put-if-absent here yet"),
+    ("recovery_log: recovery", "recovery_log: gs://bucket/x", 16, "gs: has no put-if-absent here yet"),
     ("key: id", "key: [id", 9, "no YAML"),
     ("deletes: soft", "deletes: gently", 14, "'gently' is none of hard, soft"),
     ("n: count", "n: number", 13, "'number' is none of count"),
