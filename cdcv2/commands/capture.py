@@ -34,7 +34,7 @@ from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.sources.asked import recipe_of
+from cdcv2.sources.asked import add_snapshot_again, recipe_of
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
@@ -88,6 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
                         help="where old rows come from: the records, which must have them whole (the default), or "
                              "what the logs hold")
+    add_snapshot_again(parser)
     parser.add_argument("--release-every", type=int, metavar="N",
                         help="write what is complete after so many records (default: 2000; with --remap 50000)")
     parser.add_argument("--follow", action="store_true", help="go on when the topics end; from Kafka")
@@ -100,6 +101,8 @@ def run(args: argparse.Namespace) -> Exit:
     """Capture until the topics end, or it is told to stop."""
     if args.release_every is not None and args.release_every < 1:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
+    if args.remap and args.snapshot_again is not None:
+        raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if args.remap:
         return run_shared(args, _told_to_stop)
     if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
@@ -107,6 +110,7 @@ def run(args: argparse.Namespace) -> Exit:
     recipe = recipe_of(
         args.prefix[0], args.rows, tables=args.tables, snapshot=args.snapshot,
         notifications=next(iter(args.notifications), None), full_identity=args.full_identity, before=args.before,
+        snapshot_again=args.snapshot_again,
     )
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.

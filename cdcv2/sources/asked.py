@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+from typing import TypeAlias, Union
 
 from cdcv2.errors import UsageError
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.named import check_table
 from cdcv2.wire.rows import RowType
+
+#: A parser, or a group of its arguments.
+Arguments: TypeAlias = Union[argparse.ArgumentParser, "argparse._ArgumentGroup"]
 
 
 def recipe_of(
@@ -19,6 +24,7 @@ def recipe_of(
     notifications: str | None,
     full_identity: str | None,
     before: str = FROM_ENVELOPE,
+    snapshot_again: str | None = None,
 ) -> Recipe:
     """The recipe of these options' values; ``rows`` is the folder of the row types, ``SCHEMA.TABLE.avsc``.
 
@@ -40,7 +46,26 @@ def recipe_of(
         notification_topic=notifications,
         full_identity=frozenset(listed("--full-identity", full_identity)),
         before=before,
+        again=_lsns(snapshot_again),
     )
+
+
+def add_snapshot_again(group: Arguments) -> None:
+    """Declare the option that tells of snapshots that the connector took anew."""
+    group.add_argument(
+        "--snapshot-again", metavar="LSN,LSN",
+        help="the connector lost its slot, made a new one, and took a snapshot anew, with this source.lsn; it becomes "
+             "the difference to what the logs hold. All of them, for ever; needs --before from-state and "
+             "--notifications",
+    )
+
+
+def _lsns(text: str | None) -> tuple[int, ...]:
+    names = [name.strip() for name in text.split(",")] if text is not None else []
+    wrong = next((name for name in names if not (name.isascii() and name.isdigit())), None)
+    if wrong is not None:
+        raise UsageError(f"--snapshot-again {wrong!r} is no LSN: write source.lsn of the snapshot's rows, a number")
+    return tuple(map(int, names))
 
 
 def listed(option: str, text: str | None) -> list[str]:

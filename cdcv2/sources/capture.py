@@ -34,7 +34,7 @@ from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.memory import Memory
 from cdcv2.sources.release import Release, Waiting
-from cdcv2.sources.remembered import FORGET, same_topics
+from cdcv2.sources.remembered import FORGET, same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
 
 LOGGER = logging.getLogger(__name__)
@@ -106,7 +106,8 @@ class Capture:
         known = min(self.knowns().values())
         self._commits = self._decisions(remembered["commits"], known)
         sure = remembered["commits"] is not None or known == 0
-        self._evidence = None if sure else Evidence({table: one.span for table, one in self._writers.items()})
+        spans = {table: one.span for table, one in self._writers.items()}
+        self._evidence = None if sure else Evidence(spans, recipe.again)
         self._next: dict[Place, int] = {
             (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
         }
@@ -114,11 +115,13 @@ class Capture:
         self._held = Held()
         self._contents: Contents | None = None
         if recipe.before == FROM_STATE:
-            self._contents = Contents.of(recipe.tables, logs, dict.fromkeys(logs, known))
+            self._contents = Contents.of(recipe.tables, logs, dict.fromkeys(logs, known), recipe.again)
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if that is of no open transaction: the next run must see it again.
         self._stopping: dict[Place, int] = {}
+        # The partition of the notifications, once one was read.
+        self._notified: Place | None = None
         self._failed = False
         self.counters = Counters()
 
@@ -131,14 +134,20 @@ class Capture:
                 f"the memory is of the capture {remembered.get('capture')}, this one is {identity(self._recipe)}: "
                 "give each capture a memory and logs of its own"
             )
+        if not tells_alike(remembered["commits"], self._recipe.again):
+            LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
+            return {"commits": None, "positions": {}, "logs": {}, "topics": remembered.get("topics", {})}
         return remembered
 
     def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
         recipe, notifications = self._recipe, self._recipe.notification_topic is not None
         if remembered is None:
-            return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known)
+            return Commits(
+                recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again
+            )
         return Commits.restore(
-            remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
+            remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
+            again=recipe.again,
         )
 
     def reads(self, topics: Mapping[str, str]) -> None:
@@ -173,6 +182,9 @@ class Capture:
         positions = self._next | self._held.firsts()
         for place, offset in self._stopping.items():
             positions[place] = min(offset, positions[place])
+        first = self._commits.notifications_from
+        if first is not None and self._notified is not None:
+            positions[self._notified] = min(first, positions[self._notified])
         return positions
 
     def next_positions(self) -> dict[Place, int]:
@@ -216,11 +228,12 @@ class Capture:
             self._snapshot_row(fact)
         elif isinstance(fact, Notification):
             self._commits.notification(fact.kind, fact.table, fact.rows, fact.offset)
+            self._notified = place
             if not self._commits.snapshot_released:
                 self._held.note_snapshot(position)
         elif isinstance(fact, (Truncate, Unfit)):
             self._halt(fact)
-        if not self._commits.snapshot_released:
+        if self._commits.reading_to_ends:
             self._commits.consumed({place: position.offset + 1})
         if self._commits.stopping and not self._stopping:
             self._stopping[place] = position.offset
@@ -228,7 +241,7 @@ class Capture:
     def reached(self, place: Place, following: int) -> None:
         """The partition has been read up to the offset ``following``, which may be behind its last record."""
         self._next[place] = max(following, self._next.get(place, 0))
-        if not self._commits.snapshot_released:
+        if self._commits.reading_to_ends:
             self._commits.consumed({place: self._next[place]})
 
     def ended(self) -> None:
@@ -255,8 +268,11 @@ class Capture:
             self.counters.repeats += 1
 
     def _snapshot_row(self, fact: SnapshotRow) -> None:
+        if self._commits.is_told(fact.lsn):
+            self._told_snapshot_row(fact)
+            return
         if self._commits.snapshot_released:
-            if self._evidence is not None:
+            if self._evidence is not None and fact.lsn <= (self._commits.through or 0):
                 self._evidence.snapshot(fact.table, fact.lsn)
             self._commits.snapshot_rows(fact.table, fact.lsn, 1)
             self.counters.repeats += 1
@@ -269,25 +285,51 @@ class Capture:
         self._commits.snapshot_marked(fact.marker, fact.position)
         self.counters.rows += 1
 
+    def _told_snapshot_row(self, fact: SnapshotRow) -> None:
+        if fact.lsn <= (self._commits.through or 0):
+            self.counters.repeats += 1
+            return
+        number = self._held.admit_snapshot(fact, fact.lsn)
+        if number is None:
+            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
+            return
+        self._commits.snapshot_rows(fact.table, fact.lsn, number)
+        self.counters.rows += 1
+
     def _halt(self, fact: Truncate | Unfit) -> None:
         if fact.tx is not None:
             if not self._commits.is_repeat(fact.seq, fact.tx):
                 self._commits.comes_after(fact.tx, fact.seq)
                 self._commits.halt(fact.tx, fact.reason, fact.remedy)
                 self._held.note(fact.tx, fact.position)
+        elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.is_told(fact.lsn):
+            if fact.lsn > (self._commits.through or 0):
+                self._commits.stop(fact.reason, fact.remedy)
         elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
             self._commits.snapshot_rows(fact.table, fact.lsn, 1)
         else:
             self._commits.stop(fact.reason, fact.remedy)
 
     @property
+    def seeks_another(self) -> bool:
+        """Whether a snapshot that nobody has told of stops it, perhaps, and no row has said which LSN that has."""
+        return self._commits.seeks_another
+
+    def look(self, record: Record) -> None:
+        """Look whether the record, behind a stop, is a row of a snapshot. Takes nothing of it. Raises DecodeError."""
+        fact = classify(record, self._recipe)
+        if isinstance(fact, SnapshotRow):
+            self._commits.snapshot_found(fact.lsn)
+
+    @property
     def wants_ends(self) -> bool:
-        """Whether the end positions of the tables' topics should be read now, and given to :meth:`ends_read`."""
+        """Whether the end positions of the topics should be read now, and given to :meth:`ends_read`."""
         return self._commits.wants_ends
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
-        """Where the partitions of the tables' topics end now, after :attr:`wants_ends` became true."""
-        self._commits.ends_read({place: end for place, end in ends.items() if self._recipe.table(place[0])})
+        """Where the partitions of the topics end now, after :attr:`wants_ends` became true."""
+        every = bool(self._recipe.again)
+        self._commits.ends_read({place: end for place, end in ends.items() if every or self._recipe.table(place[0])})
         self._commits.consumed(self._next)
 
     # -- releases
@@ -312,7 +354,8 @@ class Capture:
             if self._commits.lost:
                 self.save()
             raise stop
-        return release
+        # What was held back by a snapshot that was taken anew may be whole as well.
+        return release if release is None or release.again is None else self.release() or release
 
     def _ready(self) -> Release | None:
         release = self._commits.ready()
@@ -343,8 +386,10 @@ class Capture:
             steps.reach(TABLE_STATED)
         steps.reach(STATED)
         self._commits.settle(release)
-        for tx, _ in release.transactions:
+        for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
             self._held.drop(tx)
+        if release.again is not None:
+            self._held.drop_snapshot(release.again)
         if release.snapshot is not None:
             self._held.drop_snapshot()
             if release.assumed:

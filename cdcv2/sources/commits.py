@@ -11,6 +11,8 @@ from facts:
 
 What cannot be carried over the frontier (TRUNCATE, a row of another type, a second snapshot, more rows than were
 counted, a lost END) stops the capture: everything before it is released first, and the logs are complete up to there.
+A second snapshot of which the user has told (:mod:`cdcv2.sources.again`) is released between the transactions up to its
+LSN, of which what is not whole by then is superseded, and those above it.
 
 Rows never come here, so one process that holds them all and a Spark driver whose executors hold them decide alike.
 Counts are *set*, not added: a caller may count again what it reads again.
@@ -26,6 +28,7 @@ from sortedcontainers import SortedDict
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, SourceStop, UsageError
 from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end, uncounted_row
+from cdcv2.sources.again import WRONGLY_TOLD, Again
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
 from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot, twice
@@ -59,7 +62,8 @@ class Commits:
     """
 
     def __init__(
-        self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0
+        self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
+        again: Iterable[int] = (),
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
@@ -67,6 +71,11 @@ class Commits:
         self._captured = frozenset(self.tables)
         self._mode = snapshot
         self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", notified=notifications)
+        self._again = Again(self.tables, again)
+        # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
+        self._first_ones: set[int] = set()
+        # Where snapshots were told of: the least commit that the rows of an open transaction name.
+        self._named: dict[int, int] = {}
         self._through: int | None = 0 if self._snapshot.released else None
         # Unreleased ENDs by LSN: (tx, rows of each captured table). Each LSN is above `_through`.
         self._ends: SortedDict[int, tuple[int, dict[str, int]]] = SortedDict()
@@ -77,11 +86,18 @@ class Commits:
         # A stop that belongs to no open transaction; nothing above `_cap` is released any more.
         self._stop: tuple[str, str] | None = None
         self._cap: int | None = None
+        # Whether that stop is of a snapshot nobody has told of, or may come of one; transactions whose halt may; the
+        # LSNs of all snapshots of which rows were seen.
+        self._another = self._perhaps_another = False
+        self._unknown: set[int] = set()
+        self._snapshots_seen: set[int] = set()
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
         self._succession = Succession[int](self._through)
         # What was found only after the logs were stated beyond it, so that no log can be right any more.
         self._spoilt: tuple[str, str] | None = None
+        # Whether that was a row that names no commit: the first transaction of a new slot has such rows, too.
+        self._spoilt_by_none = False
         if known > 0:
             self._resume_at(known - 1)
 
@@ -91,6 +107,7 @@ class Commits:
             self._snapshot.released = True
             # Only an empty snapshot is released through 0.
             self._snapshot.lsn = 0 if through == 0 else None
+        self._again.released_through(through)
 
     # -- what has been released
 
@@ -139,23 +156,32 @@ class Commits:
         """
         if self._through is None:
             return False
+        none = seq is None
         if seq is None:
-            seq = self._snapshot.lsn
+            seq = self._null_reads
             if seq is None:
+                if tx in self._finished:
+                    self._first_ones.add(tx)
                 return tx in self._finished
         if seq >= self._through:
             return False
         instead, uncounted = self._succession.instead(tx, seq), self._succession.uncounted(tx, seq, table, number)
         if instead is not None:
-            self._spoil(f"{lost_end(tx, seq, instead)}; the logs are stated beyond it, and lack them", SPOILT)
+            self._spoil(f"{lost_end(tx, seq, instead)}; the logs are stated beyond it, and lack them", SPOILT, none)
         elif uncounted is not None:
             what = uncounted_row(tx, table, number, *uncounted)
-            self._spoil(f"{what}; the logs are stated beyond it, and lack it", NEW_SOURCE)
+            self._spoil(f"{what}; the logs are stated beyond it, and lack it", NEW_SOURCE, none)
         return True
 
-    def _spoil(self, reason: str, remedy: str) -> None:
+    @property
+    def _null_reads(self) -> int | None:
+        """What a null ``sequence[0]`` reads as; None: only the END of its transaction tells."""
+        return None if self._again.told else self._snapshot.lsn
+
+    def _spoil(self, reason: str, remedy: str, by_none: bool) -> None:
         if self._spoilt is None:
-            self._spoilt = reason, remedy
+            self._spoilt, self._spoilt_by_none = (reason, remedy), by_none
+            self._perhaps_another = self._perhaps_another or (by_none and self._stop is None)
             self._halt_all(reason, remedy, None)
 
     # -- facts
@@ -165,12 +191,16 @@ class Commits:
 
         Returns False for a repeat. The same END may come again with the same counts.
         """
+        if lsn in self._again.told:
+            reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"
+            self._halt_all(reason, WRONGLY_TOLD, lsn - 1)
+            return False
         base = self._snapshot.lsn
         if self._mode == "initial" and base is not None and lsn <= base:
-            self._halt_all(f"transaction {tx} was committed at {lsn}, not after the snapshot at {base}", ANEW, -1)
+            self._halt_another(f"transaction {tx} was committed at {lsn}, not after the snapshot at {base}", -1)
             return False
         if self._through is not None and lsn <= self._through:
-            if base is None:
+            if self._null_reads is None:
                 self._finished.add(tx)
             self._succession.ended(tx)
             return False
@@ -211,12 +241,22 @@ class Commits:
 
     def comes_after(self, tx: int, seq: int | None) -> None:
         """A row of ``tx`` that is no repeat, or what stops the capture there, has this ``sequence[0]``."""
+        if seq is None and self._again.told:
+            self._first_ones.add(tx)
+            return
+        if seq is not None and self._again.told:
+            self._named[tx] = min(seq, self._named.get(tx, seq))
         if tx not in self._end_of:
             self._succession.row(tx, seq)
 
-    def halt(self, tx: int, reason: str, remedy: str) -> None:
-        """The transaction says something that cannot be captured: release all before it, then stop."""
+    def halt(self, tx: int, reason: str, remedy: str, *, unknown: bool = False) -> None:
+        """The transaction says something that cannot be captured: release all before it, then stop.
+
+        ``unknown``: the state does not know what it tells of; perhaps something was lost before it.
+        """
         self._halts.setdefault(tx, (reason, remedy))
+        if unknown:
+            self._unknown.add(tx)
 
     def stop(self, reason: str, remedy: str) -> None:
         """Stop now: release nothing more than what is complete already, which a snapshot is when it is released."""
@@ -232,7 +272,10 @@ class Commits:
 
     def snapshot_rows(self, table: str, lsn: int, distinct: int) -> None:
         """There are ``distinct`` unreleased snapshot rows of the table (by topic, partition, offset), with this LSN."""
-        if self._mode == "none":
+        self._snapshots_seen.add(lsn)
+        if self._again.rows_seen(table, lsn, distinct):
+            self._check_snapshot()
+        elif self._mode == "none":
             self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
         elif self._snapshot.released:
             self._late_snapshot_row(table, lsn)
@@ -241,24 +284,25 @@ class Commits:
             self._check_snapshot()
             if self._ends and self._ends.peekitem(0)[0] <= lsn:
                 early, (tx, _) = self._ends.peekitem(0)
-                self._halt_all(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", ANEW, -1)
+                self._halt_another(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", -1)
 
     def _late_snapshot_row(self, table: str, lsn: int) -> None:
         through, base = self._through or 0, self._snapshot.lsn
         if lsn > through:
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
-            self._halt_all(reason, ANEW, lsn)
+            self._halt_another(reason, lsn)
         elif base is not None and lsn != base:
             # Perhaps ENDs of transactions without rows were read before it: what the slot lost is lost all the same.
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; the one that is released is at {base}"
-            self._halt_all(reason, ANEW, None)
+            self._halt_another(reason, None)
         self._learn_base(lsn <= through, lsn)
 
     def _learn_base(self, told: bool, lsn: int) -> None:
         """With the memory lost, the topics tell again what the LSN of the released snapshot was."""
         if told and self._snapshot.released and self._snapshot.lsn is None:
             self._snapshot.lsn = lsn
-            self._finished.clear()
+            if not self._again.told:
+                self._finished.clear()
 
     @property
     def broken_off(self) -> bool:
@@ -277,23 +321,45 @@ class Commits:
 
     def notification(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
         """A notification about the initial snapshot, in the order of its topic, with its offset there."""
-        self._snapshot.notified(kind, table, rows, offset)
+        if self._again.told and self._snapshot.ended_before(offset):
+            self._again.notified(kind, table, rows, offset)
+        elif self._again.told and kind == "STARTED" and self._snapshot.begun_before(offset):
+            # Of the slot of the first try, as told snapshots are each of a slot of their own.
+            self._halt_all("the connector has begun its first snapshot twice", ANEW, -1)
+        else:
+            self._snapshot.notified(kind, table, rows, offset)
         self._check_snapshot()
         self._learn_base(self._snapshot.known_empty, 0)
 
     @property
     def wants_ends(self) -> bool:
         """Whether the end positions of the tables' partitions should be read now, for :meth:`ends_read`."""
-        return self._snapshot.wants_ends
+        return self._snapshot.wants_ends or self._again.wants_ends
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
-        """The next offsets of the tables' partitions, read after ``wants_ends`` became true. Then say ``consumed``."""
+        """The next offsets of all partitions, read after ``wants_ends`` became true. Then say ``consumed``."""
         self._snapshot.ends_read(ends)
+        self._again.ends_read(ends)
+
+    @property
+    def reading_to_ends(self) -> bool:
+        """Whether ``consumed`` is wanted."""
+        return not self._snapshot.released or self._again.pending is not None
+
+    def is_told(self, lsn: int) -> bool:
+        """Whether a snapshot with this LSN was told of."""
+        return lsn in self._again.told
+
+    @property
+    def notifications_from(self) -> int | None:
+        """From which offset on the notifications must be read again; None: from where they have been read to."""
+        return self._again.unreleased_from
 
     def consumed(self, positions: Mapping[Place, int]) -> None:
         """How far the partitions have been read: their next offsets. Needed while the snapshot is not released."""
         for place, following in positions.items():
             self._snapshot.consumed(place, following)
+            self._again.consumed(place, following)
 
     def passed(self, place: Place) -> None:
         """The partition has shown a streamed row, so it has no more rows of the snapshot."""
@@ -301,34 +367,79 @@ class Commits:
             self._snapshot.passed(place)
 
     def _check_snapshot(self) -> None:
-        if self._snapshot.contradiction is not None:
-            self._halt_all(self._snapshot.contradiction, ANEW, None if self._snapshot.released else -1)
+        if self._again.another:
+            self._halt_another(str(self._again.contradiction), None)
+        elif self._again.contradiction is not None:
+            self._halt_all(self._again.contradiction, ANEW, None)
+        cap = None if self._snapshot.released else -1
+        if self._snapshot.another:
+            self._halt_another(str(self._snapshot.contradiction), cap)
+        elif self._snapshot.contradiction is not None:
+            self._halt_all(self._snapshot.contradiction, ANEW, cap)
+
+    def _halt_another(self, reason: str, cap: int | None) -> None:
+        self._another = self._another or self._stop is None
+        self._halt_all(reason, ANEW, cap)
 
     # -- decisions
 
     def ready(self) -> Release | None:
         """What may be released now, or None. Changes nothing but finding contradictions: ask as often as you like."""
         snapshot, through = None, self._through
-        if self._spoilt is not None:
+        if self._spoilt is not None or (self._another and self.seeks_another and self._again.pending is None):
+            # What was committed behind that snapshot would be released, as if nothing had been lost before it.
             return None
         if not self._snapshot.released:
             snapshot = through = self._snapshot.lsn or 0
+            if self._again.told and snapshot >= self._again.told[0]:
+                reason = f"the first snapshot is at {snapshot}, not before that at {self._again.told[0]}, as was told"
+                self._halt_all(reason, WRONGLY_TOLD, -1)
             if (self._cap is not None and self._cap < snapshot) or not self._snapshot.whole():
                 self._check_snapshot()
                 return None
-        transactions, lost = list[Commit[int]](), self._succession.lost(self._highest)
+        again = self._again.pending
+        transactions, lost = list[Commit[int]](), self._lost(again)
         for lsn, (tx, counts) in self._ends.items():
             if lost is not None and lsn > lost[1]:
+                self._perhaps_another = self._perhaps_another or self._stop is None
                 self._halt_all(lost_end(*lost, Commit(tx, lsn)), LOST, None)
                 break
-            if self._held_back(tx, lsn, counts):
+            if (again is not None and lsn > again) or self._held_back(tx, lsn, counts):
                 break
             transactions.append(Commit(tx, lsn))
             through = lsn
+        assumed = snapshot is not None and self._snapshot.assumed
+        if again is not None and self._again_is_whole(again):
+            return Release(snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions))
         if through is None or (snapshot is None and not transactions):
             return None
-        assumed = snapshot is not None and self._snapshot.assumed
         return Release(snapshot, tuple(transactions), through, assumed)
+
+    def _lost(self, again: int | None) -> tuple[int, int] | None:
+        """A transaction whose END is lost, and no snapshot makes up for it."""
+        lost = self._succession.lost(self._highest)
+        if lost is None or again is None or self._highest <= again:
+            return lost
+        return lost if next(self._ends.irange(lost[1] + 1), again + 1) <= again else None
+
+    def _again_is_whole(self, again: int) -> bool:
+        whole = self._again.whole()
+        self._check_snapshot()
+        if not whole or (self._cap is not None and self._cap < again):
+            return False
+        # What stops the capture before it stops it; what merely lacks rows or an END never gets them any more.
+        for lsn, (tx, counts) in self._ends.items():
+            if lsn > again or (self._missing(tx, counts) and tx not in self._halts):
+                return True
+            if tx in self._halts:
+                return False
+        return True
+
+    def _superseded(self, again: int, transactions: list[Commit[int]]) -> tuple[int, ...]:
+        """The open transactions that were committed up to ``again``, but for these."""
+        given = {tx for tx, _ in transactions}
+        ended = [tx for lsn, (tx, _) in self._ends.items() if lsn <= again and tx not in given]
+        return (*ended, *(tx for tx, seq in self._named.items() if seq < again and tx not in self._end_of))
 
     def _held_back(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
         beyond_stop = self._cap is not None and lsn > self._cap
@@ -359,21 +470,59 @@ class Commits:
             self._succession.since = release.snapshot
         self._succession.released(release.transactions, [self._ends[lsn][1] for _, lsn in release.transactions])
         for tx, lsn in release.transactions:
-            del self._ends[lsn], self._end_of[tx]
-            self._rows.pop(tx, None)
-            if self._snapshot.lsn is None:
-                self._finished.add(tx)
+            del self._ends[lsn]
+            self._forget(tx)
+        if release.again is not None:
+            for lsn in list(self._ends.irange(maximum=release.again)):
+                del self._ends[lsn]
+            for tx in release.superseded:
+                self._forget(tx)
+            self._succession = Succession[int](release.again)
+            for tx in self._named.keys() - self._end_of.keys():
+                self._succession.row(tx, self._named[tx])
+            self._again.released_through(release.again)
         self._through = release.through
+
+    def _forget(self, tx: int) -> None:
+        """It is released, or superseded: by its END."""
+        ended = self._end_of.pop(tx, None) is not None
+        self._rows.pop(tx, None)
+        self._halts.pop(tx, None)
+        self._named.pop(tx, None)
+        if ended and (tx in self._first_ones if self._again.told else self._snapshot.lsn is None):
+            self._finished.add(tx)
 
     def stopped(self) -> SourceStop | None:
         """The stop that has been reached: raise it, once :meth:`ready` gives nothing more. None: go on."""
+        reason, remedy, may_be = self._stop_reached()
+        if not reason:
+            return None
+        if self._another or (may_be and self._again.untold(self._snapshots_seen, self._through)):
+            remedy = self._again.remedy(self._snapshots_seen, self._through)
+        return SourceStop(reason, remedy, self.frontier)
+
+    def _stop_reached(self) -> tuple[str, str, bool]:
+        """Reason and remedy, empty without one; whether it is, or may come of, a snapshot nobody has told of."""
         if self._stop is not None:
-            return SourceStop(*self._stop, self.frontier)
+            return *self._stop, self._another or self._perhaps_another
         if self._ends and self._snapshot.released:
             lsn, (tx, _) = self._ends.peekitem(0)
-            if tx in self._halts:
-                return SourceStop(*self._halts[tx], self.frontier)
-        return None
+            behind = self._again.pending is not None and lsn > self._again.pending
+            if tx in self._halts and not behind:
+                return *self._halts[tx], tx in self._unknown
+        return "", "", False
+
+    @property
+    def seeks_another(self) -> bool:
+        """Whether a snapshot nobody has told of stops it, perhaps, and its LSN is not known: see ``snapshot_found``."""
+        return self._stop_reached()[2] and not self._again.untold(self._snapshots_seen, self._through)
+
+    def snapshot_found(self, lsn: int) -> None:
+        """There are rows of a snapshot with this LSN, wherever they stand."""
+        self._snapshots_seen.add(lsn)
+        for untold in self._again.untold(self._snapshots_seen, self._through)[:1]:
+            self._halt_all(*self._stop_reached()[:2], untold)
+            self._perhaps_another = True
 
     def waits(self) -> Waiting:
         """Why nothing more can be released now."""
@@ -383,16 +532,26 @@ class Commits:
             return Waiting("snapshot", self._snapshot.waits(), missing=self._snapshot.missing())
         for lsn, (tx, counts) in self._ends.items():
             missing = self._missing(tx, counts)
+            if self._again.pending is not None and lsn > self._again.pending:
+                break
             if tx in self._halts:
                 return Waiting("stop", f"transaction {tx} (END {lsn}): {self._halts[tx][0]}", tx, lsn)
             if missing:
                 lacks = ", ".join(f"{lack} of {counts[table]} rows of {table}" for table, lack in missing.items())
                 return Waiting("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
+        if self._again.pending is not None:
+            return Waiting("snapshot", self._again.waits(), missing=self._again.missing())
         return without_end(self._rows)
 
     def open_transactions(self) -> int:
         """How many transactions have been seen in part, or wholly but behind one that is not whole."""
         return len(self._rows.keys() | self._end_of.keys())
+
+    def _lost_before(self, tx: int, after: int) -> None:
+        """Another run has seen that the END of a transaction is lost."""
+        self._succession.row(tx, after)
+        if self._again.told:
+            self._named[tx] = after
 
     # -- memory
 
@@ -405,27 +564,39 @@ class Commits:
             "through": self._through,
             "snapshot": self._snapshot.export(),
             "lost": self._succession.lost(self._highest),
-            "spoilt": self._spoilt,
+            "spoilt": self._spoilt and [*self._spoilt, self._spoilt_by_none],
             "released": self._succession.tail(REMEMBERED),
+            **self._export_again(),
         }
+
+    def _export_again(self) -> dict[str, Any]:
+        if not self._again.told:
+            return {}
+        return {"again": self._again.export(), "first": sorted(self._finished & self._first_ones)}
 
     @classmethod
     def restore(
         cls, plain: Mapping[str, Any], tables: Iterable[str], *, snapshot: str = "initial",
-        notifications: bool = False, known: int = 0,
+        notifications: bool = False, known: int = 0, again: Iterable[int] = (),
     ) -> Commits:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
         The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
         memory is of another capture, or ahead of the logs: its positions would skip what they lack.
         """
-        commits = cls(tables, snapshot=snapshot, notifications=notifications)
+        commits = cls(tables, snapshot=snapshot, notifications=notifications, again=again)
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
         commits._snapshot.remember(plain["snapshot"])
         commits._through, commits._succession = through, Succession[int](through)
+        if plain.get("again"):
+            commits._again.remember(plain["again"], plain["snapshot"].get("notified", 0))
+            commits._finished.update(plain["first"])
+            commits._first_ones.update(plain["first"])
+            commits._again.released_through(-1 if through is None else through)
         if plain.get("spoilt"):
             commits._spoilt = commits._stop = (plain["spoilt"][0], plain["spoilt"][1])
+            commits._spoilt_by_none = commits._perhaps_another = plain["spoilt"][2:] == [True]
         if known > 0 and known - 1 != through:
             commits._resume_at(known - 1)
             return commits
@@ -434,5 +605,5 @@ class Commits:
             commits._succession = Succession[int](since)
             commits._succession.released(((tx, lsn) for tx, lsn, _ in released), (counts for _, _, counts in released))
         if plain.get("lost"):
-            commits._succession.row(*plain["lost"])
+            commits._lost_before(*plain["lost"])
         return commits

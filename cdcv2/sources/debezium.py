@@ -64,8 +64,9 @@ class Recipe:
     "initial" (nothing is released before the connector's initial snapshot) or "none" (there is none).
     ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
     tables of which it is known, from the database, that they have REPLICA IDENTITY FULL. ``before`` says where the old
-    rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what the
-    logs hold).
+    rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what
+    the logs hold). ``again`` has the LSNs of all snapshots that the connector took after its first one, each with a
+    slot that was new; from-state only, and with notifications.
 
     Raises UsageError for no tables, and for a table that is not written ``schema.table``.
     """
@@ -77,6 +78,7 @@ class Recipe:
     transaction_topic: str = ""
     full_identity: frozenset[str] = frozenset()
     before: str = FROM_ENVELOPE
+    again: tuple[int, ...] = ()
     _topics: dict[str, str] = field(init=False, repr=False, compare=False)
     _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
 
@@ -93,6 +95,12 @@ class Recipe:
             raise UsageError(f"snapshot is 'initial' or 'none', not {self.snapshot!r}")
         if self.before not in (FROM_ENVELOPE, FROM_STATE):
             raise UsageError(f"before is {FROM_ENVELOPE!r} or {FROM_STATE!r}, not {self.before!r}")
+        if self.again and (self.before, self.snapshot) != (FROM_STATE, "initial"):
+            raise UsageError("a snapshot taken anew is carried over with old rows from-state, snapshot initial")
+        if self.again and self.notification_topic is None:
+            raise UsageError("a snapshot taken anew needs the notification topic, which says how many rows it has")
+        if list(self.again) != sorted(set(self.again)) or self.again[:1] < (1,) and self.again:
+            raise UsageError(f"the LSNs of snapshots taken anew are positive and grow, which {self.again} do not")
         object.__setattr__(self, "transaction_topic", self.transaction_topic or f"{self.prefix}.transaction")
         if len({self.topic(table) for table in self.tables}) < len(self.tables):
             raise UsageError("two of the tables have one topic; let the connector route one of them to another")

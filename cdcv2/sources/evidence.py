@@ -2,12 +2,13 @@
 
 All that such a capture reads at first looks like repeats, also of another source. But what the logs hold was told by
 the topics: rows of the snapshot at its LSN, everything else at the LSN of an END. So one time of each log, its last,
-must be found among the ENDs, in whose order it would have come; and the first one where the snapshot was taken.
+must be found among the ENDs, in whose order it would have come; and the first one where the snapshot was taken. At
+the LSN of a snapshot that was taken anew there need be no END.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError
@@ -25,13 +26,14 @@ class Evidence:
     Each method raises ForeignStateError where the topics are of another source.
     """
 
-    def __init__(self, spans: Mapping[str, Span | None]) -> None:
+    def __init__(self, spans: Mapping[str, Span | None], again: Collection[int] = ()) -> None:
         self._firsts = {table: None if span is None else _number(span[0]) for table, span in spans.items()}
         first = min((time for time in self._firsts.values() if time is not None), default=0)
         # Of each log the last time, which is an END's: only the first of all may be the snapshot's.
         self._wanted = {_number(span[1]): table for table, span in sorted(spans.items()) if span is not None}
         self._last = max(self._wanted, default=0)
-        self._wanted.pop(first, None)
+        for time in (first, *again):
+            self._wanted.pop(time, None)
         self._highest = 0
         #: Whether enough was seen of the topics: what comes now needs no comparing.
         self.sure = not any(spans.values())
@@ -71,5 +73,6 @@ def _number(time: Time) -> int:
 def _foreign(found: str) -> ForeignStateError:
     return ForeignStateError(
         f"the logs were made of other topics: {found}. Capture this source into logs of its own; or, if the topics "
-        "were cut off or made anew under the old names, begin anew with a new snapshot"
+        "were cut off or made anew under the old names, begin anew with a new snapshot; or, if the logs were captured "
+        "with --snapshot-again, go on giving it"
     )

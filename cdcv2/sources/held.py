@@ -40,8 +40,9 @@ class Held:
 
     def __init__(self) -> None:
         self._open: dict[int, OpenTransaction] = {}
-        self._snapshot: dict[str, dict[tuple[Place, int], Any]] = {}
-        self._snapshot_first: dict[Place, int] = {}
+        # By the LSN of a snapshot that was taken anew, None being the first one.
+        self._snapshots: dict[int | None, dict[str, dict[tuple[Place, int], Any]]] = {}
+        self._snapshot_firsts: dict[int | None, dict[Place, int]] = {}
         #: rows held, those of the snapshot included
         self.rows = 0
 
@@ -69,22 +70,25 @@ class Held:
         transaction = self._open[tx]
         return len(transaction.tables[table]), transaction.highest[table]
 
-    def admit_snapshot(self, fact: SnapshotRow) -> int | None:
-        """Keep a row of the snapshot; returns how many the table has by now. None: another is held of its position."""
-        rows = self._snapshot.setdefault(fact.table, {})
+    def admit_snapshot(self, fact: SnapshotRow, again: int | None = None) -> int | None:
+        """Keep a row of the snapshot; returns how many the table has by now. None: another is held of its position.
+
+        ``again`` is the LSN of one that was taken anew.
+        """
+        rows = self._snapshots.setdefault(again, {}).setdefault(fact.table, {})
         where = _place(fact.position), fact.position.offset
         if where not in rows:
             rows[where] = fact.row
             self.rows += 1
         elif rows[where] != fact.row:
             return None
-        self.note_snapshot(fact.position)
+        self.note_snapshot(fact.position, again)
         return len(rows)
 
-    def note_snapshot(self, position: Position) -> None:
+    def note_snapshot(self, position: Position, again: int | None = None) -> None:
         """A record about the snapshot must be read again with its rows."""
-        place = _place(position)
-        self._snapshot_first[place] = min(position.offset, self._snapshot_first.get(place, position.offset))
+        place, firsts = _place(position), self._snapshot_firsts.setdefault(again, {})
+        firsts[place] = min(position.offset, firsts.get(place, position.offset))
 
     def changes(self, tx: int, table: str) -> Iterator[tuple[Any, int]]:
         """What the transaction does to the table."""
@@ -100,9 +104,9 @@ class Held:
         rows = transaction.tables.get(table, {}) if transaction is not None else {}
         return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, Told)]
 
-    def snapshot_rows(self, table: str) -> Iterator[Any]:
+    def snapshot_rows(self, table: str, again: int | None = None) -> Iterator[Any]:
         """The snapshot's rows of the table."""
-        return iter(self._snapshot.get(table, {}).values())
+        return iter(self._snapshots.get(again, {}).get(table, {}).values())
 
     def undecided(self) -> list[tuple[int, list[str]]]:
         """Transactions, and their tables, whose rows do not say which transaction came before."""
@@ -114,16 +118,16 @@ class Held:
         if transaction is not None:
             self.rows -= sum(map(len, transaction.tables.values()))
 
-    def drop_snapshot(self) -> None:
+    def drop_snapshot(self, again: int | None = None) -> None:
         """The snapshot is released."""
-        self.rows -= sum(map(len, self._snapshot.values()))
-        self._snapshot, self._snapshot_first = {}, {}
+        self.rows -= sum(map(len, self._snapshots.pop(again, {}).values()))
+        self._snapshot_firsts.pop(again, None)
 
     def firsts(self) -> dict[Place, int]:
         """The first offset of each partition that holds something unreleased. Cost: transactions times partitions."""
-        firsts = dict(self._snapshot_first)
-        for transaction in self._open.values():
-            for place, offset in transaction.first.items():
+        firsts: dict[Place, int] = {}
+        for found in (*self._snapshot_firsts.values(), *(transaction.first for transaction in self._open.values())):
+            for place, offset in found.items():
                 firsts[place] = min(offset, firsts.get(place, offset))
         return firsts
 

@@ -26,13 +26,14 @@ key that is taken mean that logs and topics do not hold one history: the capture
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import Log
-from cdcv2.protocol.messages import Update
+from cdcv2.protocol.log import Entry, Log
+from cdcv2.protocol.messages import Progress, Update
 from cdcv2.reclock.state import Unknown
 from cdcv2.reclock.temp import SNAPSHOT, Row, Tx
 from cdcv2.sources.commits import Commits
@@ -93,6 +94,14 @@ class Content:
                 changes.append((row, 1))
             deleted = (order, old) if one.op == "d" else None
         return changes
+
+    def become(self, rows: Iterable[Any]) -> list[tuple[Any, int]]:
+        """From now on it is these rows: pairs (row, diff), what is different."""
+        now = Counter(rows)
+        changes = [(row, now[row] - self._rows.get(row, 0)) for row in {**self._rows, **now}]
+        # By no key until the next is told: whether it tells these apart is seen then.
+        self._rows, self._key, self._by_key = dict(now), None, {}
+        return [(row, diff) for row, diff in changes if diff]
 
     def add(self, row: Any) -> None:
         """One more row. Raises Unknown when another has its key."""
@@ -188,14 +197,20 @@ class Contents:
         self._updates: dict[str, list[Update]] = {}
 
     @classmethod
-    def of(cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int]) -> Contents:
+    def of(
+        cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int],
+        again: Collection[int] = (),
+    ) -> Contents:
         """What the logs say that the tables hold at all times below ``known``, which each of them must state.
 
-        Raises RefusedError where a log lacks updates that it states, or its rows are no table, and what reading the
-        logs raises. Cost: reads the logs from their start.
+        ``again`` are snapshots that were taken anew: with each that is below ``known`` the log must have become equal.
+        Raises RefusedError where it has not, where a log lacks updates that it states, or its rows are no table, and
+        what reading the logs raises. Cost: reads the logs from their start.
         """
         return cls({
-            table: Content(table, row_type, _added_up(table, logs[table], known[table]) if known[table] > 0 else None)
+            table: Content(
+                table, row_type, _added_up(table, logs[table], known[table], again) if known[table] > 0 else None
+            )
             for table, row_type in tables.items()
         })
 
@@ -237,10 +252,14 @@ class Contents:
             try:
                 done = self._change(tx, {table: held.told(tx, table) for table in self._contents})
             except Unknown as unknown:
-                commits.halt(tx, unknown.reason, unknown.remedy)
+                commits.halt(tx, unknown.reason, unknown.remedy, unknown=True)
                 return commits.ready()
             for table, changes in done.items():
                 self._updates[table] += [(row, lsn, diff) for row, diff in changes]
+        if release.again is not None:
+            for table, content in self._contents.items():
+                changes = content.become(held.snapshot_rows(table, release.again))
+                self._updates[table] += [(row, release.again, diff) for row, diff in changes]
         return release
 
     def updates(self, table: str) -> list[Update]:
@@ -252,10 +271,12 @@ def _order(told: tuple[Any, Told]) -> Any:
     return told[0]
 
 
-def _added_up(table: str, log: Log, known: int) -> dict[Any, int]:
+def _added_up(table: str, log: Log, known: int, again: Collection[int]) -> dict[Any, int]:
     """Row -> how many there are, by what the log states at times below ``known``."""
     rows: Counter[Any] = Counter()
-    reader = Iter(log.read())
+    # A snapshot that was taken anew is the last of its release, so statements end there; nothing else ends there.
+    unsaid = {Antichain([lsn + 1]): lsn for lsn in again if lsn < known}
+    reader = Iter(_watched(log.read(), unsaid))
     for batch in reader:
         for row, time, diff in batch.updates:
             if time < known:  # type: ignore[operator]  # the times of a capture's log are whole numbers
@@ -265,6 +286,11 @@ def _added_up(table: str, log: Log, known: int) -> dict[Any, int]:
             f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so old rows "
             f"cannot be taken from it. Put back what was removed from it; without that, {_ANEW}"
         )
+    if unsaid:
+        raise RefusedError(
+            f"the log of {table} is stated beyond the snapshot that was taken anew at {min(unsaid.values())}, "
+            f"without what it says: it was told of too late (or there is none at that LSN). To go on, {_ANEW}"
+        )
     for row, number in rows.items():
         if number < 0:
             raise RefusedError(
@@ -273,6 +299,14 @@ def _added_up(table: str, log: Log, known: int) -> dict[Any, int]:
                 "with a snapshot, or go on with --before from-envelope"
             )
     return {row: number for row, number in rows.items() if number}
+
+
+def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> Iterator[Entry | None]:
+    """The entries; the upper frontiers of their statements are taken out of ``uppers``."""
+    for entry in entries:
+        if entry is not None and isinstance(entry.message, Progress):
+            uppers.pop(entry.message.upper, None)
+        yield entry
 
 
 _ANEW = "begin anew with a new snapshot (new topics, new slot, new logs)"

@@ -15,7 +15,9 @@ class Release:
     """What may be released now, wholly and in this order.
 
     ``snapshot`` is the time of the snapshot's rows if they are part of it, else None; ``assumed`` says that nobody
-    stated that these are all of them. Every table's log gets one statement ``[its known, through + 1)``, whether it
+    stated that these are all of them. ``again`` is the time of a snapshot that the connector took anew, which comes
+    behind the transactions: the difference to it is released; ``superseded`` are transactions that it makes up for, of
+    which nothing else is released. Every table's log gets one statement ``[its known, through + 1)``, whether it
     has rows in it or not.
     """
 
@@ -23,6 +25,8 @@ class Release:
     transactions: tuple[Commit[int], ...]
     through: int
     assumed: bool = False
+    again: int | None = None
+    superseded: tuple[int, ...] = ()
 
     @property
     def frontier(self) -> Antichain:

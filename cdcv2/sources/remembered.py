@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cdcv2.errors import ForeignStateError
+from cdcv2.errors import ForeignStateError, RefusedError
 
 MEMORY_VERSION = 1
 
@@ -26,6 +26,25 @@ def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict
                 "with it: no memory, and other logs"
             )
     return {**remembered, **found}
+
+
+def tells_alike(commits: Mapping[str, Any], again: tuple[int, ...]) -> bool:
+    """Whether a memory was made with the same snapshots told of; else its positions may be behind their rows.
+
+    One that says that its logs are wrong for ever is to be heard in any case, unless what it says comes of a snapshot
+    that is told of now. Raises RefusedError where one is not
+    told of any more that is part of the logs.
+    """
+    told: list[int] = commits.get("again", {}).get("told", [])
+    kept = [lsn for lsn in told if lsn <= (commits.get("through") or 0)]
+    if not set(again).issuperset(kept):
+        said = ",".join(map(str, kept))
+        raise RefusedError(
+            f"these logs were captured with --snapshot-again {said}, and it is not given any more: go on giving it (if "
+            "it was wrong, remove the memory of this capture)"
+        )
+    spoilt = commits.get("spoilt") or []
+    return told == list(again) or (bool(spoilt) and spoilt[2:] != [True])
 
 
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:

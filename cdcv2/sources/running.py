@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias, Union
 
-from cdcv2.errors import DecodeError
+from cdcv2.errors import DecodeError, SourceStop
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
 from cdcv2.sources.release import Waiting
@@ -57,11 +57,36 @@ def run(
     A release is tried after ``release_every`` records and whenever there is nothing to read. When more than ``hold``
     rows are held, partitions that are ahead are let wait. ``stopping`` is asked between records. Raises what the
     topics and the capture raise; SourceStop, and DecodeError for a record that is none, once everything before is
-    written.
+    written. That of a snapshot nobody has told of names its LSN, where the topics have it.
     """
-    fresh = 0
     capture.reads(topics.identities())
-    for item in topics.read(capture.positions(), follow=follow):
+    items = topics.read(capture.positions(), follow=follow)
+    try:
+        return _run(capture, topics, items, release_every, hold, stopping)
+    except SourceStop:
+        if not capture.seeks_another:
+            raise
+        getattr(items, "close", lambda: None)()
+        _seek(capture, topics)
+        capture.release()
+        raise
+
+
+def _seek(capture: Capture, topics: Topics) -> None:
+    """Look for a row of the snapshot that stopped the capture, to where the topics end now."""
+    for item in topics.read(capture.next_positions()):
+        if isinstance(item, Record):
+            capture.look(item)
+            if not capture.seeks_another:
+                return
+
+
+def _run(
+    capture: Capture, topics: Topics, items: Iterator[Item], release_every: int, hold: int,
+    stopping: Callable[[], bool],
+) -> Waiting:
+    fresh = 0
+    for item in items:
         if stopping():
             break
         if isinstance(item, Record):

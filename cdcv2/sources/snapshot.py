@@ -9,7 +9,8 @@ there are. Two witnesses can:
   some moment after that, or up to its first streamed row (what a partition holds is in the order in which it was
   sent). Such a snapshot is *assumed* whole, and whoever releases it says so.
 
-A second snapshot has an inexact seam with the stream (rows may be in both), so it is a clean stop, never merged.
+A second snapshot has an inexact seam with the stream (rows may be in both), so it is a clean stop, never merged; but
+one whose slot was new, as the user says (:mod:`cdcv2.sources.again`).
 """
 
 from __future__ import annotations
@@ -59,14 +60,16 @@ class Snapshot:
         #: the LSN of its rows: what a row without a previous commit counts from; None while unknown
         self.lsn: int | None = None if wanted else 0
         self.contradiction: str | None = None
+        #: whether it is that there are two
+        self.another = False
         #: a run was seen to its end, by its notifications
         self.completed = False
         #: a run was begun, and then another one, before one was completed
         self.broken_off = False
-        self._started = False
         self._rows: dict[str, int] = {}
         self._scanned: dict[str, int | None] = {}
         self._next_notification = 0
+        self._begun = False
         # Behind the notification that completed it: a run that reads those before again has seen them.
         self._behind_completed = 0
         # (topic, which row of its table) -> where that is.
@@ -82,6 +85,7 @@ class Snapshot:
         if self.lsn is None:
             self.lsn = lsn
         elif self.lsn != lsn:
+            self.another = self.contradiction is None
             self._contradict(f"the topics hold rows of two snapshots, with the LSNs {self.lsn} and {lsn}")
             return
         self._rows[table] = distinct
@@ -106,10 +110,10 @@ class Snapshot:
         self._next_notification = offset + 1
         if kind == "STARTED":
             if self.completed:
+                self.another = self.contradiction is None
                 self._contradict("the connector has begun a second snapshot (notification STARTED after COMPLETED)")
-            self._scanned = {}
-            self.broken_off |= self._started
-            self._started = True
+            self.broken_off |= self._begun
+            self._begun, self._scanned = True, {}
         elif kind == "TABLE_SCAN_COMPLETED" and table is not None:
             self._scanned[table] = rows
         elif kind in ("COMPLETED", "SKIPPED"):
@@ -117,6 +121,14 @@ class Snapshot:
             self.completed = True
             if self.contradiction is None:
                 self._behind_completed = offset + 1
+
+    def ended_before(self, offset: int) -> bool:
+        """Whether this notification comes behind that which completed it."""
+        return self.completed and offset >= self._behind_completed
+
+    def begun_before(self, offset: int) -> bool:
+        """Whether a run was begun before this notification, which is new, and nothing of it is released."""
+        return self._begun and not self.released and offset >= self._next_notification
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
         """Where the partitions of the tables ended at some moment after ``last`` was read."""

@@ -63,6 +63,8 @@ def planned(options: argparse.Namespace) -> BoundPlan:
         raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
     if options.state is not None:
         raise UsageError("--state goes without --remap: on a shared remap the logs are the only memory")
+    if options.snapshot_again is not None:
+        raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if options.files is not None and not options.available_now:
         raise UsageError("dumped topics do not grow: give --available-now")
     if options.logs.startswith(KAFKA) and TABLE not in options.logs:

@@ -19,7 +19,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.release import Release, Waiting
-from cdcv2.sources.remembered import same_topics
+from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.spark.capture_memory import CaptureMemory
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
@@ -46,6 +46,9 @@ class CaptureQuery(ABC):
         self._report = report or Report()
         self._memory = CaptureMemory(state / "memory", _binding(recipe, topics, specs))
         self._remembered = self._memory.load()
+        if self._remembered is not None and not tells_alike(self._remembered.commits, recipe.again):
+            # Its positions may be behind rows of the snapshots that are told of now: from the start of the topics.
+            self._remembered = None
         self.start = dict(self._remembered.positions) if self._remembered else {}
         # Asked before anything is written: a source that does not answer leaves nothing behind.
         self._identities = same_topics(

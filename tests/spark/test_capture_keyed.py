@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +20,9 @@ from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark.capture_job import parser, planned
 from tests.doubles import RecordingLog
+from tests.keyed_connector import read
+from tests.keyed_connector import recipe as keyed_recipe
+from tests.lost_slots import World
 from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, dump, recipe, truth
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
 from tests.timelines import NOTIFICATIONS, topics
@@ -25,6 +30,8 @@ from tests.timelines import NOTIFICATIONS, topics
 pytestmark = pytest.mark.spark
 
 RUN = "clean_default"
+#: Of a life with two slots in which the first run stops before the second snapshot.
+SEED = 0
 #: Recorded records, in so many micro-batches of which each releases something.
 RECORDS, BATCHES = 1200, 4
 
@@ -144,6 +151,32 @@ def test_a_record_that_is_none_stops_it_behind_all_that_is_whole(spark: SparkSes
     dump_into(tmp_path / "topics", records, size=RECORDS // BATCHES)
     run.run(spark)
     assert expected(RUN) == found(run)
+
+
+def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, tmp_path: Path) -> None:
+    """Told of it after a stop, and killed behind some statement of it, with the memory lost; then once more."""
+    chance = random.Random(SEED)
+    world = World(chance)
+    run = CaptureRun(tmp_path, keyed_recipe(notification_topic=NOTIFICATIONS))
+    dump_into(tmp_path / "topics", list(read(world.stages[0], chance, {})), size=999)
+    run.run(spark)
+    then = {place: len(records) for place, records in world.stages[0].items()}
+    dump_into(tmp_path / "topics", list(read(world.topics, chance, then)), size=999)
+    with pytest.raises(SourceStop, match=f"go on with --snapshot-again {world.told[0]} "):
+        run.run(spark)
+    run.recipe = replace(run.recipe, again=tuple(world.told))
+    with steps.placed("capture.table-stated", 2), pytest.raises(steps.PlacedCrash):
+        run.run(spark)
+    shutil.rmtree(run.state / "memory")
+    for _ in range(2):
+        run.run(spark)
+        updates, frontier = world.wanted()
+        for table, (said, reached) in facts_of({table: run.messages(table) for table in run.recipe.tables}).items():
+            assert {(row, time, diff) for row, time, diff in updates[table]} == {
+                (tuple(row), time, diff) for row, time, diff in said  # type: ignore[misc]
+            }
+            assert Antichain([frontier]) == reached
+    assert "goes on from its memory" in run.said.getvalue()
 
 
 def test_the_job_takes_it_without_a_remap(tmp_path: Path) -> None:
