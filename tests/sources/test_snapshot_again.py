@@ -20,6 +20,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import Record
+from cdcv2.sources.remembered import tells_alike
 from cdcv2.sources.running import run
 from cdcv2.sources.snapshot import Place
 from tests.doubles import RecordingLog
@@ -286,6 +287,82 @@ def test_what_is_told_must_be_possible() -> None:
         recipe(again=(5,), notification_topic="n", snapshot="none")
     with pytest.raises(UsageError, match="from-state"):
         replace(recipe(again=(5,), notification_topic="n"), before="from-envelope")
+
+
+@pytest.mark.parametrize(("said", "lsn", "stops"), [
+    ([STARTED, STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED], 10, "begun its first snapshot twice"),
+    ([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED], 95, "the first snapshot is at 95, not before that at 90"),
+])  # fmt: skip
+def test_a_first_snapshot_that_is_not_the_first_is_not_given_out(said: list[Any], lsn: int, stops: str) -> None:
+    """Begun twice, its slot was there; and what comes behind one that was told of is not the first."""
+    commits = Commits(["t"], notifications=True, again=[90])
+    for at, one in enumerate(said):
+        commits.notification(*one, at)
+    commits.snapshot_rows("t", lsn, 1)
+    assert commits.ready() is None
+    stop = commits.stopped()
+    assert stop is not None and stops in stop.reason
+
+
+def test_a_told_lsn_is_that_of_no_transaction() -> None:
+    """Taken for released, it would let through what is behind the snapshot that was meant."""
+    commits = Commits(["t"], notifications=True, known=91, again=[90])
+    commits.end(1, 90, {})
+    commits.end(2, 95, {})
+    assert commits.ready() is None
+    stop = commits.stopped()
+    assert stop is not None and "transaction 1 was committed at 90, which was told" in stop.reason
+
+
+def test_a_snapshot_that_is_released_had_rows() -> None:
+    """Also one that another run released; without any, nothing but what was told says that it was at that LSN."""
+    commits = Commits(["t"], notifications=True, known=91, again=[90])
+    first = [STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]
+    for at, one in enumerate([*first, STARTED, ("TABLE_SCAN_COMPLETED", "t", 0), COMPLETED]):
+        commits.notification(*one, at)
+    stop = commits.stopped()
+    assert stop is not None and "without a row" in stop.reason
+
+
+def test_nothing_is_released_while_the_lsn_of_a_new_snapshot_is_not_known() -> None:
+    """It would be without what was lost; once a row is found, what was committed before it is released."""
+    commits = Commits(["t"], notifications=True)
+    for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]):
+        commits.notification(*one, at)
+    commits.snapshot_rows("t", 10, 1)
+    release = commits.ready()
+    assert release is not None
+    commits.settle(release)
+    commits.notification(*STARTED, 3)
+    commits.end(1, 20, {})
+    commits.end(2, 95, {})
+    assert commits.seeks_another and commits.ready() is None
+    assert "--snapshot-again LSN " in str(commits.stopped())
+    commits.snapshot_found(90)
+    release = commits.ready()
+    assert release is not None and 20 == release.through
+    assert "--snapshot-again 90 " in str(commits.stopped())
+
+
+def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told() -> None:
+    """Its rows name no commit, as if it had come before the first one that is released; heard until then."""
+    commits = Commits(["t"], notifications=True)
+    for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]):
+        commits.notification(*one, at)
+    commits.snapshot_rows("t", 10, 1)
+    commits.end(1, 20, {})
+    release = commits.ready()
+    assert release is not None
+    commits.settle(release)
+    assert commits.is_repeat(None, 7)
+    assert commits.lost
+    plain = json.loads(json.dumps(commits.export()))
+    assert tells_alike(plain, ()) and not tells_alike(plain, (90,))
+    again = Commits.restore(plain, ["t"], notifications=True, known=21)
+    assert again.ready() is None
+    assert "the END of transaction 7 is missing" in str(again.stopped()) and "begin anew" in str(again.stopped())
+    again.snapshot_found(90)
+    assert "go on with --snapshot-again 90 " in str(again.stopped())
 
 
 def test_rows_that_nobody_told_of_stop_it_and_name_their_lsn() -> None:
