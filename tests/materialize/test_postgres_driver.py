@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, ClassVar
@@ -391,6 +392,32 @@ def test_a_table_is_kept_by_one_materialization(connect: Connect, rows: list[Any
     Runtime("n", [total], PostgresDriver(connect=connect), cuts(["a", 1])).run()
 
     assert [("a", 1, 1)] == shown(connect, 'SELECT id, "sum"::int, cdcv2_count::int FROM total')
+
+
+@pytest.mark.parametrize("trial", range(5))
+def test_of_two_that_begin_at_once_one_has_the_table(connect: Connect, trial: int) -> None:
+    """Whatever way they meet; the other is told so, and nothing of it is there."""
+    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    start, found = threading.Barrier(2), dict[str, str]()
+
+    def begin(name: str) -> None:
+        start.wait(60)
+        try:
+            source = cuts([name, 1], ["both", 2], ["both", 3])
+            Runtime(name, [total], Threaded(PostgresDriver(connect=connect)), source, rows=1).run()
+            found[name] = "done"
+        except RefusedError as cause:
+            found[name] = "refused" if "is kept by" in str(cause) or "has rows" in str(cause) else str(cause)
+
+    threads = [threading.Thread(target=begin, args=[name]) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    (one,) = [name for name, outcome in found.items() if outcome == "done"]
+
+    assert ["done", "refused"] == sorted(found.values())
+    assert [(one, 1), ("both", 5)] == shown(connect, 'SELECT id, "sum"::int FROM total ORDER BY id')
 
 
 def test_tables_that_are_there_take_no_right_to_make_any(server: Postgres, connect: Connect) -> None:
