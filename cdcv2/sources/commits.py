@@ -16,6 +16,8 @@ LSN, of which what is not whole by then is superseded, and those above it.
 
 Rows never come here, so one process that holds them all and a Spark driver whose executors hold them decide alike.
 Counts are *set*, not added: a caller may count again what it reads again.
+
+One long file, as each stop and each snapshot changes what may be released, and that is decided in one place.
 """
 
 from __future__ import annotations
