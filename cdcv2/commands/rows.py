@@ -20,8 +20,9 @@ from typing import Any
 
 from cdcv2.commands.console import Output, remark
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import MalformedError, MissingLogError, UsageError
+from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.sources.dumped import VALUE_NAMES
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--service", metavar="NAME", help="a service of libpq's service file")
     place.add_argument("--dsn-file", metavar="FILE", help="a file that holds a connection string, and nothing else")
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    parser.add_argument("--output", metavar="FILE", help="write it there, folder included (default: standard output)")
 
 
 def run(args: argparse.Namespace) -> Exit:
@@ -52,9 +53,18 @@ def run(args: argparse.Namespace) -> Exit:
     if "." not in args.table:
         raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
     schema = _asked(args) if args.from_postgres else _read(Path(args.from_envelope), args.table)
+    if args.output:
+        _make_folder(Path(args.output).parent)
     with Output(args.output) as output:
         output.line(json.dumps(schema, indent=2, ensure_ascii=False))
     return Exit.DONE
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be made: {error.strerror or error}; give another --output") from error
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
@@ -104,8 +114,10 @@ def _read(path: Path, table: str) -> dict[str, Any]:
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects in a file: records, bare or as the value of a dumped one."""
     for found in _values(_text(path), str(path)):
-        if isinstance(found, dict) and isinstance(found.get("value"), str):
-            found = next(_values(found["value"], f"a value in {path}"), None)
+        if isinstance(found, dict):
+            value = next((found[name] for name in VALUE_NAMES if isinstance(found.get(name), str)), None)
+            if value is not None:
+                found = next(_values(value, f"a value in {path}"), None)
         if isinstance(found, dict):
             yield found
 

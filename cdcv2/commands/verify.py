@@ -70,6 +70,11 @@ class Malformed:
             shortened = Garbled(garbled.raw[:BYTES_KEPT], garbled.reason)
             self.first.append((position, shortened, len(garbled.raw)))
 
+    def text(self) -> list[str]:
+        """The first of each kind: a topic that is no log has one thing wrong with it, in every message."""
+        kinds = {garbled.reason: (position, garbled, size) for position, garbled, size in reversed(self.first)}
+        return [f"wrong: {_garbled_text(*first)}" for first in reversed(kinds.values())]
+
 
 class Judged:
     """One table: its reader, and what it comes to."""
@@ -101,12 +106,14 @@ class Judged:
             f"{counted['repeats']} repeats; {counted['statements']} statements)"
         ]
         findings = [f"wrong: {dispute.error()}" for dispute in self.disputes]
-        findings += [f"wrong: {_garbled_text(*malformed)}" for malformed in self.malformed.first]
+        kept = len(findings) + len(self.malformed.first)
+        findings += self.malformed.text()
+        shown = min(len(findings), MOST_SHOWN)
         lines += [f"  {finding}" for finding in findings[:MOST_SHOWN]]
         number = len(self.disputes) + self.malformed.number
-        if number > MOST_SHOWN:
-            which = "them all" if number == len(findings) else f"{len(findings)} of all"
-            lines.append(f"  and {number - MOST_SHOWN} more; --json names {which}")
+        if number > shown:
+            which = "them all" if number == kept else f"{kept} of all"
+            lines.append(f"  and {number - shown} more; --json names {which}")
         lines += [f"  missing: {reason}" for reason in self.lost]
         if self.missing:
             lines.append(f"  missing: {self.missing}")

@@ -38,6 +38,7 @@ from cdcv2.sources.facts import (
     Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Told, ToldRow, Truncate, Unfit,
 )
 from cdcv2.sources.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
+from cdcv2.wire.formats import no_json, registry_format
 from cdcv2.wire.rows import RowType
 
 __all__ = [
@@ -49,6 +50,12 @@ __all__ = [
 FAULT = "The connector, its converter or another writer of the topic is at fault: name the connector's own topics"
 #: What such a record is not.
 WHAT = "a record of the connector"
+_CONVERTER = (
+    "The connector's converter is at fault: set key.converter and value.converter to "
+    "org.apache.kafka.connect.json.JsonConverter for this connector, and begin anew with new topics"
+)
+_OTHER = "Name the topics of a connector for PostgreSQL; another's can be captured as plain topics (--remap, --plain)"
+_POSTGRESQL = "postgresql"
 _UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -147,8 +154,9 @@ def _parse(value: bytes, record: Record) -> dict[str, Any]:
     try:
         body = parse_json(value)
     except ValueError as error:
-        reason = f"no JSON ({error}): capture reads the records of Connect's JSON converter"
-        raise DecodeError(reason, position=record.position, raw=value, fault=FAULT, what=WHAT) from None
+        reason = f"{no_json(value, error)}: capture reads the records of Connect's JSON converter"
+        fault = FAULT if registry_format(value) is None else _CONVERTER
+        raise DecodeError(reason, position=record.position, raw=value, fault=fault, what=WHAT) from None
     if isinstance(body, dict) and body.keys() == {"schema", "payload"} and _is_struct(body["schema"]):
         body = body["payload"]
     if not isinstance(body, dict):
@@ -174,6 +182,12 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
         raise _foreign("an envelope has op and source", record)
     if op == "m":
         return Nothing("message")
+    connector = source.get("connector", _POSTGRESQL)
+    if connector != _POSTGRESQL:
+        raise DecodeError(
+            f"it is of Debezium's connector for {connector!r}, and only that for {_POSTGRESQL!r} is understood",
+            position=record.position, raw=record.value, fault=_OTHER, what=WHAT,
+        )
     of = f"{source.get('schema')}.{source.get('table')}"
     if of != table or source.get("name") != recipe.prefix:
         raise _foreign(f"it is of table {of} of {source.get('name')}, in the topic of {table}", record)
@@ -310,7 +324,9 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
     try:
         tx, lsn = map(int, name.split(":"))
     except ValueError:
-        raise _foreign(f"the transaction's id is {name!r}, not txId:LSN", record) from None
+        raise _foreign(
+            f"the transaction's id is {name!r}, not txId:LSN as Debezium's connector for PostgreSQL writes it", record
+        ) from None
     _check_lsn(lsn, record)
     if status == "BEGIN":
         return Begin(tx, lsn)

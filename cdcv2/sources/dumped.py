@@ -3,8 +3,10 @@
 ::
 
     {"topic": "shop.public.orders", "partition": 0, "offset": 17, "key": "...", "value": "...", "timestamp": 179...}
+    {"topic": "shop.public.orders", "partition": 0, "offset": 17, "key": "...", "payload": "...", "ts": 179...}
 
-``key`` and ``value`` are the record's text, or null; the other fields may be absent but for topic, partition, offset.
+The second line is what ``kcat -C -J`` writes. ``key`` and the value are the record's text, or null. Topic, partition,
+offset and the value must be there: a value that is absent is not a value that is null, which would be a tombstone.
 
 The offsets of a partition must be without gaps, as what is missing may be a fact that nothing else tells of. Where a
 connector writes in Kafka's transactions, each one leaves a marker that takes an offset and that no reader sees. Such
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import gzip
 import heapq
+import json
 import os
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -23,12 +26,15 @@ from typing import IO, Any, cast
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
-from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import Record
 from cdcv2.sources.snapshot import Place
 
 _WHAT = "a dumped record"
+#: The names that the value, and the time, of a record may have: ours, and those of kcat.
+VALUE_NAMES, TIME_NAMES = ("value", "payload"), ("timestamp", "ts")
 _FAULT = "The dump is at fault: dump the topics anew"
+#: What a line without a value is refused with.
+LINE_WITHOUT_VALUE = "it has neither 'value' nor 'payload', as kcat -J names it; null would be a tombstone"
 
 
 class DumpedTopics:
@@ -160,13 +166,33 @@ def _opened(path: Path) -> IO[bytes]:
 def _record(line: bytes, path: Path, number: int) -> tuple[int, Record]:
     try:
         plain: Any = parse_json(line)
+        if not isinstance(plain, dict):
+            raise ValueError(f"it is a {type(plain).__name__}, not an object")
         place = plain["topic"], plain["partition"], plain["offset"]
         if [type(part) for part in place] != [str, int, int]:
             raise ValueError("topic, partition and offset are a string and two integers")
-        key, value = plain.get("key"), plain.get("value")
-        return int(plain.get("timestamp") or 0), Record(
-            *place, None if key is None else key.encode(), None if value is None else value.encode()
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        position = Position(str(path), 0, number)
-        raise DecodeError(repr(error), position=position, raw=line, fault=_FAULT, what=_WHAT) from None
+        key, value = plain.get("key"), value_of(plain)
+        timestamp = next((plain[name] for name in TIME_NAMES if plain.get(name)), 0)
+        return int(timestamp), Record(*place, _bytes("key", key), _bytes("value", value))
+    except (ValueError, KeyError, TypeError) as error:
+        position = f"{path}, line {number}"
+        reason = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
+        raise DecodeError(reason, position=position, raw=line, fault=_FAULT, what=_WHAT) from None
+
+
+def _bytes(name: str, text: Any) -> bytes | None:
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f"the {name} is {json.dumps(text)[:40]}, not text or null")
+    return None if text is None else text.encode()
+
+
+def value_of(plain: Mapping[str, Any]) -> Any:
+    """The value of a dumped record. Raises ValueError where the line has none, which is not one that is null.
+
+    >>> value_of({"topic": "t", "payload": None}) is None
+    True
+    """
+    name = next((name for name in VALUE_NAMES if name in plain), None)
+    if name is None:
+        raise ValueError(LINE_WITHOUT_VALUE)
+    return plain[name]

@@ -16,6 +16,7 @@ from typing import Any
 
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.sources.facts import Record
+from cdcv2.wire.formats import no_json
 from cdcv2.wire.rows import Row, RowType
 
 FAULT = (
@@ -44,7 +45,7 @@ class PlainRows:
         try:
             plain: Any = json.loads(record.value)
         except (ValueError, RecursionError) as error:
-            raise _wrong(record, f"no JSON ({error})") from None
+            raise _wrong(record, no_json(record.value, error)) from None
         if not isinstance(plain, dict):
             raise _wrong(record, f"the JSON is a {type(plain).__name__}, not an object with columns")
         try:

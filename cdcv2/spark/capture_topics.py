@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.dumped import gap
+from cdcv2.sources.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
@@ -28,7 +28,8 @@ from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.topics import describe, reading, settings
 from cdcv2.wire.kafka_client import PATIENCE, Client
 
-_DUMPED = "topic string, partition int, offset long, key string, value string"
+#: A line of a dump; of the names of a value, one is there.
+_DUMPED = f"topic string, partition int, offset long, key string, {', '.join(f'{name} string' for name in VALUE_NAMES)}"
 #: How Spark's Kafka source writes "from the start".
 _EARLIEST = -2
 
@@ -99,10 +100,10 @@ class FileTopics:
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
         """All of it, as files know no positions; the tally passes over what was counted."""
         # By default Spark overlooks a file that is a week older than the newest one.
-        reader = spark.readStream.schema(_DUMPED).option("mode", "FAILFAST").option("maxFileAge", "36500d")
+        reader = spark.readStream.option("maxFileAge", "36500d")
         if self.files is not None:
             reader = reader.option("maxFilesPerTrigger", str(self.files))
-        return _records(reader.json(streamable(self.folder)))
+        return _records(_dumped(reader.text(streamable(self.folder))))
 
     def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
         """By the first offset, the last one and the number of records; topics that nobody needs are not looked at."""
@@ -133,12 +134,29 @@ class FileTopics:
         return {(row["topic"], row["partition"]): row["last"] + 1 for row in found if self.recipe.table(row["topic"])}
 
     def _read(self, spark: SparkSession) -> DataFrame:
-        return spark.read.schema(_DUMPED).option("mode", "FAILFAST").json(readable(self.folder))
+        return _dumped(spark.read.text(readable(self.folder)))
 
 
 def _inside(place: Place, low: int, high: int) -> Column:
     topic, part = place
     return (F.col("topic") == topic) & (F.col("partition") == part) & F.col("offset").between(low, high)
+
+
+def _dumped(lines: DataFrame) -> DataFrame:
+    """The records in the lines of a dump.
+
+    The lines are read as text: a reader of JSON does not distinguish a value that is absent from one that is null.
+    """
+    line = F.col("value")
+    names = F.json_object_keys(line)
+    there = [F.array_contains(names, name) for name in VALUE_NAMES]
+    lacks = F.concat(F.lit(f"{LINE_WITHOUT_VALUE}: "), F.input_file_name(), F.lit(": "), F.substring(line, 1, 200))
+    value = F.raise_error(lacks).cast("string")
+    for name, has in zip(reversed(VALUE_NAMES), reversed(there)):
+        value = F.when(has, F.col(f"line.{name}")).otherwise(value)
+    record = F.from_json(line, _DUMPED, {"mode": "FAILFAST"}).alias("line")
+    parsed = lines.where(F.trim(line) != "").select("value", record)
+    return parsed.select("line.topic", "line.partition", "line.offset", "line.key", value.alias("value"))
 
 
 def _records(frame: DataFrame) -> DataFrame:

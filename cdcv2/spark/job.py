@@ -28,16 +28,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2 import errors
 from cdcv2.errors import (
     Cdcv2Error,
+    MalformedError,
     MissingLogError,
     OutputError,
     UnavailableError,
     UnsafeTopicError,
 )
 from cdcv2.exits import Exit, exit_of
+from cdcv2.sources.dumped import LINE_WITHOUT_VALUE
 from cdcv2.spark.session import jvm
 
 #: What Spark says, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
+    (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics anew"),
     (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
      UnsafeTopicError, "messages that were asked for have been removed from a topic; what they said is lost, so "
      "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),

@@ -21,6 +21,7 @@ from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.wire.binary import guarded
+from cdcv2.wire.formats import format_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import NAMESPACE
 from cdcv2.wire.times import MARK, Times, check_times, time_codec, time_schema
@@ -103,8 +104,15 @@ class MessageCodec:
         try:
             message: Message = guarded(self._decode, raw)
         except DecodeError as cause:
-            raise DecodeError(cause.reason, raw=raw) from None
+            raise DecodeError(self._why(raw, cause.reason), raw=raw) from None
         return message
+
+    def _why(self, raw: bytes, reason: str) -> str:
+        """What bytes are that are no message, where that can be seen; else the reason."""
+        other = format_of(raw) if self.confluent_schema_id is None else None
+        if other is None:
+            return reason
+        return f"these are {other}, not messages of a log ({reason}): a connector's own topic is captured first"
 
     def _decode(self, raw: bytes) -> Message:
         if not raw.startswith(self._frame):

@@ -51,6 +51,22 @@ def test_running_it_again_adds_nothing(run: Run, captured: Path, tmp_path: Path)
     assert 0 == run("verify", "--full", into).code
 
 
+def test_a_dump_of_kcat_is_captured_as_one_of_ours(run: Run, captured: Path, tmp_path: Path) -> None:
+    """``kcat -C -J`` calls value and timestamp payload and ts: the same log comes of it; without values, exit 3."""
+    kcat, keys = tmp_path / "kcat.jsonl", tmp_path / "keys.jsonl"
+    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
+        text = dump.read()
+    kcat.write_text(text.replace(', "value": ', ', "payload": ').replace('"timestamp": ', '"ts": '), "utf-8")
+    keys.write_text(json.dumps({"topic": "clean_full.transaction", "partition": 0, "offset": 0, "key": None}), "utf-8")
+    said = run("capture", kcat, *words(captured, tmp_path / "logs")[2:])
+    refused = run("capture", keys, *words(captured, tmp_path / "none")[2:])
+    logs, table = (tmp_path / "logs", captured / "logs"), "public.order_items"
+    shown = [run("as-of", folder, "--table", table).out for folder in logs]
+
+    assert (0, shown[1]) == (said.code, shown[0])
+    assert (3, True) == (refused.code, "keys.jsonl, line 1: it has neither 'value' nor 'payload'" in refused.err)
+
+
 def test_topics_that_have_grown_are_captured_on(run: Run, captured: Path, tmp_path: Path) -> None:
     """The first half, then all: the same logs as all at once."""
     with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
@@ -307,7 +323,7 @@ def test_a_line_that_is_no_record_is_named(run: Run, captured: Path, tmp_path: P
     dump.write_text(f"{good}\n{damage}\n", "utf-8")
     said = run("capture", dump, *words(captured, tmp_path / "logs")[2:])
 
-    assert (3, True) == (said.code, f"{dump}[0]@2" in said.err)
+    assert (3, True) == (said.code, f"{dump}, line 2" in said.err)
     assert 2 == run("capture", tmp_path / "none.jsonl", *words(captured, tmp_path / "logs")[2:]).code
 
 

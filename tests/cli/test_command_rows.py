@@ -23,12 +23,13 @@ ENVELOPE = {
 }
 
 
-@pytest.mark.parametrize("shape", ["record", "lines", "dump"])
+@pytest.mark.parametrize("shape", ["record", "lines", "dump", "kcat"])
 def test_a_record_that_carries_its_schema_is_enough(run: Run, tmp_path: Path, shape: str) -> None:
     """Alone, among others, or as it stands in a dump of its topic."""
     text = {
         "record": json.dumps(ENVELOPE, indent=1),
         "lines": json.dumps({"schema": None, "payload": {}}) + "\n" + json.dumps(ENVELOPE),
+        "kcat": json.dumps({"topic": "x", "payload": None}) + "\n" + json.dumps({"payload": json.dumps(ENVELOPE)}),
         "dump": json.dumps({"topic": "x", "value": None}) + "\n" + json.dumps({"value": json.dumps(ENVELOPE)}),
     }[shape]
     (tmp_path / "record.json").write_text(text, "utf-8")
@@ -40,9 +41,9 @@ def test_a_record_that_carries_its_schema_is_enough(run: Run, tmp_path: Path, sh
 
 
 def test_the_schema_goes_into_a_file(run: Run, tmp_path: Path) -> None:
-    """Which capture can read."""
+    """Which capture can read; the folder is made."""
     (tmp_path / "record.json").write_text(json.dumps(ENVELOPE), "utf-8")
-    target = tmp_path / "public.t.avsc"
+    target = tmp_path / "new" / "rows" / "public.t.avsc"
 
     assert 0 == run("rows", "--from-envelope", tmp_path / "record.json", "--table", "public.t", "--output", target).code
     assert ("id", "day") == RowType.load(target).columns

@@ -112,7 +112,21 @@ def test_of_bytes_that_are_no_messages_only_so_much_is_held(run: Run, tmp_path: 
         said.code, found["malformed_number"], len(found["malformed"]), found["counters"]["parked"]
     )
     assert (20_000, "ff" * 1024) == (found["malformed"][0]["bytes"], found["malformed"][0]["raw"])
-    assert "ff ... (20000 bytes)" in text.out and "and 2990 more; --json names 1000 of all" in text.out
+    assert "ff ... (20000 bytes)" in text.out and "and 2999 more; --json names 1000 of all" in text.out
+
+
+def test_a_topic_that_is_no_log_is_named_in_one_line(run: Run, tmp_path: Path) -> None:
+    """A connector's own topic, given for the log: what it holds, once, and how many more there are."""
+    log = write(tmp_path / "log")
+    records = [b'{"before": null, "op": "c", "after": {"id": %d}}' % number for number in range(40)]
+    append_raw(log, *records[:20])
+    append_raw(log, *records[20:])
+    said = run("verify", log)
+    wrong = [line for line in said.out.splitlines() if "wrong: not" in line]
+
+    assert (3, 1) == (said.code, len(wrong))
+    assert "these are JSON records, not messages of a log" in wrong[0] and "captured first" in wrong[0]
+    assert "and 39 more; --json names them all" in said.out
 
 
 def test_copies_of_a_log_are_judged_as_one(run: Run, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from cdcv2.sources.facts import Record
 
 def line(topic: str, partition: int, offset: int, timestamp: int = 0, **more: Any) -> str:
     """A line of a dump."""
-    return json.dumps({"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp, **more})
+    plain = {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp, "value": None}
+    return json.dumps({**plain, **more})
 
 
 def dumped(path: Path, *lines: str) -> Path:
@@ -33,6 +34,17 @@ def test_a_record_is_what_stood_in_the_topic(tmp_path: Path, name: str) -> None:
     path = dumped(tmp_path / name, whole, "", line("t", 0, 5, value=None))
     read = list(DumpedTopics(path).read({("t", 0): 4}))
     assert [Record("t", 0, 4, b"k", "é".encode()), Record("t", 0, 5, None, None)] == read
+
+
+def test_what_kcat_writes_is_read(tmp_path: Path) -> None:
+    """``kcat -C -J``: the value is called payload, the time ts; an absent key and a null payload are null."""
+    plain = {"topic": "t", "partition": 0, "tstype": "create", "broker": 1, "headers": ["a", "b"]}
+    path = dumped(
+        tmp_path / "dump", json.dumps({**plain, "offset": 1, "ts": 30, "key": "k", "payload": None}),
+        json.dumps({**plain, "offset": 0, "ts": 20, "key": None, "payload": "é"}), line("u", 0, 0, 25),
+    )
+    read = list(DumpedTopics(path).read())
+    assert [Record("t", 0, 0, None, "é".encode()), Record("u", 0, 0, None, None), Record("t", 0, 1, b"k", None)] == read
 
 
 def test_partitions_are_merged_by_timestamp_and_each_keeps_its_order(tmp_path: Path) -> None:
@@ -95,11 +107,19 @@ def test_several_dumps_are_one(tmp_path: Path) -> None:
 DEEP = "[" * 200_000
 
 
-@pytest.mark.parametrize("wrong", [DEEP, "{", "[1]", '{"topic": "a"}', line("a", 0, 1, value=5), line("a", True, 1)])
-def test_a_line_that_is_no_record_is_named(tmp_path: Path, wrong: str) -> None:
-    """File and line."""
+@pytest.mark.parametrize(("wrong", "reason"), [
+    (DEEP, "it is nested too deep"),
+    ("{", "Expecting"),
+    ("[1]", "it is a list, not an object"),
+    ('{"topic": "a"}', "it has no 'partition'"),
+    ('{"topic": "a", "partition": 0, "offset": 1, "key": "k"}', "it has neither 'value' nor 'payload', as kcat"),
+    (line("a", 0, 1, value=5), "the value is 5, not text or null"),
+    (line("a", True, 1), "topic, partition and offset are"),
+])  # fmt: skip
+def test_a_line_that_is_no_record_is_named(tmp_path: Path, wrong: str, reason: str) -> None:
+    """File, line, and what is wrong with it or missing."""
     path = dumped(tmp_path / "dump", line("a", 0, 0), wrong)
-    said = r"^not a dumped record at .*dump\[0\]@2: .*\. The dump is at fault: dump the topics anew"
+    said = rf"^not a dumped record at .*dump, line 2: {reason}.*\. The dump is at fault: dump the topics anew"
     with pytest.raises(DecodeError, match=said):
         DumpedTopics(path)
 

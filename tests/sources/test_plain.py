@@ -26,6 +26,7 @@ def test_values_are_written_as_the_command_writes_them(value: bytes, expected: t
 @pytest.mark.parametrize("value, said", [
     (None, "a tombstone"),
     (b"", "no JSON"),
+    (b"\x00\x00\x00\x00\x05\x02a", r"these are Confluent Avro records \(schema id 5\), .* no JSON"),
     (b"\xff", "no JSON"),
     (b"[" * 100_000, "no JSON"),
     (b"[1]", "the JSON is a list"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from cdcv2.sources.debezium import Record
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture_said import Said, Screen, Seen, merged, ranges
 from cdcv2.spark.capture_topics import FileTopics
+from cdcv2.spark.job import translated
 from tests.recorded import recipe
 from tests.spark.capturing import CaptureRun, dump_into
 
@@ -54,3 +56,20 @@ def test_a_record_that_was_taken_out_of_the_files_is_missed(spark: SparkSession,
     dump_into(tmp_path / "topics", records, size=99)
     with pytest.raises(UnsafeTopicError, match=r"'clean_full.transaction' lacks 1 offsets between 0 and 3"):
         CaptureRun(tmp_path, recipe("clean_full")).run(spark)
+
+
+@pytest.mark.spark
+def test_lines_of_kcat_are_read_and_a_line_without_a_value_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """As without Spark: an absent value is not a null one, which is a tombstone."""
+    plain = {"topic": "clean_full.transaction", "partition": 0}
+    lines = [{**plain, "offset": 0, "payload": "{}", "ts": 5}, {**plain, "offset": 1, "value": None}]
+    (tmp_path / "good.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n", "utf-8")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "1.jsonl").write_text(json.dumps({**plain, "offset": 2, "key": "k"}), "utf-8")
+    everything = {PLACE: (0, 9)}
+    read = FileTopics(tmp_path, recipe("clean_full")).ranges(spark, everything).collect()
+    assert [(0, b"{}"), (1, None)] == sorted((row["offset"], row["value"] and bytes(row["value"])) for row in read)
+
+    with pytest.raises(Exception, match="neither 'value' nor 'payload'") as refused:
+        FileTopics(tmp_path / "bad", recipe("clean_full")).ranges(spark, everything).collect()
+    assert isinstance(translated(refused.value), MalformedError)
