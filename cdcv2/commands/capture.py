@@ -1,8 +1,9 @@
 """Turn topics, of Debezium's PostgreSQL connector or plain ones, into one log per table, without Spark.
 
 The topics are read from Kafka, or from dumps: JSON lines with topic, partition, offset, key, value (or payload, as
-kcat -J writes them), plain or .gz. Each table needs its row type, as DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The logs are directories below --into; what was
-captured before is not written again, so it may be run again after a crash, and over topics that have grown.
+kcat -J writes them), plain or .gz. Each table needs its row type, as DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The logs
+are directories below --into; what was captured before is not written again, so it may be run again after a crash, and
+over topics that have grown.
 
 An update or a delete needs the row that was. By default it must be in the records: the tables need REPLICA IDENTITY
 FULL. With --before from-state it is looked up in what the logs hold, by the key of the table, so REPLICA IDENTITY
