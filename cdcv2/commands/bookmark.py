@@ -60,7 +60,7 @@ class Bookmark:
             yield entry
 
     def _note(self, entry: Entry) -> None:
-        position, message = entry
+        position, message = entry.position, entry.message
         # Reading begins at the first message of a file.
         first = message if position.index == 0 else None
         self._open.setdefault(position.part, deque()).append((position.offset, first, _over(message)))

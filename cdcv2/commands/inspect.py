@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs, ordering
+from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
 from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
 from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
@@ -25,6 +25,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import JsonLines
 
 EXAMPLES = (
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> Exit:
     if args.remap or all(map(is_remap, args.log)):
         return _remaps(args)
     logs = open_logs(args)
-    eager = {named.log.name: told for named in logs if (told := ordering(named)) != COMMIT_ORDER}
+    eager = {named.log.name: told for named in logs if (told := description_of(named.log).ordering) != COMMIT_ORDER}
     show = _json if args.json else _brief if args.brief else _text
     garbled = 0
     with Output(args.output) as output:

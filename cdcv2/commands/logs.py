@@ -23,16 +23,14 @@ from cdcv2.commands.console import progress
 from cdcv2.core.order import Product, Time, from_plain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log
-from cdcv2.reclock.temp import COMMIT_ORDER, check_ordered
+from cdcv2.reclock.temp import check_ordered
 from cdcv2.wire.captured import noted
+from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.named import table_of as table_of
-from cdcv2.wire.ordering import ordering_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_kind
-
-#: What makes a directory a log.
-LOG_FILE = "_log.json"
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def kafka_client(args: argparse.Namespace) -> Any:
 
 def kafka_log(
     topic: str, args: argparse.Namespace, row_type: RowType, times: Times, *, create: bool = False,
-    partitions: int = 1, ordering: str = COMMIT_ORDER,
+    partitions: int = 1, description: LogDescription = LogDescription(),
 ) -> Log:
     """The log in a topic. Raises UsageError as :func:`kafka_client`, MissingLogError, UnavailableError."""
     from cdcv2.wire.kafka import KafkaLog
@@ -137,8 +135,8 @@ def kafka_log(
     _check_reachable(args)
     return KafkaLog(
         topic, args.bootstrap, row_type,
-        config_file=args.kafka_config, create=create, partitions=partitions, times=times, ordering=ordering,
-        patience=_patience(args),
+        config_file=args.kafka_config, create=create, partitions=partitions, times=times, patience=_patience(args),
+        description=description,
     )
 
 
@@ -213,21 +211,13 @@ def snapshot_assumed(args: argparse.Namespace) -> bool:
     return any(noted(folder).get("snapshot_completeness") == "assumed" for folder in around)
 
 
-def ordering(named: Named) -> str:
-    """In which order the log has its transactions: as it tells itself, or the note of its capture does beside it."""
-    told = ordering_of(named.log)
-    if told == COMMIT_ORDER and isinstance(named.log, DirectoryLog):
-        return str(noted(named.log.path.absolute().parent).get("ordering", COMMIT_ORDER))
-    return told
-
-
 def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
     """Return if all of them have transactions in the order of commits, for a purpose that needs it (``a view of``).
 
     Raises RefusedError, naming purpose and table, and what reading the logs raises.
     """
     for named in logs:
-        check_ordered(ordering(named), f"{purpose} {named.table}")
+        check_ordered(description_of(named.log).ordering, f"{purpose} {named.table}")
 
 
 def gone_logs(args: argparse.Namespace) -> list[Path]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
     LOG_FILE, Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
-    ordering, place, table_of,
+    place, table_of,
 )
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
@@ -24,8 +25,8 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
-from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.wire.captured import noted, put_note
+from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 
 EXAMPLES = (
@@ -78,12 +79,12 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _copied(named: Named, target: str, args: argparse.Namespace) -> int:
-    log, told = _open(target, named, args), ordering(named)
+    log, stated = _open(target, named, args), _stated(named)
     try:
         _check_empty(log, target)
-        if told != COMMIT_ORDER:
+        if stated != LogDescription():
             log.close()
-            log = _open(target, named, args, told)
+            log = _open(target, named, args, stated)
         written = 0
         mangled = mangle(
             _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch
@@ -96,6 +97,11 @@ def _copied(named: Named, target: str, args: argparse.Namespace) -> int:
         return written
     finally:
         log.close()
+
+
+def _stated(named: Named) -> LogDescription:
+    """What the copy states of itself: it is another log of the same timeline, and of no capture's log set."""
+    return replace(description_of(named.log), log_set=None, identity=None)
 
 
 def _messages(named: Named) -> Iterator[Message]:
@@ -143,6 +149,10 @@ def _carry_note(folder: Path, text: str) -> None:
         into = into.parent
     if not note:
         return
+    timeline = note.get("timeline") or note.get("id")
+    if timeline is not None:
+        # The copies get an id of their own; their times are of the same timeline.
+        note["timeline"] = timeline
     try:
         put_note(into, note)
     except OSError as error:
@@ -152,10 +162,12 @@ def _carry_note(folder: Path, text: str) -> None:
         raise UsageError(f"{into} holds logs of another capture: give the name of a directory that is not there yet")
 
 
-def _open(target: str, named: Named, args: argparse.Namespace, told: str = COMMIT_ORDER) -> Log:
+def _open(
+    target: str, named: Named, args: argparse.Namespace, stated: LogDescription = LogDescription()
+) -> Log:
     topic = is_kafka(target)
     if topic is not None:
         return kafka_log(
-            topic, args, named.row_type, named.times, create=True, partitions=args.partitions, ordering=told
+            topic, args, named.row_type, named.times, create=True, partitions=args.partitions, description=stated
         )
-    return DirectoryLog(Path(target), named.row_type, create=True, times=named.times, ordering=told)
+    return DirectoryLog(Path(target), named.row_type, create=True, times=named.times, description=stated)

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, add_wanted_arguments, check_apart, check_numbers, wanted
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.rows import RowType
@@ -142,6 +144,8 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         _check_logs(args, asked, binder)
     if is_kafka(args.into) is None:
         note_timeline(Path(args.into), str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+    of_temp = LogDescription(timeline=binder.recipe.timeline)
+    described = replace(of_temp, ordering=asked.ordering)
     with ExitStack() as opened:
         def written(log: Log) -> Writer:
             return opened.enter_context(Writer(log))
@@ -149,14 +153,14 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         outputs: list[Output] = []
         if asked.plain:
             outputs.append(PlainTables({
-                table: (topic, PlainRows(row_type), written(_log(args, table, row_type, asked.ordering)))
+                table: (topic, PlainRows(row_type), written(_log(args, table, row_type, described)))
                 for table, (topic, row_type) in asked.plain.items()
             }))
         for prefix, (recipe, names) in asked.databases.items():
             writers = {
-                table: written(_log(args, names[table], kind, asked.ordering)) for table, kind in recipe.tables.items()
+                table: written(_log(args, names[table], kind, described)) for table, kind in recipe.tables.items()
             }
-            temp = _log(args, _temp_name(args, prefix), TEMP)
+            temp = _log(args, _temp_name(args, prefix), TEMP, of_temp)
             outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
         capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST)
         opened.callback(capture.close)
@@ -164,12 +168,13 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
 
 
 def _log(
-    args: argparse.Namespace, name: str, row_type: RowType, ordering: str = COMMIT_ORDER, *, create: bool = True
+    args: argparse.Namespace, name: str, row_type: RowType, description: LogDescription = LogDescription(), *,
+    create: bool = True,
 ) -> Log:
     topic = is_kafka(args.into)
     if topic is None:
-        return DirectoryLog(Path(args.into) / name, row_type, create=create, ordering=ordering)
-    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=create, ordering=ordering)
+        return DirectoryLog(Path(args.into) / name, row_type, create=create, description=description)
+    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=create, description=description)
 
 
 def _report(came: Came, *, as_json: bool) -> None:

@@ -29,11 +29,16 @@ class Position(NamedTuple):
         return f"{self.place}[{self.part}]@{self.offset}{inside}"
 
 
+#: What stands beside a message in a topic, by name: it is no part of any fact.
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+
+
 class Entry(NamedTuple):
-    """A message, or bytes that are none, with its position."""
+    """A message, or bytes that are none, with its position, and what stands beside it where there is such a thing."""
 
     position: Position
     message: Message | Garbled
+    headers: Headers = ()
 
 
 #: part -> the next offset to read there: everything before it has been read.

@@ -9,6 +9,7 @@ import argparse
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
@@ -183,19 +185,21 @@ def _opened(
     if _is_folder(options):
         folder = local_path(options.logs)
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+    of_temp = LogDescription(timeline=binder.recipe.timeline)
+    described = replace(of_temp, ordering=asked.ordering)
     with ExitStack() as opened:
         outputs: list[BoundOutput] = []
         if asked.plain:
             logs = TableLogs({
-                table: _spec(table, kind, options, asked.ordering) for table, (_, kind) in asked.plain.items()
+                table: _spec(table, kind, options, described) for table, (_, kind) in asked.plain.items()
             })
             outputs.append(BoundPlain(0, asked.plain, logs, spark))
             opened.callback(logs.close)
         for prefix, (recipe, names) in asked.databases.items():
             specs = {
-                table: _spec(names[table], kind, options, asked.ordering) for table, kind in recipe.tables.items()
+                table: _spec(names[table], kind, options, described) for table, kind in recipe.tables.items()
             }
-            temp = _spec(_temp_name(prefix, options), TEMP, options).open(create=True)
+            temp = _spec(_temp_name(prefix, options), TEMP, options, of_temp).open(create=True)
             writer = opened.enter_context(Writer(temp))
             if recipe.before == FROM_STATE:
                 writers = {
@@ -224,14 +228,16 @@ def _temp_name(prefix: str, options: argparse.Namespace) -> str:
 
 
 def _spec(
-    name: str, row_type: RowType, options: argparse.Namespace, ordering: str = COMMIT_ORDER
+    name: str, row_type: RowType, options: argparse.Namespace, description: LogDescription = LogDescription()
 ) -> LogSpec:
     where: str = options.logs
     if where.startswith(KAFKA):
         return LogSpec(
             name, row_type, topic=where.removeprefix(KAFKA).replace(TABLE, name),
             bootstrap=options.log_bootstrap or options.bootstrap, config_file=options.kafka_config,
-            partitions=options.log_partitions, ordering=ordering,
+            partitions=options.log_partitions, description=description,
         )
     folder = local_path(where.replace(TABLE, name))
-    return LogSpec(name, row_type, folder=str(folder if TABLE in where else Path(folder) / name), ordering=ordering)
+    return LogSpec(
+        name, row_type, folder=str(folder if TABLE in where else Path(folder) / name), description=description
+    )

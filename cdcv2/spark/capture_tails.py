@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.protocol.log import Log, Positions
-from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
@@ -23,7 +23,7 @@ class LogSpec:
     """Which log a table is written to: enough for an executor to open it.
 
     ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.wire.kafka.Client` takes
-    it, ``partitions`` for a topic that is made. ``ordering`` is that of the transactions that are written.
+    it, ``partitions`` for a topic that is made. ``description`` is what the log states of itself.
     """
 
     table: str
@@ -33,19 +33,19 @@ class LogSpec:
     bootstrap: str | None = None
     config_file: str | None = None
     partitions: int = 1
-    ordering: str = COMMIT_ORDER
+    description: LogDescription = LogDescription()
 
     def open(self, *, create: bool = False, writing: bool = False) -> Log:
         """The log; with ``create`` it is made if it is not there; see KafkaLog. Raises what opening raises."""
         if self.folder is not None:
-            return DirectoryLog(self.folder, self.row_type, create=create, ordering=self.ordering)
+            return DirectoryLog(self.folder, self.row_type, create=create, description=self.description)
         if self.topic is None or self.bootstrap is None:
             raise UsageError(f"the log of {self.table} is neither a directory nor a topic with a bootstrap address")
         from cdcv2.wire.kafka import KafkaLog
 
         return KafkaLog(
             self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
-            writing=writing, partitions=self.partitions, ordering=self.ordering,
+            writing=writing, partitions=self.partitions, description=self.description,
         )
 
     def topic_id(self) -> str | None:

@@ -15,7 +15,8 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import RefusedError, UnavailableError
-from cdcv2.reclock.temp import AS_COMPLETE
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The name of the note.
@@ -37,6 +38,19 @@ def noted(folder: Path) -> dict[str, Any]:
         if any(one.get("ordering") == AS_COMPLETE for one in added):
             plain["ordering"] = AS_COMPLETE
     return plain
+
+
+def described_by_note(folder: Path, log: str) -> LogDescription:
+    """What the note in a directory states of one of the logs there, which need not state it itself.
+
+    The timeline of logs by commit times is the ``id`` of the note, if it names none. Raises as :func:`noted`.
+    """
+    note = noted(folder)
+    ordering = str(note.get("ordering", COMMIT_ORDER))
+    if log not in note.get("tables", ()):
+        return LogDescription(ordering)
+    named = {name: str(note[name]) for name in ("timeline", "id") if note.get(name)}
+    return LogDescription(ordering, named.get("timeline", named.get("id")), named.get("id"))
 
 
 def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:

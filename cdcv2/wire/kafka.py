@@ -14,11 +14,10 @@ from typing import Any
 
 from cdcv2.core.order import Time, is_total
 from cdcv2.errors import Cdcv2Error, DecodeError, MalformedError, RefusedError, UnavailableError, UnsafeTopicError
-from cdcv2.protocol.log import Entry, Position, Positions
+from cdcv2.protocol.log import Entry, Headers, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
-from cdcv2.reclock.temp import COMMIT_ORDER
-from cdcv2.wire import ordering as marks
 from cdcv2.wire.avro import MessageCodec
+from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.kafka_client import PATIENCE, Client
 from cdcv2.wire.kafka_topics import (
     Topic,
@@ -55,13 +54,13 @@ class KafkaLog:
         writing: something will be sent, as it is with ``create``: so the producer gets ready now, which takes it half
             a second, and not at the first message.
         times: ``"int"`` or the number of coordinates of Product times.
-        ordering: of the transactions that will be written; one that is not that of commits marks every message, and a
-            log that has no such mark gets a message that says nothing else, with ``create`` or ``writing``.
+        description: what every message that is sent states of the log in its headers. With ``create`` or ``writing``, a
+            log that does not state all of it yet gets an empty message that does.
         confluent_schema_id: messages are framed as Confluent's serializers do it, with this id.
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
 
-    Raises MissingLogError without the topic, UnsafeTopicError for one that would lose statements, UnavailableError
-    when no broker answers, UsageError for wrong settings.
+    Raises MissingLogError without the topic, UnsafeTopicError for one that would lose statements, ForeignStateError for
+    one that is described otherwise, UnavailableError when no broker answers, UsageError for wrong settings.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class KafkaLog:
         partitions: int = 1,
         replication: int | None = None,
         times: Times = "int",
-        ordering: str = COMMIT_ORDER,
+        description: LogDescription = LogDescription(),
         confluent_schema_id: int | None = None,
         patience: float = PATIENCE,
     ) -> None:
@@ -92,16 +91,15 @@ class KafkaLog:
         self._most = described.message_bytes
         self._producer: Any = None
         # Taken and not known to be durable: with the client's own queue all that a flush still has to do.
-        self._undelivered: list[bytes] = []
+        self._undelivered: list[tuple[bytes, Headers]] = []
         self._trouble: Any = None
-        self._headers = marks.headers(marks.check_ordering(ordering))
-        # What the messages tell that were read; None: nothing.
-        self._told: str | None = None
+        check_ordering(description.ordering)
+        self._headers = description.headers()
+        # What the messages that were read state of the log, and the headers of the last one.
+        self._stated, self._seen = LogDescription(), Headers()
         if create or writing:
             self._opened()
-            if self._headers and self.ordering() == COMMIT_ORDER:
-                self.send(Updates([]))
-                self.flush()
+            self._describe(description)
 
     @property
     def name(self) -> str:
@@ -114,15 +112,18 @@ class KafkaLog:
         """The row of the log's type; see :class:`~cdcv2.protocol.log.Sink`. Raises MalformedError."""
         return self.row_type.row(data)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, headers: Headers = ()) -> None:
         """Take a message; what is larger than the topic allows is split first, which means the same.
 
-        Raises MalformedError for what the log cannot hold, RefusedError for what cannot be split far enough,
-        UnavailableError when the client's buffer stays full.
+        ``headers`` stand beside it, and beside each part of it, with those of the log's description. Raises
+        MalformedError for what the log cannot hold, RefusedError for what cannot be split far enough, UnavailableError
+        when the client's buffer stays full.
         """
         self._produce_again()
-        for raw in self._pieces(message):
-            self._produce(raw)
+        beside = (*self._headers, *headers)
+        most = self._most - _ENVELOPE - sum(len(name) + len(value) + 10 for name, value in beside)
+        for raw in self._pieces(message, most):
+            self._produce(raw, beside)
 
     def flush(self) -> None:
         """Return when every broker that must has everything sent; raise if that may not be so.
@@ -142,23 +143,29 @@ class KafkaLog:
         self._drop()
         self._undelivered = []
 
-    def _pieces(self, message: Message) -> Iterator[bytes]:
+    def _describe(self, description: LogDescription) -> None:
+        """Have the log state what it is opened with, unless it does."""
+        if not self._headers:
+            return
+        stated = self.description()
+        if stated.joined(description, self._topic) != stated:
+            self.send(Updates([]))
+            self.flush()
+
+    def _pieces(self, message: Message, most: int) -> Iterator[bytes]:
         raw = self._codec.encode(message)
-        most = self._most - _ENVELOPE
         if len(raw) <= most:
             yield raw
             return
-        for part in split(message, -(-len(raw) // most)):
-            yield from self._pieces(part)
+        for part in split(message, -(-len(raw) // max(1, most))):
+            yield from self._pieces(part, most)
 
-    def _produce(self, raw: bytes) -> None:
+    def _produce(self, raw: bytes, headers: Headers) -> None:
         # What fills the buffer is delivered or given up by then, and makes room.
         deadline = time.monotonic() + self._client.patience + _GIVEN_UP
         while True:
             try:
-                self._opened().produce(
-                    self._topic, value=raw, headers=self._headers, on_delivery=self._delivered
-                )
+                self._opened().produce(self._topic, value=raw, headers=[*headers], on_delivery=self._delivered)
                 break
             except BufferError:
                 if time.monotonic() > deadline:
@@ -172,7 +179,7 @@ class KafkaLog:
 
     def _produce_again(self) -> None:
         for _ in range(len(self._undelivered)):
-            self._produce(self._undelivered[0])
+            self._produce(*self._undelivered[0])
             del self._undelivered[0]
 
     def _drop(self) -> None:
@@ -191,7 +198,7 @@ class KafkaLog:
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._undelivered.append(message.value())
+            self._undelivered.append((message.value(), tuple(message.headers() or ())))
             # That a queue was emptied says nothing; what came before it does.
             kafka_error = self._client.kafka.KafkaError
             if self._trouble is None or error.code() not in (kafka_error._PURGE_QUEUE, kafka_error._PURGE_INFLIGHT):
@@ -209,18 +216,16 @@ class KafkaLog:
         """For each partition, the offset behind the last message that is there now."""
         return {part: high for part, (_, high) in spans(self._client, self._topic).items()}
 
-    def ordering(self) -> str:
-        """In which order its transactions are, as far as it was read, and as the last message of each partition tells.
+    def description(self) -> LogDescription:
+        """What the messages state of the log that were read, and the last one of each partition.
 
-        Cost: nothing if that is known not to be the order of commits, otherwise a read of those messages. Raises as
-        :meth:`read` does.
+        Cost: a read of those messages. Raises as :meth:`read` does, and ForeignStateError where messages disagree.
         """
-        if self._told is None:
-            found = spans(self._client, self._topic)
-            lasts = {part: max(low, high - 1) for part, (low, high) in found.items()}
-            for _ in self._entries(lasts, {part: high for part, (_, high) in found.items()}, False):
-                continue
-        return self._told or COMMIT_ORDER
+        found = spans(self._client, self._topic)
+        lasts = {part: max(low, high - 1) for part, (low, high) in found.items()}
+        for _ in self._entries(lasts, {part: high for part, (_, high) in found.items()}, False):
+            continue
+        return self._stated
 
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from the positions on; see :class:`~cdcv2.protocol.log.Source`.
@@ -264,14 +269,17 @@ class KafkaLog:
 
     def _entry(self, record: Any) -> Entry:
         position = Position(self._topic, record.partition(), record.offset())
-        self._told = marks.told(record.headers()) or self._told
+        headers: Headers = tuple(record.headers() or ())
+        if headers != self._seen:
+            self._stated = LogDescription.from_headers(headers).joined(self._stated, self._topic)
+            self._seen = headers
         value = record.value()
         if value is None:
-            return Entry(position, Garbled(b"", "a record without a value, which a log never has"))
+            return Entry(position, Garbled(b"", "a record without a value, which a log never has"), headers)
         try:
-            return Entry(position, self._codec.decode(value))
+            return Entry(position, self._codec.decode(value), headers)
         except DecodeError as cause:
-            return Entry(position, Garbled(value, cause.reason))
+            return Entry(position, Garbled(value, cause.reason), headers)
 
     def _judge(self, record: Any, ends: Positions, unread: set[int]) -> None:
         """What a consumer says instead of a record: the end of a partition, or trouble."""

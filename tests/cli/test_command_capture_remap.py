@@ -191,7 +191,8 @@ def test_plain_topics_have_no_transactions_that_could_be_in_no_order(run: Run, f
     said = run(*words(folder, "--ordering", "complete"))
 
     assert (0, True) == (said.code, said.out.endswith(": 30 records\n"))
-    assert "commit" == DirectoryLog(folder / "logs" / "clicks").ordering() == noted(folder / "logs")["ordering"]
+    log = DirectoryLog(folder / "logs" / "clicks")
+    assert "commit" == log.description().ordering == noted(folder / "logs")["ordering"]
 
 
 def test_logs_of_others_get_no_note(run: Run, folder: Path) -> None:

@@ -95,7 +95,8 @@ def test_copies_have_the_note_of_the_capture(run: Run, captured: Path, tmp_path:
 
     assert "snapshot completeness assumed" in run("verify", copies).out
     for copy in (copies, named):
-        assert ({**note, "id": None}, True) == ({**noted(copy), "id": None}, noted(copy)["id"] != note["id"])
+        assert {**note, "id": noted(copy)["id"], "timeline": note["id"]} == noted(copy)
+        assert noted(copy)["id"] != note["id"]
 
 
 def test_what_lacks_of_copies_after_a_crash_is_missed(run: Run, captured: Path, tmp_path: Path) -> None:

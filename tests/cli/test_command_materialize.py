@@ -28,6 +28,7 @@ from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
 from cdcv2.materialize.messages import Acknowledge, Acknowledged
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
@@ -68,7 +69,7 @@ def test_a_log_that_turns_out_to_be_in_no_order_is_refused_before_the_first_comm
     """While it was empty it could not tell: asked again at the first cut."""
     write(tmp_path / "prices", *HISTORY)
     reading = _Reading(read_plan(str(written(tmp_path, LAKE))), follow=False, told=lambda: 0)
-    DirectoryLog(tmp_path / "prices", ordering="complete")
+    DirectoryLog(tmp_path / "prices", description=LogDescription("complete"))
     with pytest.raises(RefusedError, match="a view of prices needs the state before each transaction"):
         next(reading.cuts(Checkpoint(Antichain([0]))))
 

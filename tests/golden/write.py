@@ -17,6 +17,7 @@ from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.partitioned import frontier_of, offsets
 from cdcv2.reclock.records import Genesis, Proposal, Record, Summary, encode
 from cdcv2.reclock.shared import Shared, View
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import JsonLines
 from cdcv2.wire.remap_files import DirectoryRemap
@@ -86,7 +87,8 @@ def write(folder: Path) -> None:
     for record in (*RECORDS, summarized()):
         remap.append(encode(record), 0)
     for name, row_type, flushes, times in [("everything", ROW, FLUSHES, None), ("product", PLAIN, PRODUCT, 2)]:
-        log = DirectoryLog(folder / name, row_type, create=True, times=times)
+        stated = LogDescription(timeline="a timeline", identity=f"the log {name}")
+        log = DirectoryLog(folder / name, row_type, create=True, times=times, description=stated)
         lines = JsonLines(row_type)
         with open(folder / f"{name}.jsonl", "x", encoding="utf-8") as file:
             for messages in flushes:

@@ -28,12 +28,13 @@ from cdcv2.errors import (
     UsageError,
 )
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import Position
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 from tests.wire.polling import next_of
@@ -253,7 +254,7 @@ def test_a_followed_log_goes_on(path: Path) -> None:
     assert next(followed) is None
     log.send(SECOND)
     log.flush()
-    assert (Position(str(path), 0, 1), SECOND) == next_of(followed)
+    assert Entry(Position(str(path), 0, 1), SECOND) == next_of(followed)
 
 
 def damaged(path: Path, content: bytes) -> Iterator[Any]:
@@ -458,14 +459,14 @@ def test_a_log_is_marked_with_another_ordering_than_that_of_commits(path: Path) 
     """Whoever opens it to write so marks it, also one that is there; it stays marked, and the rest as it was."""
     log = written(path, [FIRST])
     before = json.loads((path / "_log.json").read_text("utf-8"))
-    opened = DirectoryLog(path, ordering=AS_COMPLETE)
+    opened = DirectoryLog(path, description=LogDescription(AS_COMPLETE))
     again = DirectoryLog(path, ROW, create=True)
-    fresh = DirectoryLog(path.parent / "fresh", ROW, create=True, ordering=AS_COMPLETE)
+    fresh = DirectoryLog(path.parent / "fresh", ROW, create=True, description=LogDescription(AS_COMPLETE))
 
     assert COMMIT_ORDER == before.get("ordering", COMMIT_ORDER)
-    assert [AS_COMPLETE] * 4 == [one.ordering() for one in (log, opened, again, fresh)]
+    assert [AS_COMPLETE] * 4 == [one.description().ordering for one in (log, opened, again, fresh)]
     after = json.loads((path / "_log.json").read_text("utf-8"))
     assert {**before, "digest": 0} == {name: one for name, one in {**after, "digest": 0}.items() if name != "ordering"}
     assert [FIRST] == messages(again)
     with pytest.raises(UsageError, match="ordering"):
-        DirectoryLog(path, ordering="random")
+        DirectoryLog(path, description=LogDescription("random"))

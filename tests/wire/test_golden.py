@@ -1,7 +1,7 @@
 """What earlier versions wrote is read for ever: one folder per version of the format under tests/golden.
 
 ``v1-without-digests`` is version 1 as it was written before the header of a file had the digests of its blocks, and
-``_log.json`` its own.
+``_log.json`` its own; ``v1-without-identity`` as it was before a log had an identity and a timeline.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import free_port
 from cdcv2.errors import (
+    ForeignStateError,
     LogFinishedError,
     MissingLogError,
     RefusedError,
@@ -25,8 +26,9 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.reclock.temp import AS_COMPLETE
 from cdcv2.wire.avro import MessageCodec
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
@@ -372,19 +374,40 @@ def test_settings_come_from_a_file_and_stay_there(
 def test_a_log_is_marked_with_another_ordering_than_that_of_commits(broker: KafkaBroker, topic: str) -> None:
     """Before anything is in it, by every message, and after messages without; a reader needs to know nothing."""
     log_of(broker, f"{topic}.old", FIRST).close()
-    logs = [log_of(broker, name, ordering=AS_COMPLETE, partitions=3) for name in (topic, f"{topic}.old")]
-    empty = log_of(broker, f"{topic}.commit")
+    eager, commit = LogDescription(AS_COMPLETE), f"{topic}.commit"
+    logs = [log_of(broker, name, description=eager, partitions=3) for name in (topic, f"{topic}.old")]
+    empty = log_of(broker, commit)
     there = [KafkaLog(log.name, broker.bootstrap, ROW) for log in logs]
 
-    assert [AS_COMPLETE] * 2 == [log.ordering() for log in there]
+    assert [AS_COMPLETE] * 2 == [log.description().ordering for log in there]
     assert ([Updates([])], [FIRST, Updates([])]) == (messages(logs[0]), messages(logs[1]))
     # A log that is marked is not marked again.
-    assert {1, 2} == {sum(log_of(broker, log.name, ordering=AS_COMPLETE).ends().values()) for log in logs}
-    assert (COMMIT_ORDER, COMMIT_ORDER) == (empty.ordering(), log_of(broker, f"{topic}.commit", SECOND).ordering())
+    assert {1, 2} == {sum(log_of(broker, log.name, description=eager).ends().values()) for log in logs}
+    assert [LogDescription()] * 2 == [empty.description(), log_of(broker, commit, SECOND).description()]
     # Every message has the mark, so that it is there whatever of the log is read or copied.
-    late = KafkaLog(f"{topic}.old", broker.bootstrap, ROW, ordering=AS_COMPLETE)
+    late = KafkaLog(f"{topic}.old", broker.bootstrap, ROW, description=eager)
     late.send(SECOND)
     late.flush()
     reader = KafkaLog(f"{topic}.old", broker.bootstrap, ROW)
-    reader._told = None
-    assert [SECOND] == messages(reader, {0: 2}) and AS_COMPLETE == reader._told
+    assert [(SECOND, eager.headers())] == [one[1:] for one in reader.read({0: 2}) if one]
+
+
+def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: KafkaBroker, topic: str) -> None:
+    """What is of one message stands beside that one only, also when it is sent again; two timelines are an error."""
+    mine = LogDescription(timeline="x")
+    log = log_of(broker, topic, description=mine)
+    log.send(FIRST, (("cdcv2-other", b"1"),))
+    log.flush()
+    log.send(SECOND)
+    log.flush()
+    beside = [one.headers for one in KafkaLog(topic, broker.bootstrap, ROW).read() if one]
+    assert [mine.headers(), (*mine.headers(), ("cdcv2-other", b"1")), mine.headers()] == beside
+
+    with pytest.raises(ForeignStateError, match=f"{topic} is of the timeline x, and of the timeline y"):
+        log_of(broker, topic, description=LogDescription(timeline="y"))
+    # One that does not look before it writes.
+    other = KafkaLog(topic, broker.bootstrap, ROW, description=LogDescription(timeline="y"))
+    other.send(FIRST)
+    other.flush()
+    with pytest.raises(ForeignStateError, match=f"{topic} is of the timeline y, and of the timeline x"):
+        messages(KafkaLog(topic, broker.bootstrap, ROW))

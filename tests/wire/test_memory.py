@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcv2.errors import MalformedError
-from cdcv2.protocol.log import Position
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled, Progress, Updates
 from cdcv2.wire.memory import MemoryLog
 from tests.wire.polling import next_of
@@ -27,7 +27,7 @@ def test_messages_are_in_the_log_when_they_are_flushed() -> None:
     log.flush()
 
     assert [FIRST] == log.messages and ("orders", {0: 1}) == (log.name, log.ends())
-    assert [(Position("orders", 0, 0), FIRST)] == list(log.read())
+    assert [Entry(Position("orders", 0, 0), FIRST)] == list(log.read())
 
 
 def test_reading_starts_behind_a_position_and_ends_where_the_log_ended() -> None:

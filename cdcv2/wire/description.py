@@ -1,0 +1,117 @@
+"""What a log states of itself, beside its messages: its ordering, its timeline, the log set that it is of, an identity.
+
+A directory log states it in ``_log.json``. A topic states it in headers of every message; one that a capture has opened
+and not written to yet has an empty message with these headers. So a reader who has this log alone, in another place and
+another cluster, knows it. An attribute is stated when the log is opened to be written so, and is never taken away.
+
+``ordering`` is left out where it is the order of commits, and where the log is of no transactions. ``timeline`` is the
+identity of the source or the remap that the log's times come from: logs of two timelines are never read as one.
+``identity`` is drawn when a directory log is made, and stands in the header of each of its files, too.
+
+A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
+whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, runtime_checkable
+
+from cdcv2.errors import ForeignStateError, MalformedError, UsageError
+from cdcv2.protocol.log import Headers, Log
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+
+
+@dataclass(frozen=True, slots=True)
+class LogDescription:
+    """What a log states of itself; None: it does not state it.
+
+    >>> LogDescription(timeline="7f").headers()
+    (('cdcv2-timeline', b'7f'),)
+    >>> LogDescription.from_headers([("cdcv2-ordering", b"complete"), ("other", None)])
+    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None)
+    """
+
+    ordering: str = COMMIT_ORDER
+    timeline: str | None = None
+    #: The logs that one capture writes together, by the identity that these have.
+    log_set: str | None = None
+    identity: str | None = None
+
+    def to_plain(self) -> dict[str, str]:
+        """What is stated, as it stands in ``_log.json``."""
+        stated = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value for name, value in stated.items()
+            if value is not None and (name, value) != ("ordering", COMMIT_ORDER)
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> LogDescription:
+        """The description that a mapping states, whatever else it has. Raises MalformedError for what is no text."""
+        stated = {field.name: plain[field.name] for field in fields(cls) if plain.get(field.name) is not None}
+        odd = {name: value for name, value in stated.items() if not isinstance(value, str)}
+        if odd:
+            raise MalformedError(f"{min(odd)} is {odd[min(odd)]!r}, which is no text")
+        return cls(**stated)
+
+    def headers(self) -> Headers:
+        """The headers of every message in a topic of this description."""
+        return tuple((header(name), value.encode()) for name, value in self.to_plain().items())
+
+    @classmethod
+    def from_headers(cls, headers: Iterable[tuple[str, Any]] | None) -> LogDescription:
+        """What the headers of a message state of its log. One of a later release may have more of them."""
+        found = {name: value for name, value in headers or () if value}
+        stated = {field.name: found[header(field.name)] for field in fields(cls) if header(field.name) in found}
+        return cls(**{name: str(value, "utf-8", "replace") for name, value in stated.items()})
+
+    def joined(self, other: LogDescription, name: str) -> LogDescription:
+        """What both state of the log ``name``; an ordering other than that of commits stands.
+
+        Raises ForeignStateError where they name two timelines, or two identities, and names both.
+        """
+        for attribute, what in _ONE_OF_EACH.items():
+            one, two = getattr(self, attribute), getattr(other, attribute)
+            if None not in (one, two) and one != two:
+                raise ForeignStateError(
+                    f"the log {name} is of {what} {one}, and of {what} {two} as well: two logs were mixed, or two "
+                    "captures write to one. Give each of them a log of its own"
+                )
+        mine = {key: value for key, value in self.to_plain().items() if key != "ordering"}
+        ordering = other.ordering if self.ordering == COMMIT_ORDER else self.ordering
+        return replace(other, **mine, ordering=ordering)
+
+
+#: Attributes of which a log has one at most, and how they are called in errors.
+_ONE_OF_EACH = {"timeline": "the timeline", "log_set": "the log set", "identity": "the identity"}
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A log that states something of itself."""
+
+    def description(self) -> LogDescription:
+        """What it states, as far as it is known now. Raises what reading raises."""
+
+
+def description_of(log: Log) -> LogDescription:
+    """What the log states of itself; one that cannot state anything states nothing. Raises what reading raises."""
+    return log.description() if isinstance(log, Describing) else LogDescription()
+
+
+def header(attribute: str) -> str:
+    """The name of the header that states an attribute in a topic.
+
+    >>> header("log_set")
+    'cdcv2-log-set'
+    """
+    return f"cdcv2-{attribute.replace('_', '-')}"
+
+
+def check_ordering(ordering: str) -> str:
+    """The ordering, if it is one. Raises UsageError."""
+    if ordering not in (COMMIT_ORDER, AS_COMPLETE):
+        raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
+    return ordering

@@ -1,0 +1,139 @@
+"""``_log.json``: what a directory log states of itself; see :mod:`cdcv2.wire.description`.
+
+::
+
+    {"format": "cdcv2-log", "version": 1, "times": "int", "row": {...}, "timeline": "7f...", "identity": "0c...",
+     "digest": "..."}
+
+It is put if absent. Attributes of the description may be added later; then the file is replaced as a whole, and every
+process that adds one adds the same. ``digest`` is that of what else it states: another type of rows would give other
+rows. A file without it is an older one, as is one without ``identity``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.wire.description import LogDescription
+from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.wire.rows import RowType
+from cdcv2.wire.times import Times, check_times
+
+#: The version of the format; any other is refused.
+VERSION = 1
+#: The name of the file: what makes a directory a log.
+LOG_FILE = "_log.json"
+_FORMAT = "cdcv2-log"
+_DIGEST = "digest"
+
+
+class LogFile(NamedTuple):
+    """What a file states: the type of the rows, the kind of the times, and the description."""
+
+    row_type: RowType
+    times: Times
+    description: LogDescription
+
+
+def make(path: Path, row_type: RowType, times: Times, description: LogDescription) -> None:
+    """Make the directory a log, durably, unless it is one; one that names no ``identity`` gets one drawn for it.
+
+    Raises RefusedError for a directory that holds other things, OutputError.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        foreign = [entry.name for entry in path.iterdir() if not entry.name.startswith((".", "_"))]
+        if foreign:
+            raise RefusedError(
+                f"the directory {path} holds other things ({min(foreign)}): a log needs a directory of its own"
+            )
+        own = replace(description, identity=description.identity or uuid.uuid4().hex)
+        plain = {"format": _FORMAT, "version": VERSION, "times": times, "row": row_type.schema, **own.to_plain()}
+        temporary = write_temporary(path, _text(plain))
+        # Another process may have made it by now; which of the two it is does not matter, if they agree.
+        link(temporary, path / LOG_FILE)
+        temporary.unlink()
+        sync_folder(path)
+        sync_folder(path.parent)
+    except OSError as cause:
+        raise OutputError(f"no log can be made in {path}: {cause}") from cause
+
+
+def read(path: Path) -> LogFile:
+    """What the file in a directory states.
+
+    Raises MissingLogError without one, RefusedError for something else, a later version, or one that is damaged,
+    UnavailableError when it cannot be read.
+    """
+    plain = _plain(path)
+    try:
+        return LogFile(RowType(plain.get("row")), check_times(plain.get("times")), LogDescription.from_plain(plain))
+    except (MalformedError, UsageError) as cause:
+        raise RefusedError(f"{path / LOG_FILE} is damaged ({cause}): restore it") from None
+
+
+def describe(path: Path, description: LogDescription) -> LogDescription:
+    """Have the log in a directory state all of this, durably; what it states then.
+
+    Raises ForeignStateError where it states something else, OutputError, and what reading raises.
+    """
+    plain = _plain(path)
+    stated = LogDescription.from_plain(plain)
+    wanted = stated.joined(description, str(path))
+    if wanted == stated:
+        return stated
+    try:
+        # Another process that adds to it now adds the same.
+        os.replace(write_temporary(path, _text({**plain, **wanted.to_plain()})), path / LOG_FILE)
+        sync_folder(path)
+    except OSError as cause:
+        raise OutputError(f"the description of the log {path} cannot be written: {cause}") from cause
+    return wanted
+
+
+def _text(plain: Mapping[str, Any]) -> bytes:
+    rest = {name: value for name, value in plain.items() if name != _DIGEST}
+    return json.dumps({**rest, _DIGEST: _digest(rest)}, indent=2).encode()
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    file = path / LOG_FILE
+    try:
+        plain: Any = parse_json(file.read_text("utf-8"))
+    except FileNotFoundError:
+        there = f"the directory {path} holds no {LOG_FILE}" if path.is_dir() else f"there is no directory {path}"
+        raise MissingLogError(f"{there}, so it is no log: is the path right, and has the writer started?") from None
+    except NotADirectoryError:
+        raise MissingLogError(f"{path} is no directory, so it is no log") from None
+    except OSError as cause:
+        raise UnavailableError(f"the log {path} cannot be read: {cause}") from cause
+    except ValueError as cause:
+        raise RefusedError(f"{file} is no JSON ({cause}): restore it, or name the directory of a log") from None
+    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+        raise RefusedError(f"{file} does not describe a log: name the directory of a log")
+    if plain.get("version") != VERSION:
+        raise RefusedError(
+            f"the log {path} has version {plain.get('version')!r} of the format, and this program knows version "
+            f"{VERSION}: read it with the program that wrote it, or a newer one"
+        )
+    if plain.get(_DIGEST, _digest(plain)) != _digest(plain):
+        raise RefusedError(
+            f"{file} is damaged (it was changed after it was written, and does not have the digest that it names): "
+            "restore it"
+        )
+    return plain
+
+
+def _digest(plain: Mapping[str, Any]) -> str:
+    """The digest of what a description states beside it."""
+    rest = {name: value for name, value in plain.items() if name != _DIGEST}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]

@@ -1,0 +1,89 @@
+"""What a log states of itself: in ``_log.json``, in headers, and by the note of its capture."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from cdcv2.errors import ForeignStateError, RefusedError
+from cdcv2.reclock.temp import AS_COMPLETE
+from cdcv2.wire.captured import add_to_note, put_note
+from cdcv2.wire.description import LogDescription, description_of
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.rows import RowType
+
+ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})
+WHOLE = LogDescription(AS_COMPLETE, **{field.name: f"a {field.name}" for field in fields(LogDescription)[1:]})
+
+
+def test_every_attribute_is_carried_by_headers_and_by_json() -> None:
+    """A further one is, too, without a word about it here; what others say beside it is passed over."""
+    others = (("ordering", b"random"), ("cdcv2-stop", b"1"), ("cdcv2-timeline", None))
+
+    assert WHOLE == LogDescription.from_headers((*WHOLE.headers(), *others))
+    assert WHOLE == LogDescription.from_plain({**WHOLE.to_plain(), "format": "cdcv2-log"})
+    assert ((), {}) == (LogDescription().headers(), LogDescription().to_plain())
+
+
+@pytest.mark.parametrize("attribute", [field.name for field in fields(LogDescription)[1:]])
+def test_a_log_is_of_one_timeline_log_set_and_identity(attribute: str) -> None:
+    """What only one of two states is of both; two that differ are an error that names both."""
+    other = replace(LogDescription(), **{attribute: "another"})
+
+    assert WHOLE == LogDescription().joined(WHOLE, "log") == WHOLE.joined(LogDescription(), "log")
+    with pytest.raises(ForeignStateError, match=rf"the log orders is of .* another, and of .* a {attribute}"):
+        other.joined(WHOLE, "orders")
+
+
+def test_a_directory_log_states_what_it_was_opened_with(tmp_path: Path) -> None:
+    """It has an identity from the first moment, which stays; the rest may come later, and does not change."""
+    log = DirectoryLog(tmp_path / "log", ROW, create=True)
+    identity = log.description().identity
+    opened = DirectoryLog(tmp_path / "log", ROW, create=True, description=LogDescription(timeline="x"))
+
+    assert identity and LogDescription(timeline="x", identity=identity) == opened.description()
+    assert identity != DirectoryLog(tmp_path / "other", ROW, create=True).description().identity
+    with pytest.raises(ForeignStateError, match="of the timeline x, and of the timeline y"):
+        DirectoryLog(tmp_path / "log", description=LogDescription(timeline="y"))
+    assert opened.description() == description_of(DirectoryLog(tmp_path / "log"))
+
+
+def test_a_description_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """It would be compared with others, and equal none."""
+    DirectoryLog(tmp_path, ROW, create=True)
+    plain = json.loads((tmp_path / "_log.json").read_text("utf-8"))
+    del plain["digest"]
+    (tmp_path / "_log.json").write_text(json.dumps({**plain, "timeline": 7}), "utf-8")
+    with pytest.raises(RefusedError, match="timeline is 7, which is no text"):
+        DirectoryLog(tmp_path)
+
+
+def test_an_older_log_has_its_timeline_from_the_note_of_its_capture(tmp_path: Path) -> None:
+    """By commit times that is the note's id; a log that the capture did not write has nothing from it."""
+    for name in ("noted", "other"):
+        DirectoryLog(tmp_path / name, ROW, create=True)
+    put_note(tmp_path, {"tables": ["noted"]})
+    identity = json.loads((tmp_path / "_capture.json").read_text("utf-8"))["id"]
+    noted, other = (description_of(DirectoryLog(tmp_path / name)) for name in ("noted", "other"))
+
+    assert ((identity, identity), (None, None)) == ((noted.timeline, noted.log_set), (other.timeline, other.log_set))
+
+
+def test_the_timeline_that_a_note_names_is_that_of_its_logs(tmp_path: Path) -> None:
+    """On a remap; what a log states itself comes first."""
+    put_note(tmp_path, {"tables": ["a", "b"], "timeline": "x"})
+    DirectoryLog(tmp_path / "a", ROW, create=True)
+    DirectoryLog(tmp_path / "b", ROW, create=True, description=LogDescription(timeline="y"))
+    add_to_note(tmp_path, {"ordering": AS_COMPLETE})
+    found = [description_of(DirectoryLog(tmp_path / name)) for name in "ab"]
+
+    assert [("x", AS_COMPLETE), ("y", AS_COMPLETE)] == [(one.timeline, one.ordering) for one in found]
+
+
+def test_a_log_that_cannot_state_anything_states_nothing() -> None:
+    """As one in memory."""
+    assert LogDescription() == description_of(MemoryLog())
