@@ -23,6 +23,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.dumped import VALUE_NAMES
+from cdcv2.sources.row_types import row_type_from_envelope, without_sources
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
@@ -55,6 +56,13 @@ def run(args: argparse.Namespace) -> Exit:
     schema = _asked(args) if args.from_postgres else _read(Path(args.from_envelope), args.table)
     if args.output:
         _make_folder(Path(args.output).parent)
+    lacking = without_sources(schema)
+    if lacking:
+        remark(
+            f"cdcv2 rows: the record does not state the types that {', '.join(lacking)} of {args.table} have in the "
+            "source, so a target's columns will be what the log has: text, or numbers. Set "
+            "datatype.propagate.source.type=.+ in the connector, or take --from-postgres"
+        )
     with Output(args.output) as output:
         output.line(json.dumps(schema, indent=2, ensure_ascii=False))
     return Exit.DONE
@@ -98,8 +106,6 @@ def _connection_string(args: argparse.Namespace) -> str:
 
 
 def _read(path: Path, table: str) -> dict[str, Any]:
-    from cdcv2.sources.row_types import row_type_from_envelope
-
     for body in _records(path):
         source = body["payload"].get("source") if isinstance(body.get("payload"), dict) else None
         if isinstance(source, dict) and isinstance(body.get("schema"), dict):

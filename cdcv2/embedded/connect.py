@@ -80,6 +80,8 @@ def debezium_config(
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "decimal.handling.mode": "string",
+        # Where records carry schemas, these state the types that columns have in the database.
+        "datatype.propagate.source.type": ".+",
         "heartbeat.interval.ms": str(heartbeat_ms),
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": f"{prefix}.notifications",

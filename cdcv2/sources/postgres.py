@@ -12,6 +12,7 @@ from typing import Any
 from cdcv2.errors import MalformedError, RefusedError, UnavailableError, UsageError
 from cdcv2.sources.images import identity_remedy
 from cdcv2.sources.row_types import MEANINGS, Avro, field_schema, record_schema
+from cdcv2.wire.source_types import SourceType
 
 _COLUMNS = """
     SELECT a.attname, a.attnotnull, a.attgenerated <> '', a.atttypid, a.atttypmod
@@ -21,7 +22,12 @@ _TABLE = """
     SELECT c.oid, c.relreplident FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
 """
-_TYPE = "SELECT typname, typtype, typcategory, typelem, typbasetype, typtypmod FROM pg_catalog.pg_type WHERE oid = %s"
+_TYPE = """
+    SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
+      FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = %s
+"""
+#: Types whose modifier is the number of digits of a second.
+_MOMENTS = ("time", "timetz", "timestamp", "timestamptz")
 
 #: PostgreSQL's name -> Avro type, and the semantic type where a number needs explaining.
 _TYPES: dict[str, tuple[str, str | None]] = {
@@ -92,9 +98,9 @@ def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:
             if is_generated:
                 generated.append(column)
                 continue
-            avro, meaning = _avro_type(connection, kind, modifier, column)
+            avro, meaning, source = _types(connection, kind, modifier, column)
             doc = MEANINGS.get(meaning) if meaning else None
-            fields.append(field_schema(column, avro, nullable=not not_null, doc=doc))
+            fields.append(field_schema(column, avro, nullable=not not_null, doc=doc, source=source))
     left_out = f"without the generated columns {', '.join(generated)}: see column.exclude.list" if generated else None
     return record_schema(table, fields, left_out)
 
@@ -131,28 +137,49 @@ def _found(connection: Any, table: str) -> tuple[int, str]:
     return row[0], identity
 
 
-def _avro_type(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None]:
-    """The Avro type of a PostgreSQL type, and its semantic type."""
+def _types(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None, SourceType]:
+    """The Avro type of a PostgreSQL type, its semantic type, and what it is called there."""
     with connection.cursor() as cursor:
         cursor.execute(_TYPE, (oid,))
-        name, kind, category, element, base, base_modifier = cursor.fetchone()
+        name, kind, category, element, base, base_modifier, schema = cursor.fetchone()
     if kind == "d":
-        return _avro_type(connection, base, base_modifier, column)
+        return _types(connection, base, base_modifier, column)
     if kind == "e":
-        return "string", None
+        return "string", None, SourceType("enum", name=f"{schema}.{name}")
     if category == "A" and element:
-        inner, meaning = _avro_type(connection, element, modifier, column)
-        return {"type": "array", "items": ["null", inner]}, meaning
+        inner, meaning, items = _types(connection, element, modifier, column)
+        return {"type": "array", "items": ["null", inner]}, meaning, SourceType("array", items=items)
+    source = source_type(name, modifier)
     if name in ("time", "timestamp"):
-        return _moment(name, modifier)
+        return *_moment(name, modifier), source
     if name in ("bit", "varbit"):
-        return ("boolean", None) if (name, modifier) == ("bit", 1) else ("bytes", "io.debezium.data.Bits")
+        avro = ("boolean", None) if (name, modifier) == ("bit", 1) else ("bytes", "io.debezium.data.Bits")
+        return *avro, source
     if name in _TYPES:
-        return _TYPES[name]
+        return *_TYPES[name], source
     raise MalformedError(
         f"column {column!r} has the type {name!r}, for which there is no row type: leave the column out of the records "
         "(column.exclude.list)"
     )
+
+
+def source_type(name: str, modifier: int) -> SourceType:
+    """A type by its name in ``pg_type`` and its modifier, as PostgreSQL keeps it (-1: none).
+
+    >>> source_type("numeric", (12 << 16) + 2 + 4), source_type("bpchar", 9).length
+    (SourceType(type='numeric', precision=12, scale=2, length=None, name='', items=None), 5)
+    """
+    if modifier < 0:
+        return SourceType(name)
+    if name == "numeric":
+        # The scale has 11 bits, of which the first is its sign.
+        both = modifier - 4
+        return SourceType(name, precision=both >> 16, scale=((both & 0x7FF) ^ 0x400) - 0x400)
+    if name in ("varchar", "bpchar"):
+        return SourceType(name, length=modifier - 4)
+    if name in ("bit", "varbit"):
+        return SourceType(name, length=modifier)
+    return SourceType(name, precision=modifier) if name in _MOMENTS else SourceType(name)
 
 
 def _moment(name: str, modifier: int) -> tuple[Avro, str | None]:

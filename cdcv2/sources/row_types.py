@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
 from cdcv2.sources.facts import Record
-from cdcv2.wire.names import avro_name
+from cdcv2.wire.names import avro_name, column_name
+from cdcv2.wire.source_types import ATTRIBUTE, SourceType
 
 #: An Avro schema, or a part of one, as parsed JSON.
 Avro: TypeAlias = Any
@@ -37,6 +38,21 @@ MEANINGS = {
     "io.debezium.data.Uuid": "UUID text",
     "io.debezium.data.Bits": "bits, the lowest byte first",
 }
+#: What the connector's statements of source types are called, before ``type``, ``length`` and ``scale``.
+_STATED = "__debezium.source.column."
+#: The length of what has none.
+_ENDLESS = 2**31 - 1
+#: Types whose scale is the number of digits of a second.
+_DIGITS = ("time", "timetz", "timestamp", "timestamptz")
+#: Type -> the semantic type of its values by the connector's defaults: with more than three digits of a second, or not.
+_UNITS = {
+    "date": ("io.debezium.time.Date",) * 2,
+    "time": ("io.debezium.time.MicroTime", "io.debezium.time.Time"),
+    "timestamp": ("io.debezium.time.MicroTimestamp", "io.debezium.time.Timestamp"),
+    "timetz": ("io.debezium.time.ZonedTime",) * 2,
+    "timestamptz": ("io.debezium.time.ZonedTimestamp",) * 2,
+    "interval": ("io.debezium.time.MicroDuration",) * 2,
+}
 
 
 def record_schema(table: str, fields: list[dict[str, Avro]], doc: str | None = None) -> dict[str, Avro]:
@@ -47,10 +63,14 @@ def record_schema(table: str, fields: list[dict[str, Avro]], doc: str | None = N
     return {**schema, "fields": fields}
 
 
-def field_schema(column: str, kind: Avro, *, nullable: bool, doc: str | None = None) -> dict[str, Avro]:
+def field_schema(
+    column: str, kind: Avro, *, nullable: bool, doc: str | None = None, source: SourceType | None = None
+) -> dict[str, Avro]:
     """A field of a record schema."""
     field = {"name": avro_name(column), "type": ["null", kind] if nullable else kind}
-    return {**field, "doc": doc} if doc else field
+    if doc:
+        field["doc"] = doc
+    return field if source is None else {**field, ATTRIBUTE: source.to_plain()}
 
 
 def row_type_from_envelope(schema: Mapping[str, Any], table: str = "row") -> dict[str, Avro]:
@@ -92,10 +112,50 @@ def row_types_in(records: Iterable[Record], prefix: str) -> dict[str, dict[str, 
     return found
 
 
+def without_sources(schema: Mapping[str, Avro]) -> list[str]:
+    """The columns of a row schema whose source types are not stated: each target then has what the log has.
+
+    >>> without_sources({"fields": [{"name": "day", "type": "int"}]})
+    ['day']
+    """
+    return [column_name(field["name"]) for field in schema["fields"] if ATTRIBUTE not in field]
+
+
 def _connect_field(schema: Mapping[str, Any], path: str) -> dict[str, Avro]:
     kind = _connect_type(schema, path)
     doc = MEANINGS.get(schema.get("name", ""))
-    return field_schema(schema["field"], kind, nullable=bool(schema.get("optional")), doc=doc)
+    source = _source(schema)
+    return field_schema(schema["field"], kind, nullable=bool(schema.get("optional")), doc=doc, source=source)
+
+
+def _source(schema: Mapping[str, Any]) -> SourceType | None:
+    """What ``datatype.propagate.source.type`` states; None where that is nothing, or the value is in other units."""
+    parameters = schema.get("parameters") or {}
+    if _STATED + "type" not in parameters:
+        return None
+    called = parameters[_STATED + "type"].lower()
+    items = schema.get("items")
+    name = called.removeprefix("_") if items else called
+    semantic = (items or schema).get("name") or ""
+    if semantic == "io.debezium.data.Enum":
+        found = SourceType("enum")
+    else:
+        length, scale = (int(parameters.get(_STATED + one, 0)) for one in ("length", "scale"))
+        found = _sized(name, length, scale)
+        if name in _UNITS and semantic != _UNITS[name][found.precision is not None and found.precision <= 3]:
+            return None
+    return SourceType("array", items=found) if items else found
+
+
+def _sized(name: str, length: int, scale: int) -> SourceType:
+    if name == "numeric" and length:
+        # PostgreSQL's scale has 11 bits, of which the first is its sign, and the connector passes over that.
+        return SourceType(name, precision=length, scale=((scale & 0x7FF) ^ 0x400) - 0x400)
+    if name in ("varchar", "bpchar", "bit", "varbit") and length < _ENDLESS:
+        return SourceType(name, length=length)
+    if name in _DIGITS and scale < 6:
+        return SourceType(name, precision=scale)
+    return SourceType(name)
 
 
 def _connect_type(schema: Mapping[str, Any], path: str) -> Avro:

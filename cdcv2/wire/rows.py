@@ -21,7 +21,8 @@ from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.wire.binary import Codec, compile_codec, guarded
 from cdcv2.wire.names import python_name
 from cdcv2.wire.plain import Convert, from_plain, to_plain
-from cdcv2.wire.schema import ROW_NAME, Shape, canonical_text, emit, parse, without_docs
+from cdcv2.wire.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse
+from cdcv2.wire.source_types import ATTRIBUTE, SourceType
 from cdcv2.wire.values import NAN, Check, checker, shown
 
 #: A row: a named tuple of a class that its row type made. Which columns it has only that row type knows.
@@ -38,16 +39,17 @@ class RowType:
     >>> orders.decode(orders.encode([5, "late"])).note
     'late'
 
-    Two row types are equal when their normal schemas are, documentation aside; they then share the class of their
-    rows. A row type can be pickled. Raises MalformedError for a schema that is no row type (``wire/schema.py`` says
-    which are), naming the column. Cost: milliseconds, once per schema and process.
+    Two row types are equal when their normal schemas are, documentation and source types aside; they then share the
+    class of their rows. A row type can be pickled. Raises MalformedError for a schema that is no row type
+    (``wire/schema.py`` says which are), naming the column. Cost: milliseconds, once per schema and process.
     """
 
-    __slots__ = ("_made", "_schema")
+    __slots__ = ("_made", "_schema", "_sources")
 
     def __init__(self, schema: object) -> None:
         self._schema = emit(parse(schema))
-        self._made = _made(canonical_text(without_docs(self._schema)))
+        self._made = _made(canonical_text(identity(self._schema)))
+        self._sources = tuple(map(_source, self.columns, self._schema["fields"]))
 
     @classmethod
     def load(cls, source: RowType | Mapping[str, Any] | str | Path) -> RowType:
@@ -92,6 +94,24 @@ class RowType:
     def avro_names(self) -> tuple[str, ...]:
         """The columns as the schema calls them."""
         return tuple(column.avro for column in self._made.shape.columns)
+
+    @property
+    def sources(self) -> tuple[SourceType | None, ...]:
+        """The columns' types in the database that they come from, as far as the schema says them; no part of ``==``."""
+        return self._sources
+
+    def with_sources(self, other: RowType) -> RowType:
+        """The same row type, with the source types of another that is equal to it where those are stated.
+
+        Raises UsageError for a row type that is not equal.
+        """
+        if other != self:
+            raise UsageError(f"the source types of {other!r} are no ones of {self!r}: the two row types are not equal")
+        schema = self.schema
+        for field, source in zip(schema["fields"], other.sources):
+            if source is not None:
+                field[ATTRIBUTE] = source.to_plain()
+        return RowType(schema)
 
     @property
     def shape(self) -> Shape:
@@ -165,6 +185,15 @@ class _Made:
         self.codec = compile_codec(self.shape, _class_of, self.check)
 
 
+def _source(column: str, field: Mapping[str, Any]) -> SourceType | None:
+    if ATTRIBUTE not in field:
+        return None
+    try:
+        return SourceType.from_plain(field[ATTRIBUTE])
+    except MalformedError as cause:
+        raise MalformedError(f"column {column!r}: {cause}") from None
+
+
 @functools.cache
 def _made(text: str) -> _Made:
     return _Made(text)
@@ -172,7 +201,7 @@ def _made(text: str) -> _Made:
 
 def _class_of(shape: Shape) -> Any:
     """The class of the rows of a record shape; one for all equal shapes of this process."""
-    return _class(canonical_text(without_docs(emit(shape))))
+    return _class(canonical_text(identity(emit(shape))))
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from typing import Any
 
 from cdcv2.errors import MalformedError
 from cdcv2.wire.names import avro_name, column_name, is_avro_name
+from cdcv2.wire.source_types import ATTRIBUTE
 
 #: The namespace of the published format.
 NAMESPACE = "com.materialize.cdc"
@@ -119,11 +120,11 @@ def canonical_text(schema: object) -> str:
     return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def without_docs(schema: Any) -> Any:
-    """The schema without its ``doc`` attributes, which say nothing about bytes or values."""
+def identity(schema: Any) -> Any:
+    """The schema without the attributes that say nothing about bytes or values: documentation and source types."""
     if isinstance(schema, dict):
-        return {key: without_docs(value) for key, value in schema.items() if key != "doc"}
-    return [without_docs(item) for item in schema] if isinstance(schema, list) else schema
+        return {key: identity(value) for key, value in schema.items() if key not in ("doc", ATTRIBUTE)}
+    return [identity(item) for item in schema] if isinstance(schema, list) else schema
 
 
 class _Parser:

@@ -12,8 +12,10 @@ from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.sources import postgres
 from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import RowFact, SnapshotRow, Unfit
-from cdcv2.sources.row_types import row_type_from_envelope, row_types_in
+from cdcv2.sources.row_types import row_type_from_envelope, row_types_in, without_sources
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.schema import identity
+from cdcv2.wire.source_types import SourceType
 from tests.recorded import HOME, TABLES, dump
 
 TYPES_T = """
@@ -100,8 +102,71 @@ def test_the_catalogue_gives_what_the_records_have(connection: Any) -> None:
     decimals = {"n", "nbare"}
     expected = [field for field in recorded["fields"] if field["name"] not in decimals]
     said = postgres.row_type_from_postgres(connection, "public.types_t")["fields"]
-    assert expected == [field for field in said if field["name"] not in decimals]
+    assert expected == [identity(field) | _doc(field) for field in said if field["name"] not in decimals]
     assert [["null", "string"]] * 2 == [field["type"] for field in said if field["name"] in decimals]
+
+
+def _doc(field: dict[str, Any]) -> dict[str, Any]:
+    return {"doc": field["doc"]} if "doc" in field else {}
+
+
+@pytest.mark.integration
+def test_the_catalogue_gives_the_source_types(connection: Any) -> None:
+    """With their digits, lengths and elements; an enum by its name, a domain by what is underneath."""
+    found = {}
+    for table in ("public.types_t", "public.more"):
+        row_type = RowType(postgres.row_type_from_postgres(connection, table))
+        found.update(zip(row_type.columns, row_type.sources))
+    assert {
+        "id": SourceType("int4"), "s": SourceType("text"), "n": SourceType("numeric", precision=12, scale=2),
+        "nbare": SourceType("numeric"), "d": SourceType("date"), "tz": SourceType("timestamptz"),
+        "arr": SourceType("array", items=SourceType("int4")), "c": SourceType("bpchar", length=5),
+        "millis": SourceType("timestamp", precision=3), "clock": SourceType("time", precision=0),
+        "many": SourceType("bit", length=9), "pos": SourceType("int4"), "unit price": SourceType("money"),
+        "state": SourceType("enum", name="public.mood"),
+    } == {name: found[name] for name in (
+        "id", "s", "n", "nbare", "d", "tz", "arr", "c", "millis", "clock", "many", "pos", "unit price", "state"
+    )}  # fmt: skip
+
+
+#: What the connector 3.7 states of columns with ``datatype.propagate.source.type``: PostgreSQL's type; Connect's, its
+#: semantic type, and the type, length and scale; for arrays those of the items.
+STATED: list[tuple[str, tuple[str, str | None], tuple[str, ...], SourceType | None]] = [
+    ("integer", ("int32", None), ("INT4", "10", "0"), SourceType("int4")),
+    ("numeric(12,2)", ("string", None), ("NUMERIC", "12", "2"), SourceType("numeric", precision=12, scale=2)),
+    ("numeric(5,-2)", ("string", None), ("NUMERIC", "5", "2046"), SourceType("numeric", precision=5, scale=-2)),
+    ("numeric", ("string", None), ("NUMERIC", "0"), SourceType("numeric")),
+    ("varchar(10)", ("string", None), ("VARCHAR", "10", "0"), SourceType("varchar", length=10)),
+    ("varchar", ("string", None), ("VARCHAR", "2147483647", "0"), SourceType("varchar")),
+    ("bit(9)", ("bytes", "io.debezium.data.Bits"), ("BIT", "9", "0"), SourceType("bit", length=9)),
+    ("date", ("int32", "io.debezium.time.Date"), ("DATE", "13", "0"), SourceType("date")),
+    ("time(3)", ("int32", "io.debezium.time.Time"), ("TIME", "12", "3"), SourceType("time", precision=3)),
+    ("timestamp", ("int64", "io.debezium.time.MicroTimestamp"), ("TIMESTAMP", "29", "6"), SourceType("timestamp")),
+    # time.precision.mode=connect: milliseconds, whatever the column has. Nothing may be made of them.
+    ("timestamp", ("int64", "org.apache.kafka.connect.data.Timestamp"), ("TIMESTAMP", "29", "6"), None),
+    ("timestamptz(3)", ("string", "io.debezium.time.ZonedTimestamp"), ("TIMESTAMPTZ", "32", "3"),
+     SourceType("timestamptz", precision=3)),
+    ("mood", ("string", "io.debezium.data.Enum"), ("MOOD", "2147483647", "0"), SourceType("enum")),
+    ("numeric(10,2)[]", ("string", None), ("_NUMERIC", "10", "2"),
+     SourceType("array", items=SourceType("numeric", precision=10, scale=2))),
+    ("text", ("string", None), (), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("postgresql", "kind", "stated", "expected"), STATED)
+def test_the_envelope_gives_the_source_types_that_the_connector_states(
+    postgresql: str, kind: tuple[str, str | None], stated: tuple[str, ...], expected: SourceType | None
+) -> None:
+    """As the catalogue does; nothing where it states nothing, or has other units than by its defaults."""
+    inner: dict[str, Any] = {"type": kind[0], "optional": True} | ({"name": kind[1]} if kind[1] else {})
+    column = {"type": "array", "items": inner, "optional": True} if postgresql.endswith("[]") else inner
+    names = ("type", "length", "scale")
+    column["parameters"] = {f"__debezium.source.column.{name}": one for name, one in zip(names, stated)}
+    envelope = {"fields": [{"field": "after", "type": "struct", "fields": [{**column, "field": "c"}]}]}
+    schema = row_type_from_envelope(envelope)
+
+    assert (expected,) == RowType(schema).sources
+    assert ([] if expected else ["c"]) == without_sources(schema)
 
 
 @pytest.mark.integration

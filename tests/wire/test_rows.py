@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.source_types import SourceType
 from cdcv2.wire.values import NAN
 from tests.wire.drawn import reference, schemas, values
 
@@ -445,3 +446,38 @@ def test_columns_are_given_by_name_and_shown_in_the_repr() -> None:
     assert row_type.row([1, "a", None]) == row_type.row_class(1, "a", balance=None)
     with pytest.raises(MalformedError, match="column 'id'"):
         row_type.row([1, "a", None])._replace(id=True)
+
+
+# --- source types
+
+TYPED = {"type": "record", "name": "t", "fields": [
+    {"name": "id", "type": "int"},
+    {"name": "total", "type": ["null", "string"], "cdcv2.source": {"type": "numeric", "precision": 12, "scale": 2}},
+]}  # fmt: skip
+UNTYPED = {**TYPED, "fields": [{"name": "id", "type": "int"}, {"name": "total", "type": ["null", "string"]}]}
+
+
+def test_source_types_are_no_part_of_a_row_type_that_counts() -> None:
+    """Equality, hash, fingerprint, bytes, the class of rows and pickled rows are the same; the schema keeps them."""
+    typed, untyped = RowType(TYPED), RowType(UNTYPED)
+
+    assert typed == untyped and hash(typed) == hash(untyped)
+    assert typed.fingerprint == untyped.fingerprint
+    assert typed.row([1, "1.50"]) == untyped.row([1, "1.50"])
+    assert type(typed.row([1, "1.50"])) is type(untyped.row([1, "1.50"]))
+    assert typed.encode([1, "1.50"]) == untyped.encode([1, "1.50"])
+    numeric = SourceType("numeric", precision=12, scale=2)
+    assert (None, numeric) == typed.sources == RowType(typed.schema).sources
+    assert typed.sources == pickle.loads(pickle.dumps(typed)).sources
+    assert (None, None) == untyped.sources
+    assert typed.sources == untyped.with_sources(typed).sources == typed.with_sources(untyped).sources
+
+
+def test_a_source_type_that_is_none_is_named_with_its_column() -> None:
+    """The attribute may be written by hand."""
+    for wrong in ("numeric", {"precision": 3}, {"type": "numeric", "scale": "2"}, {"type": "array"}):
+        schema = {**TYPED, "fields": [{"name": "total", "type": "string", "cdcv2.source": wrong}]}
+        with pytest.raises(MalformedError, match="column 'total'.*no source type"):
+            RowType(schema)
+    with pytest.raises(UsageError, match="not equal"):
+        RowType(UNTYPED).with_sources(RowType({**TYPED, "fields": TYPED["fields"][:1]}))
