@@ -29,12 +29,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cdcv2.commands.console import Output, progress, remark
-from cdcv2.commands.logs import add_kafka_arguments, kafka_client, place
+from cdcv2.commands.logs import add_kafka_arguments, folder, kafka_client, places
 from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
 from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.protocol.log import LogAddress
 from cdcv2.sources.asked import add_snapshot_again, recipe_of
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
@@ -46,6 +47,7 @@ from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
 from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.wanted import together
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
@@ -74,10 +76,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
     parser.add_argument("--prefix", action="append", metavar="NAME",
                         help="the connector's topic.prefix; with --remap also several, one for each database")
-    parser.add_argument("--rows", required=True, metavar="DIR", type=place,
+    parser.add_argument("--rows", required=True, metavar="DIR", type=folder,
                         help="the row types: DIR/SCHEMA.TABLE.avsc")
     parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    parser.add_argument("--into", required=True, metavar="DIR", type=place,
+    parser.add_argument("--into", required=True, metavar="LOGS", type=places,
                         help="where the logs go, a directory per table; with --remap also kafka:NAME.{table}")
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
@@ -116,7 +118,7 @@ def run(args: argparse.Namespace) -> Exit:
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
-    into = Path(args.into)
+    into = _directory(args.into)
     if not (into / CAPTURE_FILE).exists() and not (into / MEMORY_FILE).exists():
         _try_first(topics, recipe)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
@@ -130,6 +132,17 @@ def run(args: argparse.Namespace) -> Exit:
         capture.save()
         _report(capture, waiting, as_json=args.json)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
+
+
+def _directory(address: LogAddress) -> Path:
+    """Where the logs of a capture by commit times are. Raises UsageError for what goes only with a remap."""
+    folder = together(address)
+    if folder is None:
+        raise UsageError(
+            f"--into {address}: without --remap the logs are in one directory, each in a folder called like its table: "
+            "give that directory, or --remap"
+        )
+    return folder
 
 
 def _try_first(topics: Topics, recipe: Recipe) -> None:

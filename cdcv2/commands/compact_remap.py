@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_kafka_arguments, place
+from cdcv2.commands.logs import add_kafka_arguments, remap_place
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import RefusedError, UsageError
@@ -36,7 +36,7 @@ LONGEST = 10**9
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("remap", metavar="REMAP", type=place, help="a shared remap: a directory, or kafka:TOPIC")
+    parser.add_argument("remap", metavar="REMAP", type=remap_place, help="a shared remap: a directory, or kafka:TOPIC")
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
                         help="how much is kept in any case, before the last time that is decided (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",

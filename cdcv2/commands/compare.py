@@ -36,9 +36,11 @@ from cdcv2.commands.logs import (
     add_row_arguments,
     demand_ordered,
     entries,
+    log_to_read,
     open_logs,
     parse_time,
 )
+
 from cdcv2.commands.materialization_file import Plan, Shown, read_plan
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
@@ -122,6 +124,8 @@ def run(args: argparse.Namespace) -> Exit:
     at = parse_time(args.at) if args.at is not None else None
     file = args.log[0] if args.log[0].endswith((".yaml", ".yml")) else None
     _check(args, file)
+    if file is None:
+        args.log = [log_to_read(text) for text in args.log]
     plan = read_plan(file) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
     demand_ordered(logs, "comparing with the source")

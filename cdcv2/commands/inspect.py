@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> Exit:
 def _remaps(args: argparse.Namespace) -> Exit:
     lines = (
         line
-        for log in [open_remap(text, args) for text in args.log]
+        for log in [open_remap(address, args) for address in args.log]
         for line in record_lines(log, as_json=args.json, brief=args.brief, as_lsn=args.lsn)
     )
     with Output(args.output) as output:

@@ -7,6 +7,7 @@
     kafka:orders                a topic; --bootstrap says where, --row of which row type
     orders=kafka:orders-copy    the same, as (a copy of) the table ``orders``
 
+Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
 """
 
@@ -17,20 +18,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cdcv2.commands.console import progress
 from cdcv2.core.order import Product, Time, from_plain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
-from cdcv2.protocol.log import Entry, Log
+from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.temp import check_ordered
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
-from cdcv2.wire.named import table_of as table_of
+from cdcv2.wire.named import log_address, table_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_kind
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,7 @@ def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_logs(args: argparse.Namespace) -> list[Named]:
     """The logs that the arguments name, to be read. Raises UsageError, MissingLogError, UnavailableError."""
-    given = args.log if isinstance(args.log, list) else [args.log]
-    named = [log for text in given for log in _open(text, args)]
+    named = [log for address in given(args) for log in _open(address, args)]
     kinds: dict[str, RowType] = {}
     for log in named:
         if kinds.setdefault(log.table, log.row_type) != log.row_type:
@@ -110,11 +113,40 @@ def directory_logs(folder: Path) -> list[Path]:
     return inside
 
 
-def place(text: str) -> str:
-    """What names a directory, a file or a log: not nothing, which would be the current directory; for argparse."""
-    if not table_of(text)[1].removeprefix("kafka:"):
+def place(text: str) -> LogAddress:
+    """The same as :func:`log_to_read`, for argparse."""
+    return _argument(log_to_read, text)
+
+
+def log_to_read(text: str) -> LogAddress:
+    """The address of one log, or of the directory of a capture, perhaps as ``TABLE=LOG``. Raises UsageError."""
+    address = log_address(text)
+    address.demand_one()
+    return address
+
+
+def remap_place(text: str) -> LogAddress:
+    """The address of a remap; for argparse."""
+    address = _argument(LogAddress.parse, text)
+    _argument(LogAddress.demand_one, address)
+    return address
+
+
+def places(text: str) -> LogAddress:
+    """The address of the logs of several tables, perhaps with ``{table}``; for argparse."""
+    return _argument(LogAddress.parse, text)
+
+
+def folder(text: str) -> str:
+    """The name of a directory of other files: not nothing, which would be the current directory; for argparse."""
+    if not text:
         raise argparse.ArgumentTypeError(f"{text!r} names nothing; the current directory is written as a dot")
     return text
+
+
+def given(args: argparse.Namespace) -> list[LogAddress]:
+    """The addresses of the logs that the arguments name."""
+    return list(args.log) if isinstance(args.log, list) else [args.log]
 
 
 def kafka_client(args: argparse.Namespace) -> Any:
@@ -144,11 +176,6 @@ def check_kafka(args: argparse.Namespace) -> float:
     """How long to wait for Kafka, in seconds. Raises UsageError without a broker's address, or for wrong settings."""
     _check_reachable(args)
     return _patience(args)
-
-
-def is_kafka(text: str) -> str | None:
-    """The topic, if the text names one."""
-    return text.removeprefix("kafka:") if text.startswith("kafka:") else None
 
 
 def parse_time(text: str) -> Time:
@@ -204,11 +231,9 @@ def asked_times(option: str, texts: Iterable[str], logs: Iterable[Named]) -> lis
 
 def snapshot_assumed(args: argparse.Namespace) -> bool:
     """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
-    given = args.log if isinstance(args.log, list) else [args.log]
-    folders = [Path(table_of(text)[1]) for text in given]
     # The note stands beside the logs: a log that is given alone has it above.
-    around = [folder.absolute().parent if (folder / LOG_FILE).exists() else folder for folder in folders]
-    return any(noted(folder).get("snapshot_completeness") == "assumed" for folder in around)
+    around = [path.absolute().parent if (path / LOG_FILE).exists() else path for path in _directories(args)]
+    return any(noted(path).get("snapshot_completeness") == "assumed" for path in around)
 
 
 def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
@@ -222,9 +247,7 @@ def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
 
 def gone_logs(args: argparse.Namespace) -> list[Path]:
     """The logs that a capture notes beside its logs, and that are not there any more."""
-    given = args.log if isinstance(args.log, list) else [args.log]
-    folders = [Path(table_of(text)[1]) for text in given]
-    written = [folder / str(table) for folder in folders for table in _noted_tables(folder)]
+    written = [path / str(table) for path in _directories(args) for table in _noted_tables(path)]
     return sorted(log for log in written if not (log / LOG_FILE).exists())
 
 
@@ -272,20 +295,31 @@ def _while_whole(named: Named, lost: Callable[[Named, UnsafeTopicError], None] |
         lost(named, error)
 
 
-def _open(text: str, args: argparse.Namespace) -> Iterator[Named]:
-    table, thing = table_of(text)
-    topic = is_kafka(thing)
-    if topic is not None:
-        name = table or topic
+def _argument(parse: Callable[[V], T], value: V) -> T:
+    """What ``parse`` makes of it; of an error that is not argparse's own, argparse does not show the text."""
+    try:
+        return parse(value)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _directories(args: argparse.Namespace) -> list[Path]:
+    return [Path(address.name) for address in given(args) if not address.is_topic]
+
+
+def _open(address: LogAddress, args: argparse.Namespace) -> Iterator[Named]:
+    table = address.table
+    if address.is_topic:
+        name = table or address.name
         row_type, times = _row_type(name, args), _times(args.times)
-        yield Named(name, kafka_log(topic, args, row_type, times), row_type, times)
+        yield Named(name, kafka_log(address.name, args, row_type, times), row_type, times)
         return
-    found = directory_logs(Path(thing))
+    found = directory_logs(Path(address.name))
     if table is not None and len(found) > 1:
-        raise UsageError(f"{thing} holds the logs of {len(found)} tables, they cannot all be {table}")
-    for folder in found:
-        log = DirectoryLog(folder)
-        yield Named(table or folder.resolve().name, log, log.row_type, log.times)
+        raise UsageError(f"{address} holds the logs of {len(found)} tables, they cannot all be {table}")
+    for path in found:
+        log = DirectoryLog(path)
+        yield Named(table or path.resolve().name, log, log.row_type, log.times)
 
 
 def _row_type(table: str, args: argparse.Namespace) -> RowType:

@@ -16,13 +16,12 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
-    LOG_FILE, Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, is_kafka, kafka_log, open_logs,
-    place, table_of,
+    LOG_FILE, Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, kafka_log, open_logs, place, places,
 )
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import TEMPLATE, Log, LogAddress
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.wire.captured import noted, put_note
@@ -36,8 +35,6 @@ EXAMPLES = (
      "from topic to topic"),
 )
 
-#: In the name of a target, what stands for the table.
-_TABLE = "{table}"
 #: Messages that become durable together: in a directory, a file.
 TOGETHER = 100
 
@@ -45,7 +42,7 @@ TOGETHER = 100
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("log", metavar="SRC", type=place, help="the log, or the directory of a capture")
-    parser.add_argument("to", metavar="DST", type=place,
+    parser.add_argument("to", metavar="DST", type=places,
                         help="a new directory, or kafka:TOPIC; {table} stands for the table")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
@@ -69,16 +66,16 @@ def run(args: argparse.Namespace) -> Exit:
     with Output(None) as output:
         for named, target in zip(logs, targets):
             _demand_free(target)
-        if folder is not None and is_kafka(args.to) is None:
+        if folder is not None and not args.to.is_topic:
             _carry_note(folder, args.to)
         for named, target in zip(logs, targets):
             written = _copied(named, target, args)
-            plain = {"table": named.table, "messages": written, "to": target}
+            plain = {"table": named.table, "messages": written, "to": str(target)}
             output.line(json_line(plain) if args.json else f"{named.table}: {written} messages in {target}")
     return Exit.DONE
 
 
-def _copied(named: Named, target: str, args: argparse.Namespace) -> int:
+def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
     log, stated = _open(target, named, args), _stated(named)
     try:
         _check_empty(log, target)
@@ -111,39 +108,35 @@ def _messages(named: Named) -> Iterator[Message]:
         yield entry.message
 
 
-def _capture_folder(text: str) -> Path | None:
-    """The directory that is copied log by log; None where the text names one log."""
-    thing = table_of(text)[1]
-    folder = Path(thing)
-    return None if is_kafka(thing) is not None or (folder / LOG_FILE).exists() else folder
+def _capture_folder(address: LogAddress) -> Path | None:
+    """The directory that is copied log by log; None where the address is that of one log."""
+    folder = Path(address.name)
+    return None if address.is_topic or (folder / LOG_FILE).exists() else folder
 
 
-def _target(text: str, table: str, *, within: bool, several: bool) -> str:
-    if _TABLE in text:
-        return text.replace(_TABLE, table)
-    if is_kafka(text) is None:
-        return str(Path(text) / table) if within else text
+def _target(to: LogAddress, table: str, *, within: bool, several: bool) -> LogAddress:
+    """Where the copy of a log goes: one of several, or one in a directory of several (``within``), has its name."""
     if several:
-        raise UsageError(f"{text} cannot hold the logs of several tables: write {text}-{_TABLE}")
-    return text
+        to.demand_several()
+    return to.of(table) if to.is_template or (within and not to.is_topic) else to
 
 
-def _demand_free(target: str) -> None:
+def _demand_free(target: LogAddress) -> None:
     """Raise UsageError for a directory log with messages; of a topic that is asked when its turn comes."""
-    if is_kafka(target) is None and (Path(target) / LOG_FILE).exists():
-        _check_empty(DirectoryLog(Path(target)), target)
+    if not target.is_topic and (Path(target.name) / LOG_FILE).exists():
+        _check_empty(DirectoryLog(Path(target.name)), target)
 
 
-def _check_empty(log: Log, target: str) -> None:
+def _check_empty(log: Log, target: LogAddress) -> None:
     if any(log.ends().values()):
         raise UsageError(f"{target} holds messages already: give the name of a log that is not there yet")
 
 
-def _carry_note(folder: Path, text: str) -> None:
+def _carry_note(folder: Path, to: LogAddress) -> None:
     """Give the copies the note of the capture, before there is any: what lacks after a crash is then known to lack."""
-    note, into = noted(folder), Path(text)
-    if _TABLE in text:
-        if into.name != _TABLE or _TABLE in str(into.parent):
+    note, into = noted(folder), Path(to.name)
+    if to.is_template:
+        if into.name != TEMPLATE or TEMPLATE in str(into.parent):
             # The copies do not lie in one directory, as the logs of a capture do.
             return
         into = into.parent
@@ -163,11 +156,10 @@ def _carry_note(folder: Path, text: str) -> None:
 
 
 def _open(
-    target: str, named: Named, args: argparse.Namespace, stated: LogDescription = LogDescription()
+    target: LogAddress, named: Named, args: argparse.Namespace, stated: LogDescription = LogDescription()
 ) -> Log:
-    topic = is_kafka(target)
-    if topic is not None:
+    if target.is_topic:
         return kafka_log(
-            topic, args, named.row_type, named.times, create=True, partitions=args.partitions, description=stated
+            target.name, args, named.row_type, named.times, create=True, partitions=args.partitions, description=stated
         )
-    return DirectoryLog(Path(target), named.row_type, create=True, times=named.times, description=stated)
+    return DirectoryLog(Path(target.name), named.row_type, create=True, times=named.times, description=stated)

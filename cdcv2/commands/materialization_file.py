@@ -46,7 +46,7 @@ from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
@@ -173,6 +173,13 @@ class _Reader:
             return part.told(lambda: local_path(text))
         return self._folder / text
 
+    def log(self, part: Part) -> Path:
+        """The directory of a log, or of a capture's: a path from the file's folder."""
+        address = part.told(lambda: LogAddress.parse(part.text()))
+        if address.is_topic:
+            part.fail(f"a topic is written {{kafka: {address.name}, row: FILE.avsc}}, as it does not know its rows")
+        return self._folder / address.name
+
     def logs(self, part: Part, bound: dict[Part, str]) -> list[Named]:
         """The logs that the bindings need."""
         if part.is_text:
@@ -189,7 +196,7 @@ class _Reader:
         return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
 
     def _captured(self, part: Part, bound: dict[Part, str]) -> list[Named]:
-        found = {folder.name: folder for folder in self._missing(part, lambda: directory_logs(self.path(part)))}
+        found = {folder.name: folder for folder in self._missing(part, lambda: directory_logs(self.log(part)))}
         for binding, name in bound.items():
             if name not in found:
                 binding.fail(f"there is no log {name!r} in {part.text()}; there are {', '.join(found)}")
@@ -198,11 +205,12 @@ class _Reader:
 
     def _opened(self, name: str, part: Part) -> Named:
         if part.is_text:
-            log = self._missing(part, lambda: DirectoryLog(self.path(part)))
+            log = self._missing(part, lambda: DirectoryLog(self.log(part)))
             return Named(name, log, log.row_type, log.times)
         fields = part.fields("kafka row")
         row_type = part.told(lambda: RowType.load(self.path(fields["row"])))
-        return Named(name, self._missing(part, lambda: self._topic(fields["kafka"].text(), row_type)), row_type)
+        topic = fields["kafka"].told(lambda: LogAddress.topic(fields["kafka"].text()))
+        return Named(name, self._missing(part, lambda: self._topic(topic.name, row_type)), row_type)
 
     def _topic(self, topic: str, row_type: RowType) -> Log:
         from cdcv2.wire.kafka import KafkaLog

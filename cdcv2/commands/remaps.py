@@ -18,11 +18,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, is_kafka, parse_time, place, whole_number
+from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, parse_time, remap_place, whole_number
 from cdcv2.commands.shown import json_line, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
+from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.gauges import lsn, lsn_text
 from cdcv2.reclock.minting import Read, RemapLog, ask, run
 from cdcv2.reclock.partitioned import Part, Partitioned
@@ -33,7 +34,7 @@ from cdcv2.wire.remap_files import DirectoryRemap
 
 def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the remap to read, as ``args.remap``, how to reach Kafka, and how to show its positions."""
-    parser.add_argument("remap", metavar="REMAP", type=place, help="a shared remap: a directory, or kafka:TOPIC")
+    parser.add_argument("remap", metavar="REMAP", type=remap_place, help="a shared remap: a directory, or kafka:TOPIC")
     add_kafka_arguments(parser)
     add_shown_arguments(parser)
 
@@ -43,24 +44,25 @@ def add_shown_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lsn", action="store_true", help="show numbers as PostgreSQL's LSNs (16/B374D848)")
 
 
-def open_remap(text: str, args: argparse.Namespace, *, create: bool = False) -> RemapLog:
+def open_remap(address: LogAddress, args: argparse.Namespace, *, create: bool = False) -> RemapLog:
     """The log of the remap; with ``create`` it is made if it is not there.
 
     Raises UsageError, MissingLogError, UnavailableError, UnsafeTopicError.
     """
-    topic = is_kafka(text)
-    if topic is None:
-        return DirectoryRemap(text, create=create)
+    if not address.is_topic:
+        return DirectoryRemap(Path(address.name), create=create)
     from cdcv2.wire.remap_kafka import KafkaRemap
 
     patience = check_kafka(args)
-    return KafkaRemap(topic, args.bootstrap, config_file=args.kafka_config, create=create, patience=patience)
+    return KafkaRemap(address.name, args.bootstrap, config_file=args.kafka_config, create=create, patience=patience)
 
 
-def is_remap(text: str) -> bool:
+def is_remap(address: LogAddress) -> bool:
     """Whether it is a directory that holds a remap, by what it has in it."""
-    folder = Path(text)
-    return folder.is_dir() and not (folder / LOG_FILE).exists() and any(folder.glob("[0-9]" * 20 + ".json"))
+    folder = Path(address.name)
+    if address.is_topic or not folder.is_dir() or (folder / LOG_FILE).exists():
+        return False
+    return any(folder.glob("[0-9]" * 20 + ".json"))
 
 
 def parse_position(text: str) -> Time:

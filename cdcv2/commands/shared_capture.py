@@ -12,12 +12,12 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output as Written
 from cdcv2.commands.console import remark
-from cdcv2.commands.logs import is_kafka, kafka_client, kafka_log
+from cdcv2.commands.logs import kafka_client, kafka_log, remap_place
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.temp import COMMIT_ORDER
@@ -30,7 +30,7 @@ from cdcv2.sources.proposed import check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, carry_on
-from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, add_wanted_arguments, check_apart, check_numbers, wanted
+from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
@@ -45,7 +45,8 @@ AT_MOST = 50_000
 def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what only a capture on a shared remap takes."""
     shared = parser.add_argument_group("on a shared remap")
-    shared.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
+    shared.add_argument("--remap", metavar="REMAP", type=remap_place,
+                        help="a directory, or kafka:TOPIC: made if it is not there")
     add_wanted_arguments(shared)
     shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
 
@@ -79,9 +80,7 @@ def run_shared(
 
 def _check(args: argparse.Namespace) -> None:
     check_numbers(args, "bind_at_most", "release_every")
-    topic = is_kafka(args.into)
-    if topic is not None and "{table}" not in topic:
-        raise UsageError(f"--into {args.into}: the topics of several tables need names: kafka:NAME.{{table}}")
+    args.into.demand_several()
 
 
 def _ranges(args: argparse.Namespace, asked: Wanted) -> Ranges:
@@ -118,32 +117,30 @@ def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, loo
 
 def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:
     """Whether the logs can be gone on with, as far as they are there. Makes none."""
-    if is_kafka(args.into) is None:
-        check_timeline(Path(args.into), str(binder.bound.timeline))
+    folder = together(args.into)
+    if folder is not None:
+        check_timeline(folder, str(binder.bound.timeline))
     kinds = {table: row_type for table, (_, row_type) in asked.plain.items()}
     names = [(table, table) for table in kinds]
     for prefix, (recipe, logs) in asked.databases.items():
         kinds |= {logs[table]: row_type for table, row_type in recipe.tables.items()}
-        kinds[_temp_name(args, prefix)] = TEMP
-        names += [(table, table) for table in logs.values()] + [(_temp_name(args, prefix), min(logs.values()))]
+        kinds[temp_name(args.into, prefix)] = TEMP
+        names += [(table, table) for table in logs.values()] + [(temp_name(args.into, prefix), min(logs.values()))]
     check_there(binder, [
         (table, partial(_log, args, name, kinds[name], create=False)) for name, table in names
     ])
 
 
-def _temp_name(args: argparse.Namespace, prefix: str) -> str:
-    return f"{TEMP_FOLDER}{'/' if is_kafka(args.into) is None else '.'}{prefix}"
-
-
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
-    unnoted = is_kafka(args.into) is None and not (Path(args.into) / CAPTURE_FILE).exists()
+    folder = together(args.into)
+    unnoted = folder is not None and not (folder / CAPTURE_FILE).exists()
     if unnoted or asked.ordering != COMMIT_ORDER:
         # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
         _check_logs(args, asked, binder)
-    if is_kafka(args.into) is None:
-        note_timeline(Path(args.into), str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+    if folder is not None:
+        note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
     of_temp = LogDescription(timeline=binder.recipe.timeline)
     described = replace(of_temp, ordering=asked.ordering)
     with ExitStack() as opened:
@@ -160,7 +157,7 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
             writers = {
                 table: written(_log(args, names[table], kind, described)) for table, kind in recipe.tables.items()
             }
-            temp = _log(args, _temp_name(args, prefix), TEMP, of_temp)
+            temp = _log(args, temp_name(args.into, prefix), TEMP, of_temp)
             outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
         capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST)
         opened.callback(capture.close)
@@ -171,10 +168,10 @@ def _log(
     args: argparse.Namespace, name: str, row_type: RowType, description: LogDescription = LogDescription(), *,
     create: bool = True,
 ) -> Log:
-    topic = is_kafka(args.into)
-    if topic is None:
-        return DirectoryLog(Path(args.into) / name, row_type, create=create, description=description)
-    return kafka_log(topic.replace("{table}", name), args, row_type, "int", create=create, description=description)
+    address: LogAddress = args.into.of(name)
+    if not address.is_topic:
+        return DirectoryLog(Path(address.name), row_type, create=create, description=description)
+    return kafka_log(address.name, args, row_type, "int", create=create, description=description)
 
 
 def _report(came: Came, *, as_json: bool) -> None:

@@ -52,6 +52,10 @@ def load(path: str | Path) -> Part:
     return whole
 
 
+class LineError(UsageError):
+    """What is wrong in the file, with the line."""
+
+
 class Part:
     """A part of the file. Each way to read it raises UsageError, with the line, when it is something else."""
 
@@ -60,7 +64,7 @@ class Part:
 
     def fail(self, text: object) -> NoReturn:
         """Raise UsageError with the line of this part."""
-        raise UsageError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+        raise LineError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
 
     def demand_finite(self) -> None:
         """Raise UsageError for what is part of itself, by an alias, or nested too deep."""
@@ -84,9 +88,14 @@ class Part:
             todo += [(one, False) for one in reversed(below)]
 
     def told(self, make: Callable[[], T]) -> T:
-        """What ``make`` returns; what it finds wrong with its arguments is said with the line of this part."""
+        """What ``make`` returns; what it finds wrong with its arguments is said with the line of this part.
+
+        An error that has a line has one of a part of this one, and keeps it.
+        """
         try:
             return make()
+        except LineError:
+            raise
         except (UsageError, MalformedError) as cause:
             self.fail(cause)
 

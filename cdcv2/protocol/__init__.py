@@ -6,7 +6,7 @@ and ``Iter`` compose them on one thread, ``cdcv2.spark`` on many machines. ``Tim
 
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.ledger import Dispute, Ledger
-from cdcv2.protocol.log import Entry, Log, Position, Positions, Sink, Source
+from cdcv2.protocol.log import Entry, Log, LogAddress, Position, Positions, Sink, Source
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates
 from cdcv2.protocol.missing import Missing
@@ -24,6 +24,7 @@ __all__ = [
     "Iter",
     "Ledger",
     "Log",
+    "LogAddress",
     "Message",
     "Missing",
     "Position",

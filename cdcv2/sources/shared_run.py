@@ -13,17 +13,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForgottenError, IncompleteError, UnavailableError
+from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.sources import shared_capture
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.wanted import Wanted
-from cdcv2.wire.numbered import local_path
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.
 WAIT = 0.2
@@ -49,7 +50,7 @@ class Run:
     name: str | None = None
     propose: bool = False
     at_first: bool = False
-    logs: str | None = None
+    logs: LogAddress | None = None
 
     def binder(self, log: RemapLog) -> Binder:
         """Its part in the remap, which has not begun."""
@@ -121,6 +122,6 @@ def carry_on(
             time.sleep(1)
 
 
-def _called(logs: str) -> str:
+def _called(logs: LogAddress) -> str:
     """What logs are called wherever a capture of them runs, as far as that can be known."""
-    return logs if logs.startswith("kafka:") else str(local_path(logs))
+    return str(logs) if logs.is_topic else str(Path(logs.name).absolute())

@@ -16,19 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdcv2.errors import UsageError
+from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.named import table_of
-from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
 #: So many seconds may be waited for at most.
 LONGEST = 10**9
 #: Where TEMP of each database is: no log of a table, so not beside these.
 TEMP_FOLDER = "_temp"
-_TABLE, _KAFKA = "{table}", "kafka:"
 
 
 def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
@@ -50,21 +49,28 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
                         help="if times are bound under another recipe, bind them under this one from now on")
 
 
-def check_apart(remap: str, logs: str, option: str, asked: Wanted) -> None:
-    """Whether remap and logs are not in one place, as both number what they put there. Raises UsageError.
+def together(logs: LogAddress) -> Path | None:
+    """The one directory that has all the logs in it, and the note of their capture; None where there is none."""
+    return None if logs.is_topic or logs.is_template else Path(logs.name)
 
-    ``logs`` is what was given with ``option``: a directory or kafka:NAME, perhaps with ``{table}``.
+
+def temp_name(logs: LogAddress, prefix: str) -> str:
+    """What the log of TEMP of a database is called beside the others."""
+    return f"{TEMP_FOLDER}{'.' if logs.is_topic else '/'}{prefix}"
+
+
+def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: Wanted) -> None:
+    """Raise UsageError unless remap and logs are in places of their own: both number what they put there.
+
+    ``logs`` is what was given with ``option``.
     """
-    tables, topic = asked.recipe.tables, logs.startswith(_KAFKA)
-    names = [*tables, *(f"{TEMP_FOLDER}{'.' if topic else '/'}{prefix}" for prefix in asked.databases)]
-    if topic:
-        taken = remap in {logs.replace(_TABLE, name) for name in names}
-    elif remap.startswith(_KAFKA):
-        return
+    names = [*asked.recipe.tables, *(temp_name(logs, prefix) for prefix in asked.databases)]
+    places = [logs.of(name) for name in names]
+    if remap.is_topic or logs.is_topic:
+        taken = remap in places
     else:
-        places = [local_path(logs.replace(_TABLE, name)) for name in names]
-        places += [] if _TABLE in logs else [local_path(logs), *(local_path(logs) / name for name in names)]
-        taken = local_path(remap).resolve() in {place.resolve() for place in places}
+        folders = [*(Path(place.name) for place in places), together(logs)]
+        taken = Path(remap.name).resolve() in {folder.resolve() for folder in folders if folder is not None}
     if taken:
         raise UsageError(f"--remap {remap} and {option} {logs} are in one place: give the remap one of its own")
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.temp import COMMIT_ORDER
@@ -27,7 +28,7 @@ from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_run import Came, Run, carry_on
-from cdcv2.sources.wanted import TEMP_FOLDER, Wanted, check_apart, check_numbers, wanted
+from cdcv2.sources.wanted import Wanted, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
 from cdcv2.spark.bound_keyed import BoundKeyed
@@ -43,20 +44,23 @@ from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
-TABLE = "{table}"
-KAFKA = "kafka:"
-
 
 class BoundPlan(NamedTuple):
     """What a capture on a shared remap is to do: the arguments, checked as far as they can be without Spark."""
 
     run: Run
+    logs: LogAddress
+    remap: LogAddress
     options: argparse.Namespace
 
     @property
     def wanted(self) -> Wanted:
         """What is captured."""
         return self.run.wanted
+
+    def spec(self, name: str, row_type: RowType, description: LogDescription = LogDescription()) -> LogSpec:
+        """The log that is called so among those that are written."""
+        return LogSpec.of(self.logs, name, row_type, self.options, description)
 
 
 def planned(options: argparse.Namespace) -> BoundPlan:
@@ -69,20 +73,21 @@ def planned(options: argparse.Namespace) -> BoundPlan:
         raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if options.files is not None and not options.available_now:
         raise UsageError("dumped topics do not grow: give --available-now")
-    if options.logs.startswith(KAFKA) and TABLE not in options.logs:
-        raise UsageError(f"--logs {options.logs}: the topics of several tables need names: kafka:NAME.{TABLE}")
-    if options.remap.startswith(KAFKA) and options.bootstrap is None and options.log_bootstrap is None:
+    logs, remap = LogAddress.parse(options.logs), LogAddress.parse(options.remap)
+    logs.demand_several()
+    remap.demand_one()
+    if remap.is_topic and options.bootstrap is None and options.log_bootstrap is None:
         raise UsageError("a remap in Kafka needs --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
     check_numbers(options, "bind_at_most")
     asked = wanted(options)
-    check_apart(options.remap, options.logs, "--logs", asked)
+    check_apart(remap, logs, "--logs", asked)
     return BoundPlan(
         Run(
             asked, follow=not options.available_now, bind_every=options.bind_every,
             bind_idle=options.bind_idle, bind_at_most=options.bind_at_most, propose=options.propose_recipe,
-            at_first=options.begin_at_first, logs=options.logs,
+            at_first=options.begin_at_first, logs=logs,
         ),
-        options,
+        logs, remap, options,
     )
 
 
@@ -133,12 +138,12 @@ def _remap(plan: BoundPlan, look: Look) -> RemapLog:
     options = plan.options
     missing = sorted(plan.wanted.needed - look.topics)
     try:
-        if not options.remap.startswith(KAFKA):
-            return DirectoryRemap(local_path(options.remap), create=not missing)
+        if not plan.remap.is_topic:
+            return DirectoryRemap(Path(plan.remap.name).absolute(), create=not missing)
         from cdcv2.wire.remap_kafka import KafkaRemap
 
         return KafkaRemap(
-            options.remap.removeprefix(KAFKA), options.log_bootstrap or options.bootstrap,
+            plan.remap.name, options.log_bootstrap or options.bootstrap,
             config_file=options.kafka_config, create=not missing,
         )
     except MissingLogError:
@@ -157,19 +162,14 @@ def _check_proposed(plan: BoundPlan, binder: Binder, look: Look, ranges: Ranges)
 
 def _check_logs(plan: BoundPlan, binder: Binder) -> None:
     """Whether the logs can be gone on with, as far as they are there. Makes none."""
-    options, asked = plan.options, plan.wanted
-    if _is_folder(options):
-        check_timeline(local_path(options.logs), str(binder.bound.timeline))
-    logs = [(table, _spec(table, kind, options)) for table, (_, kind) in asked.plain.items()]
+    asked, folder = plan.wanted, together(plan.logs)
+    if folder is not None:
+        check_timeline(folder, str(binder.bound.timeline))
+    logs = [(table, plan.spec(table, kind)) for table, (_, kind) in asked.plain.items()]
     for prefix, (recipe, names) in asked.databases.items():
-        logs += [(names[table], _spec(names[table], kind, options)) for table, kind in recipe.tables.items()]
-        logs.append((min(names.values()), _spec(_temp_name(prefix, options), TEMP, options)))
+        logs += [(names[table], plan.spec(names[table], kind)) for table, kind in recipe.tables.items()]
+        logs.append((min(names.values()), plan.spec(temp_name(plan.logs, prefix), TEMP)))
     check_there(binder, [(table, spec.open) for table, spec in logs])
-
-
-def _is_folder(options: argparse.Namespace) -> bool:
-    """Whether the logs are in one directory, which has a note of them."""
-    return not options.logs.startswith(KAFKA) and TABLE not in options.logs
 
 
 @contextmanager
@@ -177,13 +177,12 @@ def _opened(
     plan: BoundPlan, binder: Binder, ranges: Ranges, frames: Frames, spark: SparkSession, report: Report
 ) -> Iterator[BoundCapture]:
     """The capture with its logs, which are made if they are not there."""
-    options, asked = plan.options, plan.wanted
-    unnoted = _is_folder(options) and not (local_path(options.logs) / CAPTURE_FILE).exists()
+    options, asked, folder = plan.options, plan.wanted, together(plan.logs)
+    unnoted = folder is not None and not (folder / CAPTURE_FILE).exists()
     if unnoted or asked.ordering != COMMIT_ORDER:
         # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
         _check_logs(plan, binder)
-    if _is_folder(options):
-        folder = local_path(options.logs)
+    if folder is not None:
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
     of_temp = LogDescription(timeline=binder.recipe.timeline)
     described = replace(of_temp, ordering=asked.ordering)
@@ -191,15 +190,15 @@ def _opened(
         outputs: list[BoundOutput] = []
         if asked.plain:
             logs = TableLogs({
-                table: _spec(table, kind, options, described) for table, (_, kind) in asked.plain.items()
+                table: plan.spec(table, kind, described) for table, (_, kind) in asked.plain.items()
             })
             outputs.append(BoundPlain(0, asked.plain, logs, spark))
             opened.callback(logs.close)
         for prefix, (recipe, names) in asked.databases.items():
             specs = {
-                table: _spec(names[table], kind, options, described) for table, kind in recipe.tables.items()
+                table: plan.spec(names[table], kind, described) for table, kind in recipe.tables.items()
             }
-            temp = _spec(_temp_name(prefix, options), TEMP, options, of_temp).open(create=True)
+            temp = plan.spec(temp_name(plan.logs, prefix), TEMP, of_temp).open(create=True)
             writer = opened.enter_context(Writer(temp))
             if recipe.before == FROM_STATE:
                 writers = {
@@ -221,23 +220,3 @@ def _opened(
             tables=sorted(asked.recipe.tables), frontier=capture.frontier.to_plain(),
         )
         yield capture
-
-
-def _temp_name(prefix: str, options: argparse.Namespace) -> str:
-    return f"{TEMP_FOLDER}{'.' if options.logs.startswith(KAFKA) else '/'}{prefix}"
-
-
-def _spec(
-    name: str, row_type: RowType, options: argparse.Namespace, description: LogDescription = LogDescription()
-) -> LogSpec:
-    where: str = options.logs
-    if where.startswith(KAFKA):
-        return LogSpec(
-            name, row_type, topic=where.removeprefix(KAFKA).replace(TABLE, name),
-            bootstrap=options.log_bootstrap or options.bootstrap, config_file=options.kafka_config,
-            partitions=options.log_partitions, description=description,
-        )
-    folder = local_path(where.replace(TABLE, name))
-    return LogSpec(
-        name, row_type, folder=str(folder if TABLE in where else Path(folder) / name), description=description
-    )

@@ -44,10 +44,11 @@ from pyspark.sql import SparkSession
 
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.protocol.log import LogAddress
 from cdcv2.sources.asked import add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.noted import note
-from cdcv2.sources.wanted import add_wanted_arguments
+from cdcv2.sources.wanted import add_wanted_arguments, together
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_keyed import KeyedCapture
@@ -58,9 +59,6 @@ from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.numbered import local_path
-from cdcv2.wire.rows import RowType
-
-TABLE = "{table}"
 
 
 class Plan(NamedTuple):
@@ -155,28 +153,14 @@ def planned(options: argparse.Namespace) -> Plan:
         topics = KafkaTopics(
             options.bootstrap, recipe, config_file=options.kafka_config, records=options.max_records
         )
-    logs = {table: _log(table, row_type, options) for table, row_type in recipe.tables.items()}
-    together = not options.logs.startswith("kafka:") and TABLE not in options.logs
+    address = LogAddress.parse(options.logs)
+    logs = {
+        table: LogSpec.of(address, table, row_type, options)
+        for table, row_type in recipe.tables.items()
+    }
     return Plan(
         recipe, topics, logs, local_path(options.state), options.available_now, options.interval,
-        local_path(options.logs) if together else None,
-    )
-
-
-def _log(table: str, row_type: RowType, options: argparse.Namespace) -> LogSpec:
-    where: str = options.logs
-    if not where.startswith("kafka:"):
-        folder = local_path(where.replace(TABLE, table))
-        return LogSpec(table, row_type, folder=str(folder if TABLE in where else folder / table))
-    topic = where.removeprefix("kafka:")
-    if TABLE not in topic:
-        raise UsageError(f"--logs {where} names one topic for all tables: write kafka:{topic}.{TABLE}")
-    bootstrap = options.log_bootstrap or options.bootstrap
-    if bootstrap is None:
-        raise UsageError("logs in Kafka need --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
-    return LogSpec(
-        table, row_type, topic=topic.replace(TABLE, table), bootstrap=bootstrap, config_file=options.kafka_config,
-        partitions=options.log_partitions,
+        folder.absolute() if (folder := together(address)) else None,
     )
 
 

@@ -6,11 +6,13 @@ it was read, and *marks*, of a topic what Kafka calls it, of a directory digests
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
-from cdcv2.protocol.log import Log, Positions
+from cdcv2.protocol.log import Log, LogAddress, Positions
 from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.wire.description import LogDescription
@@ -34,6 +36,23 @@ class LogSpec:
     config_file: str | None = None
     partitions: int = 1
     description: LogDescription = LogDescription()
+
+    @classmethod
+    def of(
+        cls, logs: LogAddress, table: str, row_type: RowType, options: argparse.Namespace,
+        description: LogDescription = LogDescription(),
+    ) -> LogSpec:
+        """The log of a table among those at an address, with what a job's arguments say of Kafka. Raises UsageError."""
+        address = logs.of(table)
+        if not address.is_topic:
+            return cls(table, row_type, folder=str(Path(address.name).absolute()), description=description)
+        bootstrap = options.log_bootstrap or options.bootstrap
+        if bootstrap is None:
+            raise UsageError("logs in Kafka need --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
+        return cls(
+            table, row_type, topic=address.name, bootstrap=bootstrap, config_file=options.kafka_config,
+            partitions=options.log_partitions, description=description,
+        )
 
     def open(self, *, create: bool = False, writing: bool = False) -> Log:
         """The log; with ``create`` it is made if it is not there; see KafkaLog. Raises what opening raises."""
@@ -59,7 +78,7 @@ class LogSpec:
     @property
     def name(self) -> str:
         """The log's name for the memory, and for people."""
-        return f"kafka:{self.topic}" if self.topic is not None else str(self.folder)
+        return str(self.folder) if self.topic is None else str(LogAddress("topic", self.topic))
 
 
 def opened(specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail]) -> dict[str, Log]:

@@ -38,7 +38,7 @@ from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.drivers.delta import DeltaDriver
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.spread import SpreadRuntime
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import committer
 from cdcv2.spark.job import positive, run
@@ -144,8 +144,8 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
         if named.times != "int":
             raise UsageError(f"the times of {named.log.name} have {named.times} coordinates: this job takes integers")
         spark_type(named.row_type)
-        where = str(named.log.path.absolute()) if isinstance(named.log, DirectoryLog) else f"kafka:{named.log.name}"
-        places.append(Place.of(named.table, where))
+        there = isinstance(named.log, DirectoryLog)
+        places.append(Place.of(LogAddress("directory" if there else "topic", named.log.name, named.table)))
         if tables.setdefault(named.table, named.row_type) != named.row_type:
             raise UsageError(f"the logs of {named.table!r} have different row types: they are no copies of one log")
         named.log.close()

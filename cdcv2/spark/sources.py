@@ -17,12 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2.errors import DecodeError, UnsafeTopicError, UsageError
+from cdcv2.protocol.log import LogAddress
 from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
 from cdcv2.spark.topics import reading
 from cdcv2.wire.container import unpack
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.named import check_table, table_of
+from cdcv2.wire.named import check_table, log_address
 from cdcv2.wire.rows import RowType
 
 # What a directory log calls its files; nothing else in the directory is part of the log.
@@ -49,22 +50,18 @@ class Place:
         >>> Place.parse("orders=kafka:shop.orders")
         Place(table='orders', kind='topic', name='shop.orders')
         """
-        table, where = table_of(text)
-        if table is None:
-            table = where.removeprefix("kafka:") if where.startswith("kafka:") else Path(where).resolve().name
-        return cls.of(table, where)
+        address = log_address(text)
+        address.demand_one()
+        return cls.of(address)
 
     @classmethod
-    def of(cls, table: str, where: str) -> Place:
-        """The same from both parts."""
-        check_table(table)
-        topic = where.removeprefix("kafka:")
-        if not topic:
-            raise UsageError(f"the log of {table} is not named: write TABLE=kafka:TOPIC or TABLE=DIRECTORY")
-        if topic != where:
-            return cls(table, "topic", topic)
-        streamable(where)
-        return cls(table, "directory", str(Path(where).absolute()))
+    def of(cls, address: LogAddress) -> Place:
+        """The same from the address."""
+        name = address.name if address.is_topic else str(Path(address.name).absolute())
+        table = check_table(address.table or (name if address.is_topic else Path(name).resolve().name))
+        if not address.is_topic:
+            streamable(name)
+        return cls(table, address.kind, name)
 
 
 @dataclass(frozen=True)

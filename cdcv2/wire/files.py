@@ -39,6 +39,7 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.captured import described_by_note
 from cdcv2.wire.container import pack, unpack
 from cdcv2.wire.description import LogDescription, check_ordering
+from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_times
@@ -77,9 +78,7 @@ class DirectoryLog:
         file_bytes: int = 8 << 20,
         idle_wait: float = 0.1,
     ) -> None:
-        if "://" in os.fspath(path):
-            raise UsageError(f"{os.fspath(path)!r} is a URL: put-if-absent is known here for local directories only")
-        self.path = Path(path)
+        self.path = local_directory(path)
         if times is not None:
             check_times(times)
         check_ordering(description.ordering)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cdcv2.errors import UsageError
+from cdcv2.protocol.log import LogAddress
 
 #: The most bytes that a file system takes for the name of a folder.
 _LONGEST = 255
@@ -16,10 +18,31 @@ def table_of(row: str) -> tuple[str | None, str]:
     >>> table_of("orders=logs/a"), table_of("logs/a=b")
     (('orders', 'logs/a'), (None, 'logs/a=b'))
     """
-    if Path(row).exists():
+    if os.path.exists(row):
         return None, row
     table, sign, thing = row.partition("=")
     return (table, thing) if sign and table and "/" not in table and ":" not in table else (None, row)
+
+
+def log_address(text: str) -> LogAddress:
+    """The address of a log, perhaps with the table that it is of: ``LOG``, or ``TABLE=LOG``. Raises UsageError.
+
+    >>> log_address("orders=kafka:copy")
+    LogAddress(kind='topic', name='copy', table='orders')
+    """
+    table, thing = table_of(text)
+    return LogAddress.parse(thing, table)
+
+
+def local_directory(path: str | os.PathLike[str]) -> Path:
+    """The directory of a log or a remap. A text is read as an address is. Raises UsageError for another address.
+
+    >>> local_directory("logs/orders")
+    PosixPath('logs/orders')
+    """
+    if isinstance(path, str) and LogAddress.parse(path).is_topic:
+        raise UsageError(f"{path!r} is a topic of Kafka, and a directory is wanted here")
+    return Path(path)
 
 
 def check_table(table: str) -> str:

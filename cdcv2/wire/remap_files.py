@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cdcv2 import steps
-from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.reclock.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
 from cdcv2.reclock.shared import View
+from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 BEFORE_PUT = steps.declare("remap.before-put", "a record of a remap is durable under a temporary name, not in the log")
@@ -39,9 +40,7 @@ class DirectoryRemap:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = False) -> None:
-        if "://" in os.fspath(path):
-            raise UsageError(f"{os.fspath(path)!r} is a URL: put-if-absent is known here for local directories only")
-        self.path = Path(path)
+        self.path = local_directory(path)
         if create:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)

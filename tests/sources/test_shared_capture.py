@@ -15,6 +15,7 @@ from cdcv2.errors import (
     DecodeError, ForeignStateError, IncompleteError, MissingLogError, RefusedError, SourceStop, UnsafeTopicError,
 )
 from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import Binding, check_int
@@ -233,7 +234,7 @@ def test_one_that_slept_through_a_compaction_begins_again(stage: Stage) -> None:
     slept = list[Binder]()
 
     def carried(opened: Any) -> Came | None:
-        how = Run(asked, logs="kafka:cdc.{table}")
+        how = Run(asked, logs=LogAddress.parse("kafka:cdc.{table}"))
         return carry_on(
             how, stage.remap, stage.topics.look(), opened, check=lambda binder: None, stopping=lambda: False,
             remark=said.append,

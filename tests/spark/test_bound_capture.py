@@ -333,6 +333,9 @@ def test_logs_of_another_remap_are_refused(spark: SparkSession, tmp_path: Path) 
     (["--state", "there"], "the logs are the only memory"),
     (["--remap", "kafka:remap"], "a remap in Kafka needs --bootstrap"),
     (["--logs", "kafka:all"], "need names"),
+    (["--logs", "file:///nowhere/logs"], "file: is not supported"),
+    (["--remap", "s3://bucket/remap"], "s3: is not supported"),
+    (["--remap", "kafka:{table}"], "name one of these"),
     (["--bind-at-most", "0"], "it takes a number from 1 on"),
     (["--bootstrap", "localhost:1"], "either from Kafka"),
 ])  # fmt: skip

@@ -119,9 +119,10 @@ def test_told_to_end_it_ends_between_two_batches(tmp_path: Path) -> None:
     (["--rows", "nowhere"], "there is no row type in nowhere"),
     (["--rows", "{bad}", "--tables", "public.bad"], "is no JSON"),
     (["--tables", ", ,"], "--tables ', ,' names no table"),
-    (["--logs", "kafka:one"], "names one topic for all tables"),
+    (["--logs", "kafka:one"], "kafka:NAME.{table}"),
     (["--logs", "kafka:one.{table}"], "need --bootstrap"),
-    (["--logs", "s3://bucket/logs"], "put-if-absent"),
+    (["--logs", "s3://bucket/logs"], "s3: is not supported"),
+    (["--logs", "file:///nowhere/logs"], "file: is not supported"),
     (["--tables", "public.orders", "--full-identity", "public.order_items"], "is not captured"),
 ])
 def test_wrong_usage_is_one_line_and_code_2(

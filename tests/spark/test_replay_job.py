@@ -62,8 +62,11 @@ def test_a_command_line_becomes_a_plan(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--log", "things="], "TABLE=DIRECTORY"),
-     (["--log", "x=kafka:"], "the log of x is not named"),
+    [(["--log", "things="], "names nothing"),
+     (["--log", "x=kafka:"], "names nothing"),
+     (["--log", "x=s3://bucket/x"], "s3: is not supported"),
+     (["--log", "file:///nowhere/x"], "file: is not supported"),
+     (["--log", "x=kafka:{{table}}"], "name one of these"),
      (["--log", "..=kafka:t"], "the table '..' cannot be taken"),
      (["--log", "a\nb=kafka:t"], r"the table 'a\\nb' cannot be taken: .*'\\n'"),
      (["--log", "x=kafka:t"], "--bootstrap"),
