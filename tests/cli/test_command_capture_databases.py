@@ -188,7 +188,7 @@ def test_logs_of_others_are_not_marked_before_they_are_refused(run: Run, recorde
     said = run(*words(recorded, tmp_path, "--ordering", "complete"))
 
     assert (4, True) == (said.code, "was written with another remap" in said.err), said.err
-    assert {"commit"} == {DirectoryLog(tmp_path / "logs" / table).ordering() for table in TABLES}
+    assert {"commit"} == {DirectoryLog(tmp_path / "logs" / table).description().ordering for table in TABLES}
 
 
 def test_a_log_tells_alone_that_its_transactions_are_in_no_order(run: Run, recorded: Path, tmp_path: Path) -> None:
