@@ -26,10 +26,12 @@ import argparse
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
-from cdcv2.commands.console import Output, progress, remark
+from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import add_kafka_arguments, folder, kafka_client, places
+from cdcv2.commands.progress import Lines, progress
 from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
 from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
@@ -42,6 +44,7 @@ from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import FileMemory
+from cdcv2.sources.meeting import check_meet, shown, unmet
 from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
@@ -118,15 +121,20 @@ def run(args: argparse.Namespace) -> Exit:
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
+    doubt = check_meet(recipe, topics.topics(), follow=args.follow)
+    if doubt is not None:
+        remark(f"cdcv2 capture: {doubt}")
     into = _directory(args.into)
     if not (into / CAPTURE_FILE).exists() and not (into / MEMORY_FILE).exists():
-        _try_first(topics, recipe)
+        _try_first(topics, recipe, follow=args.follow)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
         capture = opened.enter_context(Capture(recipe, _logs(recipe, into, memory), memory=memory))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
+        lines = Lines(lambda text: remark(f"cdcv2 capture: {text}"))
+        turn = partial(lines.turn, partial(_far, capture, topics)) if args.follow else _no_line
         waiting = run_capture(
-            capture, _Watched(topics, move), follow=args.follow, stopping=stopping,
+            capture, _Watched(topics, move, turn), follow=args.follow, stopping=stopping,
             release_every=args.release_every or RELEASE_EVERY,
         )
         capture.save()
@@ -145,20 +153,41 @@ def _directory(address: LogAddress) -> Path:
     return folder
 
 
-def _try_first(topics: Topics, recipe: Recipe) -> None:
+def _try_first(topics: Topics, recipe: Recipe, *, follow: bool) -> None:
     """Raise what the topics raise when they are read from their start, and what their first record is refused with."""
-    for item in topics.read({}):
+    for item in topics.read({}, follow=follow):
         if isinstance(item, Record):
             classify(item, recipe)
             return
+        if item is None and follow:
+            return
+
+
+def _no_line() -> None:
+    """Not while a bar moves."""
+
+
+def _stated(capture: Capture) -> Antichain:
+    """Up to where the logs are complete; a capture without a snapshot that released nothing has stated nothing."""
+    frontier = capture.frontier
+    return Antichain([0]) if frontier is None or frontier == Antichain([1]) else frontier
+
+
+def _far(capture: Capture, topics: Topics) -> str:
+    """How far one is that follows, and what it waits for."""
+    through = through_text(_stated(capture))
+    unread = topics.unread()
+    waits = topics.waits() or (f"{unread} records to be read" if unread else capture.waits().text)
+    return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
 
 
 class _Watched:
-    """Topics, and a bar that moves as they are read."""
+    """Topics, and a bar that moves as they are read, or lines."""
 
-    def __init__(self, topics: Topics, move: Callable[[int], object]) -> None:
-        self._topics, self._move = topics, move
+    def __init__(self, topics: Topics, move: Callable[[int], object], turn: Callable[[], object]) -> None:
+        self._topics, self._move, self._turn = topics, move, turn
         self.ends, self.identities, self.let_wait = topics.ends, topics.identities, topics.let_wait
+        self.topics, self.unread, self.waits = topics.topics, topics.unread, topics.waits
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """The same items."""
@@ -166,6 +195,7 @@ class _Watched:
         for item in self._topics.read(positions, follow=follow):
             if isinstance(item, Record):
                 self._move(1)
+            self._turn()
             yield item
 
 
@@ -192,16 +222,16 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
     dumped = DumpedTopics(*args.source, needed=recipe.topics())
-    if dumped.topics() and not set(recipe.topics()) & set(dumped.topics()):
+    there = dumped.topics()
+    if there and not set(recipe.topics()) & set(there) and unmet(recipe, there) is None:
         raise MissingLogError(
-            f"the dump has none of the connector's topics {recipe.prefix}.*: is the prefix right? It has "
-            f"{', '.join(dumped.topics()[:5])}{', ...' if len(dumped.topics()) > 5 else ''}"
+            f"the dump has none of the connector's topics {recipe.prefix}.*: is the prefix right? It has {shown(there)}"
         )
     return dumped
 
 
 def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
-    frontier = capture.frontier if capture.frontier is not None else Antichain([0])
+    frontier = _stated(capture)
     counted = capture.counters
     with Output(None) as output:
         if as_json:

@@ -1,4 +1,4 @@
-"""Where a command speaks: its result to standard output or a file, a bar and remarks to standard error."""
+"""Where a command speaks: its result to standard output or a file, remarks to standard error."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -147,29 +145,3 @@ def open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
-
-
-@contextmanager
-def progress(total: int, what: str, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
-    """A bar on standard error while the block runs, when that is a terminal; yields what moves it on.
-
-    It appears only when the work takes a while, and leaves nothing behind. Without tqdm there is no bar.
-    """
-    bar = _bar(total, what) if shown and sys.stderr.isatty() else None
-    if bar is None:
-        yield lambda steps: None
-        return
-    try:
-        yield bar.update
-    finally:
-        bar.close()
-
-
-def _bar(total: int, what: str):  # type: ignore[no-untyped-def]  # tqdm has no types
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return None
-    # What is counted is offsets in a topic and files in a directory: their share says something, their number little.
-    form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}, {remaining} to go"
-    return tqdm(total=total, desc=what, bar_format=form, delay=0.5, leave=False, file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,7 @@ from pathlib import Path
 from cdcv2.commands.console import Output as Written
 from cdcv2.commands.console import remark
 from cdcv2.commands.logs import kafka_client, kafka_log, remap_place
+from cdcv2.commands.progress import Lines
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
 from cdcv2.errors import MissingLogError, UsageError
@@ -24,12 +25,14 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.database import Database
 from cdcv2.sources.dumped import DumpedTopics
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.proposed import check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
-from cdcv2.sources.shared_run import Came, Run, carry_on
+from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.description import LogDescription
@@ -60,22 +63,41 @@ def run_shared(
     check_apart(args.remap, args.into, "--into", asked)
     ranges = _ranges(args, asked)
     look = ranges.look()
-    log = _remap(args, asked, look)
+    for recipe, _ in asked.databases.values():
+        doubt = check_meet(recipe, _there(args, recipe, look), follow=args.follow)
+        if doubt is not None:
+            _say(doubt)
     run = Run(
         asked, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
         bind_at_most=args.bind_at_most, name=args.name, propose=args.propose_recipe, at_first=args.begin_at_first,
         logs=args.into,
     )
     with told_to_stop() as stopping:
+        begun = begin_when_there(run, partial(_remap, args, asked), ranges.look, stopping=stopping, remark=_say)
+        if begun is None:
+            return Exit.DONE
+        log, look = begun
+        lines = Lines(_say)
         came = carry_on(
             run, log, look, lambda binder: _opened(args, asked, binder, ranges),
-            check=lambda binder: _check_proposed(args, asked, binder, look, ranges), stopping=stopping,
-            remark=lambda text: remark(f"cdcv2 capture: {text}"),
+            check=lambda binder: _check_proposed(args, asked, binder, look, ranges), stopping=stopping, remark=_say,
+            turn=lambda *now: lines.turn(partial(_far, *now)) if args.follow else None,
         )
         if came is None:
             return Exit.DONE
         _report(came, as_json=args.json)
         return Exit.MISSING if came.waiting and not stopping() else Exit.DONE
+
+
+def _say(text: str) -> None:
+    remark(f"cdcv2 capture: {text}")
+
+
+def _far(capture: SharedCapture, binder: Binder, look: Look) -> str:
+    """How far one is that follows, and what it waits for."""
+    behind = binder.behind(look.ends)
+    waits = [f"{behind} records to be bound"] if behind else capture.waits()
+    return f"{through_text(capture.frontier)}: {capture.records} records; {'; '.join(waits) or 'nothing is open'}"
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -93,6 +115,15 @@ def _ranges(args: argparse.Namespace, asked: Wanted) -> Ranges:
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
     return DumpedRanges(DumpedTopics(*args.source))
+
+
+def _there(args: argparse.Namespace, recipe: Recipe, look: Look) -> Collection[str]:
+    """All topics that there are."""
+    if args.source != ["kafka"]:
+        return look.topics
+    from cdcv2.sources.kafka_topics import KafkaTopics
+
+    return KafkaTopics(kafka_client(args), recipe).topics()
 
 
 def _remap(args: argparse.Namespace, asked: Wanted, look: Look) -> RemapLog:

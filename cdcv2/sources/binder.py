@@ -182,6 +182,11 @@ class Binder:
                 self._run(lambda: self._ours(lambda: self._shared.propose_idle(now)))
         return self.remap.upper != before
 
+    def behind(self, ends: Mapping[Place, int]) -> int:
+        """How many records are there that are not bound."""
+        current = self._current()
+        return sum(max(0, end - current.get(place, 0)) for place, end in ends.items() if place[0] in self._topics)
+
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Whether all that was observed is bound."""
         return not limited(self._current(), of_topics(ends, self._topics), 1)

@@ -89,6 +89,13 @@ class DumpedTopics:
                              key=lambda entry: entry[0])
         return (record for _, record in merged)
 
+    def unread(self) -> int:
+        """None that could come."""
+        return 0
+
+    def waits(self) -> None:
+        """Nothing: it is all there."""
+
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Nothing: it is in memory already."""
 

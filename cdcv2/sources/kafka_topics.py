@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
+from cdcv2.sources.meeting import shown
 from cdcv2.sources.running import Item, Reached
 from cdcv2.sources.snapshot import Place
 from cdcv2.wire.kafka_client import Client
@@ -27,10 +28,10 @@ _LOOK = 5.0
 class KafkaTopics:
     """The topics of a recipe in a cluster.
 
-    A reader that follows waits for topics that are not there yet and for brokers that go away, however long, and says
-    so in the log. :meth:`read` raises MissingLogError without the transaction topic, UnsafeTopicError where that has
-    more than one partition, where a topic is compacted or lacks what is asked for, and UnavailableError when no broker
-    answers at the start, or, not following, later.
+    A reader that follows waits for topics that are not there yet and for brokers that go away, however long
+    (:meth:`waits`). :meth:`read` raises MissingLogError without the transaction topic, if it does not follow;
+    UnsafeTopicError where that has more than one partition, where a topic is compacted or lacks what is asked for; and
+    UnavailableError when no broker answers at the start, or, not following, later.
     """
 
     def __init__(self, client: Client, recipe: Recipe) -> None:
@@ -39,6 +40,8 @@ class KafkaTopics:
         # Partitions that are read, and those of them that are let wait.
         self._assigned: set[Place] = set()
         self._waiting: set[Place] = set()
+        # Topics that must be there and are not, as far as was looked; and what there is in their place.
+        self._absent: str | None = None
 
     # -- what is there
 
@@ -55,20 +58,20 @@ class KafkaTopics:
         """For each partition, the offset behind the last record that is there now."""
         return {place: high for place, (_, high) in self._spans(self._topics()).items()}
 
-    def check(self, positions: Mapping[Place, int]) -> dict[Place, int]:
+    def check(self, positions: Mapping[Place, int], *, follow: bool = False) -> dict[Place, int]:
         """Whether everything from the positions on is there, and will stay; returns where the partitions end now.
 
         Raises as :meth:`read` does.
         """
-        there = self._topics()
-        transactions = self._recipe.transaction_topic
-        if transactions not in there:
-            raise MissingLogError(
-                f"there is no topic {transactions!r} at {self._client.bootstrap}: is the prefix right? The connector "
-                "makes it with the first transaction, if it has provide.transaction.metadata=true"
-            )
+        listed = self.topics()
+        self._absent = self._lacks(listed)
+        if self._absent is not None and not follow:
+            raise MissingLogError(self._absent)
+        return self._checked([topic for topic in self._recipe.topics() if topic in listed], positions)
+
+    def _checked(self, there: list[str], positions: Mapping[Place, int]) -> dict[Place, int]:
         found = self._spans(there)
-        for single in (transactions, self._recipe.notification_topic):
+        for single in (self._recipe.transaction_topic, self._recipe.notification_topic):
             number = sum(topic == single for topic, _ in found)
             if number > 1:
                 raise UnsafeTopicError(
@@ -80,10 +83,29 @@ class KafkaTopics:
             _check_span(place, span, positions.get(place, 0))
         return {place: high for place, (_, high) in found.items()}
 
+    def _lacks(self, listed: Collection[str]) -> str | None:
+        """That the transaction topic is not there, in words with what there is; None: it is."""
+        transactions, prefix = self._recipe.transaction_topic, self._recipe.prefix
+        if transactions in listed:
+            return None
+        others = sorted(topic for topic in listed if not topic.startswith("_"))
+        of_prefix = [topic for topic in others if topic.startswith(f"{prefix}.")]
+        return (
+            f"there is no topic {transactions!r} at {self._client.bootstrap}. The connector makes it with the first "
+            "transaction after its start, if it has provide.transaction.metadata=true; or the prefix is wrong. Topics "
+            f"{f'of the prefix {prefix}' if of_prefix else 'that are there'}: {shown(of_prefix or others)}"
+        )
+
+    def topics(self) -> Collection[str]:
+        """All topics of the cluster."""
+        listed = self._client.asked("the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience))
+        found: Collection[str] = listed.topics
+        return found
+
     def _topics(self) -> list[str]:
         """Those topics of the recipe that exist."""
-        listed = self._client.asked("the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience))
-        return [topic for topic in self._recipe.topics() if topic in listed.topics]
+        listed = self.topics()
+        return [topic for topic in self._recipe.topics() if topic in listed]
 
     def _spans(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
         # Not asked by the consumer, which answers only between two waits for records.
@@ -93,7 +115,7 @@ class KafkaTopics:
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """All records from the positions on; see ``running.Topics``."""
-        ends = self.check(positions)
+        ends = self.check(positions, follow=follow)
         for topic in self.missing():
             LOGGER.info("the topic %s does not exist yet%s", topic, ": waiting for it" if follow else "")
         self._consumer = self._client.consumer()
@@ -127,11 +149,21 @@ class KafkaTopics:
             yield from self._batch()
             if time.monotonic() > looked + _LOOK:
                 try:
-                    self._assign(set(self._spans(self._topics())), positions)
+                    self._look(positions)
                 except (UnavailableError, MissingLogError):
                     # The cluster may come back; until then there is nothing to find.
                     LOGGER.debug("the topics cannot be listed now")
                 looked = time.monotonic()
+
+    def _look(self, positions: Mapping[Place, int]) -> None:
+        """Find topics and partitions that were not there before."""
+        listed = self.topics()
+        self._absent = self._lacks(listed)
+        there = [topic for topic in self._recipe.topics() if topic in listed]
+        fresh = set(there) - {topic for topic, _ in self._assigned}
+        if fresh:
+            self._checked(sorted(fresh), positions)
+        self._assign(set(self._spans(there)), positions)
 
     def _batch(self) -> Iterator[Item]:
         """What arrives within a moment; None where nothing does, as that is a good time to release."""
@@ -166,6 +198,19 @@ class KafkaTopics:
             partition = self._client.kafka.TopicPartition
             self._consumer.incremental_assign([partition(*place, positions.get(place, 0)) for place in fresh])
             self._assigned |= set(fresh)
+
+    def unread(self) -> int:
+        """By the ends that brokers told with the last records."""
+        partition = self._client.kafka.TopicPartition
+        places = [partition(*place) for place in sorted(self._assigned)] if self._consumer is not None else []
+        # Before the first record of a partition its position is negative, and so may the end be.
+        highs = [self._consumer.get_watermark_offsets(place, cached=True)[1] for place in places]
+        ats = [at.offset for at in self._consumer.position(places)] if places else []
+        return sum(high - max(at, 0) for high, at in zip(highs, ats) if high > at)
+
+    def waits(self) -> str | None:
+        """The transaction topic, as long as it is not there."""
+        return self._absent
 
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Pause the partitions that are ahead; None: go on with all."""

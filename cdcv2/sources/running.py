@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias, Union
 
 from cdcv2.errors import DecodeError, SourceStop
@@ -38,6 +38,15 @@ class Topics(Protocol):
 
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind the last record that is there now."""
+
+    def topics(self) -> Collection[str]:
+        """All topics that there are, captured or not."""
+
+    def unread(self) -> int:
+        """How many records are there that were not given yet, as far as is known without asking."""
+
+    def waits(self) -> str | None:
+        """What it waits for while it is read, in words, if that is not a record."""
 
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Read partitions that are ahead no further, for now; None: read all. A wish, not an order."""

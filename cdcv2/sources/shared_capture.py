@@ -308,10 +308,12 @@ def run(
     follow: bool = False,
     stopping: Callable[[], bool] = lambda: False,
     wait: Callable[[], None] = lambda: None,
+    turn: Callable[[Look], object] = lambda look: None,
 ) -> None:
     """Turn after turn, until what the topics hold at the start is written, or, following, until told to stop.
 
-    ``wait`` is called where nothing happens. Raises what ``capture`` and ``binder`` raise.
+    ``wait`` is called where nothing happens, ``turn`` after each turn, with how far the topics were. Raises what
+    ``capture`` and ``binder`` raise.
     """
     look = capture.look()
     while not stopping():
@@ -323,6 +325,7 @@ def run(
                 break
             moved = True
         moved = capture.carry() or moved
+        turn(look)
         if not moved:
             if not follow and binder.caught_up(look.ends):
                 break

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForgottenError, IncompleteError, UnavailableError
+from cdcv2.errors import ForgottenError, IncompleteError, MissingLogError, UnavailableError
 from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.sources import shared_capture
@@ -80,11 +80,13 @@ def carry_on(
     check: Callable[[Binder], object],
     stopping: Callable[[], bool],
     remark: Callable[[str], None],
+    turn: Callable[[SharedCapture, Binder, Look], object] = lambda capture, binder, look: None,
 ) -> Came | None:
     """Capture until it is done, or told to stop; None if it was told while it could not go on.
 
     ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun.
-    ``check`` raises, before another recipe is proposed, if that could not be carried on.
+    ``check`` raises, before another recipe is proposed, if that could not be carried on. ``turn`` is called after each
+    turn.
 
     One that follows waits for what does not answer, and for times that others must write first, and says so by
     ``remark``; where the remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises
@@ -102,7 +104,8 @@ def carry_on(
             propose = False
             with opened(binder) as capture:
                 shared_capture.run(
-                    capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT)
+                    capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT),
+                    turn=partial(turn, capture, binder),
                 )
                 return Came(capture.frontier, capture.records, capture.waits())
         except ForgottenError as behind:
@@ -120,6 +123,38 @@ def carry_on(
                 said = str(later)
                 remark(f"waiting: {said}")
             time.sleep(1)
+
+
+def begin_when_there(
+    run: Run,
+    begin: Callable[[Look], RemapLog],
+    look: Callable[[], Look],
+    *,
+    stopping: Callable[[], bool],
+    remark: Callable[[str], object],
+) -> tuple[RemapLog, Look] | None:
+    """The remap, which ``begin`` opens or makes, and the look with which it did; None if it was told to stop before.
+
+    One that follows waits for the topics that a connector makes with the first transaction after its start, and reports
+    that by ``remark``. Raises what ``begin`` and ``look`` raise.
+    """
+    reported: set[str] = set()
+    while not stopping():
+        seen = look()
+        try:
+            return begin(seen), seen
+        except MissingLogError:
+            missing = run.wanted.needed - seen.topics
+            if not run.follow or not missing or not missing <= run.wanted.single:
+                raise
+        for topic in sorted(missing - reported):
+            remark(
+                f"waits for the topic {topic}, which the connector makes with the first transaction after its start, "
+                "if it has provide.transaction.metadata=true; or the prefix is wrong"
+            )
+        reported |= missing
+        time.sleep(WAIT)
+    return None
 
 
 def _called(logs: LogAddress) -> str:

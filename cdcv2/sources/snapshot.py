@@ -198,8 +198,10 @@ class Snapshot:
             return f"the initial snapshot lacks {lacks or 'nothing'}"
         if self._unread is None:
             return (
-                "the row that is marked as the last of the initial snapshot has not been seen (there is none if the "
-                "tables were empty: name the connector's notification topic, or take --snapshot none)"
+                "the row that is marked as the last of the initial snapshot has not been seen. It is the last one that "
+                "the connector read: in the topic of another table, unless all of its tables are captured, and nowhere "
+                "if they were all empty. Name the connector's notification topic (--notifications), or capture all of "
+                "its tables"
             )
         places = ", ".join(f"{topic}[{partition}] to {end}" for (topic, partition), end in self._unread.items())
         return f"the initial snapshot may have more rows in what is still to be read: {places}"

@@ -27,7 +27,7 @@ from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
-from cdcv2.sources.shared_run import Came, Run, carry_on
+from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.wanted import Wanted, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
@@ -96,8 +96,13 @@ def capture(
 ) -> Came | None:
     """Run a capture until its input ends (``--available-now``), ``stopping`` is set, or an error."""
     ranges, frames = _topics(plan)
-    look = ranges.look()
-    log = _remap(plan, look)
+    begun = begin_when_there(
+        plan.run, lambda look: _remap(plan, look), ranges.look, stopping=stopping.is_set,
+        remark=lambda text: report.tell("waiting", text),
+    )
+    if begun is None:
+        return None
+    log, look = begun
     own = tune(spark.newSession())
     came = carry_on(
         plan.run, log, look, lambda binder: _opened(plan, binder, ranges, frames, own, report),

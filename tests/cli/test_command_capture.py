@@ -126,6 +126,29 @@ def _is_end_of(record: dict[str, str], tx: int) -> bool:
     return (body["status"], body["id"].partition(":")[0]) == ("END", str(tx))
 
 
+def test_tables_that_the_dump_does_not_have_are_named_with_those_that_it_has(
+    run: Run, captured: Path, tmp_path: Path
+) -> None:
+    """Exit 2, by commit times and on a remap; nothing is made."""
+    (tmp_path / "rows").mkdir()
+    shutil.copy(captured / "rows" / "public.orders.avsc", tmp_path / "rows" / "shop.sales.avsc")
+    given = ["capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", tmp_path / "rows",
+             "--into", tmp_path / "logs"]  # fmt: skip
+    for said in (run(*given), run(*given, "--remap", tmp_path / "remap", "--snapshot", "none")):
+        assert 2 == said.code
+        assert "the row types are of shop.sales, and the topics of the prefix clean_full are of public." in said.err
+    assert {"rows"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_subset_without_notifications_says_where_the_last_row_is(run: Run, captured: Path, tmp_path: Path) -> None:
+    """The row marked last is in the topic of another table: exit 1, and what to name."""
+    given = [word if word != "public.order_items" else "public.orders" for word in words(captured, tmp_path / "logs")]
+    said = run(*given)
+
+    assert (1, True) == (said.code, "in the topic of another table, unless all of its tables are captured" in said.err)
+    assert "(--notifications)" in said.err
+
+
 def test_a_prefix_that_no_topic_of_the_dump_has_is_said(run: Run, captured: Path, tmp_path: Path) -> None:
     """Exit 2, with what there is; nothing is made."""
     said = run("capture", captured / "topics.jsonl.gz", "--prefix", "clean", "--rows", captured / "rows",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.commands import console, shown
+from cdcv2.commands import console, progress, shown
 from cdcv2.errors import IncompleteError, OutputError
 
 
@@ -21,67 +21,67 @@ class Terminal(io.StringIO):
         return True
 
 
-class Bar:
-    """Stands in for tqdm's."""
+class Clock:
+    """A clock that a test moves."""
 
-    made: list[Bar] = []
+    def __init__(self) -> None:
+        self.now = 100.0
 
-    def __init__(self, **settings: object) -> None:
-        self.settings, self.steps, self.closed = settings, 0, False
-        self.made.append(self)
-
-    def update(self, steps: int) -> None:
-        """Move on."""
-        self.steps += steps
-
-    def close(self) -> None:
-        """Go away."""
-        self.closed = True
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now
 
 
-@pytest.fixture
-def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
-    """The bars that are made."""
-    import tqdm
+def test_a_bar_appears_after_a_while_moves_and_goes_away() -> None:
+    """It tells share, time and what is left, over itself in one line; nothing stays of it."""
+    stream, clock = Terminal(), Clock()
+    bar = progress.Bar(200, "reading", stream, clock=clock)
+    bar.update(40)
+    before = stream.getvalue()
+    clock.now += 61
+    bar.update(10)
+    bar.update(50)
+    clock.now += 61
+    bar.update(100)
+    bar.close()
+    first, second, *gone = stream.getvalue().split("\r")[1:]
 
-    Bar.made = []
-    monkeypatch.setattr(tqdm, "tqdm", Bar)
-    return Bar.made
-
-
-def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch, bars: list[Bar]) -> None:
-    """On standard error, and only if the work takes a while."""
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with console.progress(7, "reading") as move:
-        move(3)
-        move(4)
-    (bar,) = bars
-
-    assert (7, True) == (bar.steps, bar.closed)
-    assert (7, False, True) == (bar.settings["total"], bar.settings["leave"], bar.settings["delay"] > 0)
+    assert "" == before
+    assert (True, True) == (first.startswith("reading:  25% |###"), first.rstrip().endswith("| 1:01, 3:03 to go"))
+    assert (True, True) == (second.startswith("reading: 100% |###"), "| 2:02, 0:00 to go" in second)
+    assert ["", ""] == [text.strip() for text in gone] and len(second.rstrip()) <= len(gone[0])
 
 
-def test_nobody_else_gets_one(monkeypatch: pytest.MonkeyPatch, bars: list[Bar]) -> None:
-    """Not a file, not a pipe; and not over lines that the terminal shows."""
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with console.progress(7, "reading") as move:
-        move(7)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with console.progress(7, "reading", shown=False) as move:
-        move(7)
+def test_only_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a file, not a pipe; and not over lines that the terminal shows. It takes no library."""
+    monkeypatch.setattr(progress, "_APPEARS", 0.0)
+    drawn = []
+    for stream, seen in ((Terminal(), True), (io.StringIO(), True), (Terminal(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress.progress(7, "reading", shown=seen) as move:
+            move(7)
+        drawn.append(bool(stream.getvalue()))
 
-    assert [] == bars
+    assert [True, False, False] == drawn
 
 
-def test_without_tqdm_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It belongs to an extra; nothing needs it."""
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with console.progress(7, "reading") as move:
-        move(7)
+def test_one_that_follows_says_what_changes_but_seldom() -> None:
+    """A line at once, then at most each 5 seconds, and each minute where nothing changes; made only when it is due."""
+    clock, said, made = Clock(), [], []
+    lines = progress.Lines(lambda line: said.append((clock.now - 100, line)), clock=clock)
 
-    assert "" == stream.getvalue()
+    def far() -> str:
+        made.append(clock.now)
+        return f"up to {min(int(clock.now), 108)}"
+
+    for _ in range(1000):
+        lines.turn(far)
+        clock.now += 0.1
+
+    assert [(0, "up to 100"), (5, "up to 105"), (10, "up to 108"), (70, "up to 108")] == [
+        (round(at), line) for at, line in said
+    ]
+    assert len(made) < 100
 
 
 def test_a_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

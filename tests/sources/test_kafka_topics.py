@@ -204,6 +204,30 @@ def test_the_transaction_topic_must_exist_and_have_one_partition(cluster: Cluste
         list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
 
 
+def test_one_that_follows_waits_for_the_transaction_topic(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database is idle at first, so the connector has not made it: what it waits for, and what there is, is stated.
+
+    Topics that come later are checked as the others are.
+    """
+    monkeypatch.setattr(kafka_topics, "_LOOK", 0.0)
+    name = prefix()
+    cluster.make(f"{name}.public.other")
+    topics = KafkaTopics(Client(cluster.bootstrap), small(name))
+    items = topics.read({}, follow=True)
+    assert next(items) is None
+    waits = topics.waits() or ""
+    assert (True, True) == (f"no topic '{name}.transaction'" in waits, f"prefix {name}: {name}.public.other" in waits)
+
+    cluster.make(f"{name}.transaction")
+    cluster.send([end(name, 0, 5, 70)])
+    found = next(item for item in items if isinstance(item, Record))
+    assert (0, None, 0) == (found.offset, topics.waits(), topics.unread())
+    cluster.make(f"{name}.public.order_items", cleanup_policy="compact")
+    with pytest.raises(UnsafeTopicError, match="order_items' is compacted"):
+        for _ in range(100):
+            next(items)
+
+
 def test_a_compacted_topic_is_refused(cluster: Cluster) -> None:
     """It loses rows, and nobody would see which."""
     name = prefix()
@@ -271,8 +295,8 @@ def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
     class Leaving(KafkaTopics):
         """The broker dies when everything has been checked, and before the first record."""
 
-        def check(self, positions: Any) -> Any:
-            found = super().check(positions)
+        def check(self, positions: Any, *, follow: bool = False) -> Any:
+            found = super().check(positions, follow=follow)
             monkeypatch.setattr(self, "missing", list)
             broker.kill9()
             client.patience = 2.0

@@ -43,6 +43,17 @@ class Given:
         self.asked_ends += 1
         return {("src.public.t", 0): 1, ("src.public.t", 1): 3}
 
+    def topics(self) -> list[str]:
+        """Not asked here."""
+        return []
+
+    def unread(self) -> int:
+        """None."""
+        return 0
+
+    def waits(self) -> None:
+        """Nothing."""
+
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Remember whether some should wait."""
         self.wished.append(is_ahead is not None)

@@ -84,6 +84,17 @@ class GivenTopics:
         """Of all partitions."""
         return {place: len(records) for place, records in self._topics.items()}
 
+    def topics(self) -> list[str]:
+        """Not asked here."""
+        return []
+
+    def unread(self) -> int:
+        """None."""
+        return 0
+
+    def waits(self) -> None:
+        """Nothing."""
+
     def let_wait(self, is_ahead: object) -> None:
         """Not at all."""
 

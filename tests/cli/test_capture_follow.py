@@ -1,0 +1,164 @@
+"""`cdcv2 capture --follow` waits for what a young source has not made yet, and reports how far it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.commands import capture, shared_capture
+from cdcv2.commands.progress import Lines
+from cdcv2.sources import kafka_ranges, kafka_topics, shared_run
+from cdcv2.sources.facts import Record
+from cdcv2.sources.meeting import check_meet, unmet
+from cdcv2.sources.debezium import Recipe
+from cdcv2.errors import MissingLogError
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.running import Item
+from cdcv2.sources.snapshot import Place
+from cdcv2.wire.rows import RowType
+from tests.cli.conftest import Run
+
+ROW = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
+ENDS = [
+    Record("src.transaction", 0, at, None, json.dumps({"status": "END", "id": f"{at}:{70 + at}"}).encode())
+    for at in range(3)
+]
+
+
+class Cluster:
+    """A young source in Kafka, on a clock: its transaction topic comes late. It stops the capture at the end."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.made = False
+        self.sent = 0
+
+    def __call__(self, *_: object, **__: object) -> Cluster:
+        """For the classes that it stands in for."""
+        return self
+
+    def turn(self, seconds: float) -> None:
+        """Time goes by; in the end somebody stops the capture."""
+        self.now += seconds
+        self.made = self.now >= 20
+        if self.now > 60:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def topics(self) -> list[str]:
+        """All that there are."""
+        return ["src.public.t", *(["src.transaction"] if self.made else [])]
+
+    # -- as KafkaTopics
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
+        """Nothing, then the ENDs, then nothing for ever."""
+        while True:
+            self.turn(0.5)
+            yield None
+            while self.made and self.sent < len(ENDS):
+                self.sent += 1
+                yield ENDS[self.sent - 1]
+
+    def identities(self) -> dict[str, str]:
+        """Each its name."""
+        return {topic: topic for topic in self.topics()}
+
+    def ends(self) -> dict[Place, int]:
+        """Those of the ENDs."""
+        return {("src.transaction", 0): len(ENDS)} if self.made else {}
+
+    def unread(self) -> int:
+        """Of the ENDs."""
+        return len(ENDS) - self.sent if self.made else 0
+
+    def waits(self) -> str | None:
+        """The transaction topic."""
+        return None if self.made else "there is no topic 'src.transaction'"
+
+    def let_wait(self, is_ahead: object) -> None:
+        """Not at all."""
+
+
+class Ranges(Cluster):
+    """The same, to be read by ranges."""
+
+    def look(self) -> Look:
+        """How far it is."""
+        self.turn(0.5)
+        return Look({place: (0, end) for place, end in self.ends().items()}, self.identities() if self.made else {})
+
+    def read(self, ranges: Mapping[Place, Any], **_: object) -> Iterator[Record]:  # type: ignore[override]
+        """The ENDs in the range."""
+        for low, high in ranges.values():
+            yield from ENDS[low:high]
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """A capture that follows one table, by a clock that the cluster moves."""
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps(ROW), "utf-8")
+    cluster, ranges = Cluster(), Ranges()
+    monkeypatch.setattr(kafka_topics, "KafkaTopics", cluster)
+    monkeypatch.setattr(kafka_ranges, "KafkaRanges", ranges)
+    monkeypatch.setattr(capture, "Lines", partial(Lines, clock=lambda: cluster.now))
+    monkeypatch.setattr(shared_capture, "Lines", partial(Lines, clock=lambda: ranges.now))
+    monkeypatch.setattr(shared_run, "WAIT", 0.0)
+    for module in (capture, shared_capture):
+        monkeypatch.setattr(module, "kafka_client", lambda args: None)
+    return ["capture", "kafka", "--bootstrap", "nobody:1", "--prefix", "src", "--rows", tmp_path / "rows", "--follow",
+            "--snapshot", "none", "--into", tmp_path / "logs"]  # fmt: skip
+
+
+def test_it_waits_for_the_transaction_topic_and_reports_how_far_it_is(run: Run, words: list[object]) -> None:
+    """Of an idle database the topic is not there yet. A line when something changes; none of them twice in a minute."""
+    said = run(*words)
+    lines = said.err.splitlines()
+
+    assert (0, True) == (said.code, said.out.startswith("complete through 72: 3 transactions"))
+    assert [
+        "cdcv2 capture: nothing is complete yet: 0 transactions, 0 rows; there is no topic 'src.transaction'",
+        "cdcv2 capture: nothing is complete yet: 0 transactions, 0 rows; 3 records to be read",
+        "cdcv2 capture: complete through 72: 3 transactions, 0 rows; nothing is open",
+    ] == [line for line in lines if "transactions, " in line]
+
+
+def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path) -> None:
+    """The remap is made when the topic is there."""
+    said = run(*words, "--remap", tmp_path / "remap", "--bind-every", "0", "--bind-idle", "0", "--name", "a")
+    lines = said.err.splitlines()
+
+    assert 0 == said.code, said.err
+    assert "cdcv2 capture: waits for the topic src.transaction, which the connector makes with the first" in lines[0]
+    assert lines[-1].startswith("cdcv2 capture: complete through ") and lines[-1].endswith("3 records; nothing is open")
+    assert 1 == len([line for line in lines if "waits for the topic" in line])
+
+
+RECIPE = Recipe("src", {"public.t": RowType(ROW)}, notification_topic="notes")
+
+
+@pytest.mark.parametrize(("topics", "said"), [
+    (["src.public.t", "src.public.u"], None),
+    (["src.transaction", "src.message", "notes"], None),
+    (["other.public.u"], None),
+    (["src.transaction", "src.public.u", "src.public.v"],
+     "the row types are of public.t, and the topics of the prefix src are of public.u, public.v"),
+])  # fmt: skip
+def test_tables_and_topics_that_do_not_meet_are_named(topics: list[str], said: str | None) -> None:
+    """With what there is on both sides; where a table's topic may still come, the capture goes on."""
+    doubt = unmet(RECIPE, topics)
+    assert (said is None, True) == (doubt is None, (said or "") in (doubt or ""))
+    assert doubt == check_meet(RECIPE, topics, follow=True) == check_meet(RECIPE, [*topics, "notes"], follow=False)
+    if doubt is not None:
+        with pytest.raises(MissingLogError, match="none of the captured tables has a topic"):
+            check_meet(RECIPE, topics, follow=False)
