@@ -119,11 +119,16 @@ def _front() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"cdcv2 {__version__}")
-    parser.add_argument("command", metavar="COMMAND", choices=list(COMMANDS), help="one of those below")
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs="?", choices=list(COMMANDS), help="one of those below; none: this help"
+    )
     return parser
 
 
 def _nothing_asked(args: argparse.Namespace) -> int:
+    if args.command is None:
+        _front().print_help()
+        return Exit.USAGE
     raise UsageError(f"{args.command!r} comes first: cdcv2 {args.command} ...")
 
 

@@ -19,6 +19,7 @@
     ├── ViewError               a view would hold a row less than no times, or two rows for one key
     ├── MissingLogError         no such topic or directory
     ├── UnavailableError        a broker, database or program does not answer; start it and retry
+    │   └── MissingExtraError   a library is not installed that this needs; install the extra that has it
     ├── OutputError             the output cannot be written
     └── UsageError              wrong arguments or configuration (also a ValueError)
 
@@ -229,6 +230,22 @@ class MissingLogError(Cdcv2Error):
 
 class UnavailableError(Cdcv2Error):
     """A broker, database or program does not answer, or is not there. Start it and try again."""
+
+
+class MissingExtraError(UnavailableError):
+    """A library is not installed that this needs, and the base install has not.
+
+    Attributes:
+        need: what needs which library.
+        extra: the extra, or several with commas, that installs it.
+    """
+
+    def __init__(self, need: str, extra: str) -> None:
+        super().__init__(f"{need}: pip install '.[{extra}]' in the checkout of cdcv2")
+        self.need, self.extra = need, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MissingExtraError, (self.need, self.extra)
 
 
 class OutputError(Cdcv2Error):

@@ -139,7 +139,7 @@ def test_the_spark_box_names_the_extra_that_it_needs(installed: Path) -> None:
     """A missing package is the commonest error of a first day; its message is the cure."""
     ran = run_with_the_base_only(installed, "import cdcv2.spark.session\n")
 
-    assert "cdcv2[spark]" in ran.stderr.splitlines()[-1]
+    assert ".[spark]" in ran.stderr.splitlines()[-1]
 
 
 def test_the_command_answers_without_any_extra(installed: Path) -> None:

@@ -91,7 +91,8 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
     named = open_logs(args)
     tables = sorted({log.table for log in named})
     if table is None and len(tables) > 1:
-        raise UsageError(f"there are logs of {', '.join(tables)}: choose one of these with --table")
+        how = "choose one of these with --table" if hasattr(args, "table") else "name the log of one table"
+        raise UsageError(f"there are logs of {', '.join(tables)}: {how}")
     chosen = [log for log in named if log.table == (table or tables[0])]
     if not chosen:
         raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}")

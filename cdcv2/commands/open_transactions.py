@@ -1,6 +1,7 @@
 """Print the transactions that a capture holds on to: what of each has come, and what it waits for.
 
-LOG is the log of TEMP of a capture of transactions on a timeline. A transaction is given out when all of it is there
+LOG is the log of TEMP of a capture of transactions on a timeline, or the directory of its logs, if it is of one
+database. A transaction is given out when all of it is there
 and, in the order of commits, all before it are. Without --at it is as of the last time that is finished; a time that is
 not is missing: the exit code is 1.
 """
@@ -12,16 +13,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_kafka_arguments, asked_times, open_one, place, start_of
+from cdcv2.commands.logs import Named, add_kafka_arguments, asked_times, directory_logs, open_one, place, start_of
 from cdcv2.commands.shown import json_line, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.reclock.gauges import lsn_text
 from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.sources.wanted import TEMP_FOLDER
+from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.rows import Row
 from cdcv2.wire.temp_rows import TEMP
 
@@ -41,6 +45,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
     parser.set_defaults(row=[], rows=None, times="int", row_type=TEMP)
+
+
+def _temp_of(text: str) -> str:
+    """The log of TEMP in the directory of a capture; what is named, if that is none."""
+    folder = Path(text) / TEMP_FOLDER
+    inside = directory_logs(folder) if folder.is_dir() else []
+    if len(inside) > 1:
+        raise UsageError(f"{text} holds a log of TEMP for each of several databases: name one, {inside[0]} say")
+    if not inside and (Path(text) / CAPTURE_FILE).exists():
+        raise UsageError(f"{text} holds no log of TEMP: only a capture with --remap keeps one")
+    return str(inside[0]) if inside else text
 
 
 @dataclass
@@ -69,6 +84,7 @@ class Open:
 
 def run(args: argparse.Namespace) -> Exit:
     """Add TEMP up, and print it by transaction."""
+    args.log = _temp_of(args.log)
     logs = open_one(args)
     _check(logs[0])
     at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from cdcv2.errors import MalformedError, UsageError
+from cdcv2.errors import MalformedError, MissingExtraError, UsageError
 
 T = TypeVar("T")
 _JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)
@@ -27,7 +27,7 @@ def load(path: str | Path) -> Part:
     try:
         import yaml
     except ImportError as cause:
-        raise UsageError("reading YAML needs PyYAML: pip install 'cdcv2[materialize]'") from cause
+        raise MissingExtraError("reading YAML needs PyYAML", "materialize") from cause
     try:
         # Only nodes are made of it, no objects: there is nothing that a file could have done.
         node = yaml.compose(Path(path).read_text("utf-8"), yaml.SafeLoader)

@@ -27,7 +27,7 @@ from cdcv2.demo.service import PATIENCE, Service, arrives
 from cdcv2.demo.story import Failed, Story, tell
 from cdcv2.demo.transit import Couriers, introduce
 from cdcv2.demo.watch import LogWatch, end_of
-from cdcv2.embedded.java import find_java
+from cdcv2.embedded.installed import check_demo
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
@@ -353,6 +353,6 @@ class Demo:
 
 
 def main(folder: Path = Path(".work/demo-doubled"), *, seed: int = 0) -> int:
-    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises UnavailableError without Java."""
-    find_java()  # before anything is told or started
+    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
+    check_demo()  # before anything is told or started
     return tell(Demo(folder, seed=seed), folder)

@@ -18,7 +18,7 @@ from cdcv2.demo.bank import TABLES
 from cdcv2.demo.road import ROWS, Road, before, cents, stopped, text
 from cdcv2.demo.story import Failed, Story, tell
 from cdcv2.demo.watch import mangle_topic
-from cdcv2.embedded.java import find_java
+from cdcv2.embedded.installed import check_demo
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 
@@ -137,6 +137,6 @@ class Demo:
 
 
 def main(folder: Path = Path(".work/demo"), *, seed: int = 0) -> int:
-    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises UnavailableError without Java."""
-    find_java()  # before anything is told or started
+    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
+    check_demo()  # before anything is told or started
     return tell(Demo(folder, seed=seed), folder)

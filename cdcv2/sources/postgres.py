@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2.errors import MalformedError, RefusedError, UnavailableError, UsageError
+from cdcv2.errors import MalformedError, MissingExtraError, RefusedError, UnavailableError, UsageError
 from cdcv2.sources.images import identity_remedy
 from cdcv2.sources.row_types import MEANINGS, Avro, field_schema, record_schema
 from cdcv2.wire.source_types import SourceType
@@ -66,7 +66,7 @@ def connect(dsn: str) -> Any:
     try:
         import psycopg
     except ImportError as cause:
-        raise UsageError("reading PostgreSQL's catalogue needs psycopg: pip install 'cdcv2[postgres]'") from cause
+        raise MissingExtraError("reading PostgreSQL's catalogue needs psycopg", "postgres") from cause
     try:
         return psycopg.connect(dsn, autocommit=True)
     except psycopg.ProgrammingError:

@@ -6,7 +6,7 @@ The control plane runs on the driver and is the very ``Ledger`` of ``cdcv2.proto
 try:
     import pyspark  # noqa: F401
 except ImportError as cause:
-    raise ImportError("cdcv2.spark needs PySpark: pip install 'cdcv2[spark]'") from cause
+    raise ImportError("cdcv2.spark needs PySpark: pip install '.[spark]'") from cause
 
 from cdcv2.spark.output import as_of
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from cdcv2.errors import Cdcv2Error, MissingLogError, UnavailableError, UsageError
+from cdcv2.errors import Cdcv2Error, MissingExtraError, MissingLogError, UnavailableError, UsageError
 
 LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -245,5 +245,5 @@ def _confluent_kafka() -> tuple[Any, Any]:
         import confluent_kafka
         import confluent_kafka.admin
     except ImportError as cause:
-        raise UsageError("Kafka needs its client: pip install 'cdcv2[kafka]'") from cause
+        raise MissingExtraError("Kafka needs its client", "kafka") from cause
     return confluent_kafka, confluent_kafka.admin

@@ -44,7 +44,6 @@ def test_each_help_has_examples_and_exit_codes(run: Run, command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        ([], "required: COMMAND"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["verify"], "required: LOG"),
         (["verify", "log", "--fool"], "unrecognized arguments: --fool"),

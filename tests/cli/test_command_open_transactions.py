@@ -63,3 +63,16 @@ def test_another_log_is_refused(run: Run, prices: Path) -> None:
 
     assert (2, True) == (said.code, "is no log of TEMP: it has the columns id, price, name" in said.err)
     assert 2 == main(["open-transactions", "nowhere"])
+
+
+def test_the_directory_of_a_capture_has_it(run: Run, tmp_path: Path, captured: Path) -> None:
+    """That of one database; several are named, and a capture by commit times has none."""
+    log = temp(tmp_path / "logs" / "_temp" / "bank")
+    one = run("open-transactions", tmp_path / "logs")
+    temp(tmp_path / "logs" / "_temp" / "shop")
+    two = run("open-transactions", tmp_path / "logs")
+    none = run("open-transactions", captured / "logs")
+
+    assert (0, 3) == (one.code, len(one.out.splitlines()))
+    assert (2, True) == (two.code, f"of several databases: name one, {log} say" in two.err)
+    assert (2, True) == (none.code, "only a capture with --remap keeps one" in none.err)

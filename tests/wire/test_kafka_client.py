@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.core.order import Product
-from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.errors import MalformedError, MissingExtraError, RefusedError, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.kafka import split
@@ -93,7 +93,7 @@ def test_no_setting_is_shown(tmp_path: Path) -> None:
 def test_without_the_client_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The base install has no Kafka; importing the module is not yet using it."""
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(UsageError, match=r"pip install 'cdcv2\[kafka\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[kafka\]'"):
         Client("localhost:1")
 
 

@@ -7,7 +7,7 @@ tables (:mod:`cdcv2.materialize.drivers.delta_manifest`).
 
 Any reader of Delta may read any of the tables: each of its versions is a cut of that table. :func:`open_delta` reads
 several at one cut. OPTIMIZE and VACUUM are the owner's business, at any time: a commit that meets one is made again.
-Needs deltalake (``pip install 'cdcv2[delta]'``).
+Needs deltalake (``pip install '.[delta]'``).
 """
 
 from __future__ import annotations

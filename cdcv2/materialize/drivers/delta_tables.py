@@ -17,13 +17,7 @@ from urllib.parse import unquote
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
-    ForeignStateError,
-    MissingLogError,
-    OutputError,
-    RefusedError,
-    UnavailableError,
-    UsageError,
-    ViewError,
+    ForeignStateError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError, ViewError,
 )
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Manifest, Mark
 from cdcv2.materialize.drivers.lake_files import DIGITS, GONE, KEY, arrow, read_part, rows_of, type_of
@@ -45,7 +39,7 @@ def delta() -> Any:
         import deltalake.exceptions
         import pyarrow  # noqa: F401
     except ImportError as cause:
-        raise UnavailableError("Delta tables need deltalake and pyarrow: pip install 'cdcv2[delta]'") from cause
+        raise MissingExtraError("Delta tables need deltalake and pyarrow", "delta") from cause
     return deltalake
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MalformedError, MissingLogError, OutputError, UnavailableError, UsageError
+from cdcv2.errors import MalformedError, MissingExtraError, MissingLogError, OutputError, UsageError
 from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
@@ -34,7 +34,7 @@ def arrow() -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError as cause:
-        raise UnavailableError("a lake of Parquet files needs pyarrow: pip install 'cdcv2[lake]'") from cause
+        raise MissingExtraError("a lake of Parquet files needs pyarrow", "lake") from cause
     return pyarrow
 
 

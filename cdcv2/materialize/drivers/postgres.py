@@ -5,7 +5,7 @@ COPY and into the target by one MERGE per table. The fence is checked, and its r
 whoever opens the range now waits for this commit, and a zombie finds out before it has touched a row.
 
 Tables that are missing are made, with the key as primary key; those that are there must have the columns, of the types
-that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE), and psycopg (``pip install 'cdcv2[postgres]'``).
+that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE), and psycopg (``pip install '.[postgres]'``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdcv2 import steps
-from cdcv2.errors import ForeignStateError, RefusedError, UnavailableError, UsageError, ViewError
+from cdcv2.errors import ForeignStateError, MissingExtraError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
 from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
 from cdcv2.materialize.drivers.postgres_tables import PostgresTable, demand_fit, lock, numbers_of, told
@@ -314,7 +314,7 @@ def demand_readable(conninfo: str) -> None:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
     except ImportError as cause:
-        raise UnavailableError("talking to PostgreSQL needs psycopg: pip install 'cdcv2[postgres]'") from cause
+        raise MissingExtraError("talking to PostgreSQL needs psycopg", "postgres") from cause
     try:
         conninfo_to_dict(conninfo)
     except ProgrammingError:
