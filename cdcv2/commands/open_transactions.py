@@ -22,6 +22,7 @@ from cdcv2.commands.logs import Named, add_kafka_arguments, asked_times, directo
 from cdcv2.commands.shown import json_line, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.gauges import lsn_text
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.wanted import TEMP_FOLDER
@@ -47,15 +48,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(row=[], rows=None, times="int", row_type=TEMP)
 
 
-def _temp_of(text: str) -> str:
+def _temp_of(log: LogAddress) -> LogAddress:
     """The log of TEMP in the directory of a capture; what is named, if that is none."""
-    folder = Path(text) / TEMP_FOLDER
-    inside = directory_logs(folder) if folder.is_dir() else []
+    if log.is_topic:
+        return log
+    temps = Path(log.name) / TEMP_FOLDER
+    inside = directory_logs(temps) if temps.is_dir() else []
     if len(inside) > 1:
-        raise UsageError(f"{text} holds a log of TEMP for each of several databases: name one, {inside[0]} say")
-    if not inside and (Path(text) / CAPTURE_FILE).exists():
-        raise UsageError(f"{text} holds no log of TEMP: only a capture with --remap keeps one")
-    return str(inside[0]) if inside else text
+        raise UsageError(f"{log} holds a log of TEMP for each of several databases: name one, {inside[0]} say")
+    if not inside and (Path(log.name) / CAPTURE_FILE).exists():
+        raise UsageError(f"{log} holds no log of TEMP: only a capture with --remap keeps one")
+    return LogAddress("directory", str(inside[0])) if inside else log
 
 
 @dataclass
