@@ -8,12 +8,16 @@ line (docs/materialization.md, "Connectors of others"). Try it as a driver::
 
 Rows, checkpoint and fence are in one transaction. Whoever opens raises the fence; whoever commits with an older one is
 ended. Each table has a column per field, and ``flow_document``, the whole row as JSON.
+
+Some of those who speak to it leave out what is zero, empty or false, and give keys and values in packed form alone.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import sqlite3
+import struct
 import sys
 from typing import Any
 
@@ -35,11 +39,43 @@ def plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, (list, dict)) else value
 
 
+def unpacked(text: str) -> list[Any]:
+    """The values of a packed tuple, which is in base64: null, booleans, numbers, text, and JSON."""
+    data, at, found = base64.b64decode(text), 0, list[Any]()
+    while at < len(data):
+        kind, at = data[at], at + 1
+        if kind in (0x01, 0x02):
+            raw = bytearray()
+            while data[at] or data[at + 1: at + 2] == b"\xff":
+                raw.append(data[at])
+                at += 1 if data[at] else 2
+            at += 1
+            found.append(raw.decode() if kind == 0x02 else json.loads(raw))
+        elif 0x0C <= kind <= 0x1C:
+            size, less = abs(kind - 0x14), (1 << 8 * max(0, 0x14 - kind)) - 1
+            found.append(int.from_bytes(data[at: at + size], "big") - less)
+            at += size
+        elif kind == 0x21:
+            bits = data[at: at + 8]
+            flip = bytes([bits[0] ^ 0x80]) + bits[1:] if bits[0] >= 0x80 else bytes(byte ^ 0xFF for byte in bits)
+            found.append(struct.unpack(">d", flip)[0])
+            at += 8
+        else:
+            found.append({0x00: None, 0x26: False, 0x27: True}[kind])
+    return found
+
+
+def whole(said: dict[str, Any]) -> dict[str, Any]:
+    """A Load or Store with all that may be left out of it."""
+    given = {what: unpacked(said.get(f"{what}Packed", "")) for what in ("key", "values") if what not in said}
+    return {"binding": 0, **said, **given}
+
+
 class Table:
     """What one binding is kept in."""
 
     def __init__(self, binding: dict[str, Any]) -> None:
-        selected = binding["fieldSelection"]
+        selected = {"values": [], **binding["fieldSelection"]}
         self.name, self.keys = name(binding["resourcePath"][0]), [name(one) for one in selected["keys"]]
         self.columns = [*self.keys, *(name(one) for one in selected["values"]), name(selected["document"])]
         self.where = " AND ".join(f"{one} = ?" for one in self.keys)
@@ -62,11 +98,11 @@ class Session:
     """From Open to the end of the input."""
 
     def __init__(self, opening: dict[str, Any]) -> None:
-        whole = opening["materialization"]
+        made = opening["materialization"]
         if {name: opening["range"].get(name, 0) for name in WHOLE} != WHOLE:
             sys.exit("this connector keeps all keys or none: open the whole range")
-        self.name, self.tables = whole["name"], [Table(binding) for binding in whole["bindings"]]
-        self.database = connect(whole["config"])
+        self.name, self.tables = made["name"], [Table(binding) for binding in made["bindings"]]
+        self.database = connect(made["config"])
         self.loads: list[dict[str, Any]] = []
         self.stores: list[dict[str, Any]] = []
         with self.database:
@@ -114,13 +150,13 @@ class Session:
     def hear(self, kind: str, said: dict[str, Any]) -> None:
         """One message."""
         if kind == "load":
-            self.loads.append(said)
+            self.loads.append(whole(said))
         elif kind == "store":
-            self.stores.append(said)
+            self.stores.append(whole(said))
         elif kind == "flush":
             self.flush()
         elif kind == "startCommit":
-            self.commit(said["runtimeCheckpoint"])
+            self.commit(said.get("runtimeCheckpoint", {}))
         elif kind == "acknowledge":
             say("acknowledged")
 
@@ -164,7 +200,8 @@ def main() -> None:
         [(kind, said)] = json.loads(line).items()
         if kind == "spec":
             settings = {"path": {"type": "string"}, "durable": {"type": "boolean"}}
-            say("spec", protocol=3032023, configSchema={"type": "object", "properties": settings},
+            say("spec", protocol=3032023, documentationUrl="https://docs.python.org/3/library/sqlite3.html",
+                configSchema={"type": "object", "properties": settings},
                 resourceConfigSchema={"type": "object", "properties": {"table": table}})  # fmt: skip
         elif kind == "validate":
             say("validated", bindings=[validated(binding) for binding in said["bindings"]])

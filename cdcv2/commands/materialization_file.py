@@ -58,7 +58,7 @@ DRIVERS = {
     "delta": ("folder", ""),
     "kafka": ("", "bootstrap config prefix partitions create"),
     "webhook": ("url", "headers batch batch_bytes attempts timeout"),
-    "process": ("command", "config resource patience"),
+    "process": ("command", "config resource patience acknowledge_patience"),
 }
 #: Those whose checkpoint is in a recovery log.
 LOGGED = ("lake", "delta", "kafka", "webhook", "process")
@@ -134,6 +134,7 @@ def read_plan(path: str) -> Plan:
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]
+    _demand_deletes(target, bound, bindings)
     if not name.strip():
         fields["materialization"].fail("the name is empty: write one")
     start = fields["start"].number() if "start" in fields else 0
@@ -294,10 +295,11 @@ class _Reader:
 
         command = list(fields["command"].texts())
         config, resource = (_settings(fields[name]) if name in fields else {} for name in ("config", "resource"))
-        patience = fields["patience"].number(1) if "patience" in fields else 600
+        named = [name for name in ("patience", "acknowledge_patience") if name in fields]
+        seconds: dict[str, Any] = {name: float(fields[name].number(1)) for name in named}
 
         def make() -> Driver:
-            return ProcessDriver(command, config, resource=resource, folder=self._folder, patience=float(patience))
+            return ProcessDriver(command, config, resource=resource, folder=self._folder, **seconds)
 
         # Whether there is such a program is asked before anything is made.
         fields["command"].told(make)
@@ -349,6 +351,20 @@ class _Reader:
             return lambda: FileRecoveryLog(name, folder)
         file = self.path(part.fields("sqlite")["sqlite"])
         return lambda: SqliteRecoveryLog(name, file)
+
+
+def _demand_deletes(target: Part, bound: Iterable[Part], bindings: Iterable[Binding]) -> None:
+    """Programs of others keep what is deleted, unless their settings say otherwise: so each key's fate is written."""
+    driver = dict(target.entries()).get("driver")
+    if driver is None or not driver.is_text or driver.text() != "process":
+        return
+    for part, binding in zip(bound, bindings):
+        if binding.key and not binding.delta and "deletes" not in dict(part.entries()):
+            part.fail(
+                f"{binding.target}: many connectors keep rows that are deleted, so the file has to say what becomes of "
+                "them: write deletes: hard (they are removed; the connector must do so), or deletes: soft (they stay, "
+                "with cdcv2_deleted)"
+            )
 
 
 def _settings(part: Part) -> dict[str, Any]:

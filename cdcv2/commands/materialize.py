@@ -12,7 +12,8 @@
           # or {driver: lake, folder: lake}, or {driver: delta, folder: tables}: a Delta table per target
           # or, with delta: true in the bindings, {driver: kafka, prefix: shop.}
           # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
-          # or {driver: process, command: [./connector, --fast], config: {path: shop.db}}
+          # or, with deletes: hard or soft in the bindings,
+          # {driver: process, command: [./connector, --fast], config: {path: shop.db}}
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
   rows: 100000                        # a transaction takes no further cut when it has as many updates
   start: 0                            # the time at which the logs begin
@@ -20,8 +21,9 @@
 Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:
 price, retractions: false} keeps no values to go back to). What drivers may also be told, with defaults: lake files: 8;
 kafka bootstrap, config, partitions: 1, create: true; webhook batch: 500 (messages), batch_bytes: 1000000, attempts: 8,
-timeout: 30 (seconds, for all of a request); process resource (of each table), patience: 600 (seconds). recovery_log:
-{sqlite: FILE} keeps it in a database. ${NAME} is the environment's, $${ is ${. Paths are from the file's folder.
+timeout: 30 (seconds, for all of a request); process resource (of each table), patience: 600 (seconds for an answer),
+acknowledge_patience: any (seconds until what is committed is applied). recovery_log: {sqlite: FILE} keeps it in a
+database. ${NAME} is the environment's, $${ is ${. Paths are from the file's folder.
 
 What is committed is never half of a source transaction, and it may be killed and run again at any time. Ends where the
 logs end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it between two transactions, a second

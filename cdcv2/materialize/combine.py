@@ -141,8 +141,8 @@ class _Rows:
         self._others = tuple(one for one in self._columns if one.field.name not in binding.key)
         self._soft = binding.marked
         mark = (Field(DELETED, "boolean"),) if self._soft else ()
-        key = tuple(_never_null(one.field) for one in self._key_columns)
-        self.table = Table(binding.target, key, (*(one.field for one in self._others), *mark), binding.delta)
+        key, soft = tuple(_never_null(one.field) for one in self._key_columns), binding.deletes == "soft"
+        self.table = Table(binding.target, key, (*(one.field for one in self._others), *mark), binding.delta, soft)
 
     def key_of(self, row: Any) -> Key:
         return _key(self._binding.target, self._key_columns, row)
@@ -199,7 +199,8 @@ class _Multiset:
         self._binding = binding
         self._columns = columns_of(binding.row_type)
         fields = (*(column.field for column in self._columns), Field(COUNT, "long"))
-        self.table = Table(binding.target, (Field(IDENTITY, "string"),), fields, binding.delta)
+        soft = binding.deletes == "soft"
+        self.table = Table(binding.target, (Field(IDENTITY, "string"),), fields, binding.delta, soft)
 
     def key_of(self, row: Any) -> Key:
         return (hashlib.sha256(self._binding.row_type.encode(row)).hexdigest(),)
@@ -239,7 +240,7 @@ class _Reduced:
         if self._soft:
             fields.append(Field(DELETED, "boolean"))
         key = tuple(_never_null(column.field) for column in self._key_columns)
-        self.table = Table(binding.target, key, tuple(fields), binding.delta)
+        self.table = Table(binding.target, key, tuple(fields), binding.delta, binding.deletes == "soft")
 
     def key_of(self, row: Any) -> Key:
         return _key(self._binding.target, self._key_columns, row)

@@ -20,6 +20,7 @@ from cdcv2.materialize.messages import (
     Flush,
     Load,
     Open,
+    Patch,
     Request,
     Response,
     StartCommit,
@@ -30,6 +31,9 @@ from cdcv2.materialize.turns import Turns
 
 class Connection(Protocol):
     """What a runtime needs to talk to a driver. One thread calls it."""
+
+    def prepare(self, message: Open) -> Patch | None:
+        """Before anything is said: what the driver must have durable first; None when nothing (more) is."""
 
     def send(self, message: Request) -> None:
         """Say it. Returns when it is on its way, not when it is answered. Raises TurnError when it may not be said."""
@@ -89,6 +93,10 @@ class Inline:
         self._turns = Turns()
         self._answers: deque[Response] = deque()
 
+    def prepare(self, message: Open) -> Patch | None:
+        """Ask the driver."""
+        return self._served.driver.prepare(message)
+
     def send(self, message: Request) -> None:
         """Say it, and let the driver work on it. Raises what the driver raises."""
         self._turns.said(message)
@@ -136,6 +144,10 @@ class Threaded:
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="cdcv2 driver", daemon=True)
         self._thread.start()
+
+    def prepare(self, message: Open) -> Patch | None:
+        """Ask the driver, on the caller's thread: its own has nothing to do yet."""
+        return self._served.driver.prepare(message)
 
     def send(self, message: Request) -> None:
         """Say it; blocks while too much is on its way. Raises what ended the driver."""

@@ -43,6 +43,7 @@ from cdcv2.materialize.messages import (
     Loaded,
     Open,
     Opened,
+    Patch,
     StartCommit,
     StartedCommit,
     Store,
@@ -51,6 +52,14 @@ from cdcv2.materialize.messages import (
 
 class Driver(ABC):
     """One foreign system; see the module for what to decide first."""
+
+    def prepare(self, message: Open) -> Patch | None:
+        """What must be durable in the recovery log before anything is made in the store; None when nothing (more) is.
+
+        Called before ``open``, again and again until it returns None; each patch is durable before it is called again,
+        and then in ``message.state``. By default there is nothing.
+        """
+        return None
 
     @abstractmethod
     def open(self, message: Open) -> Opened:

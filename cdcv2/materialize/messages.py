@@ -59,12 +59,22 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One view in the foreign system. ``delta``: it is only ever pushed to, what is stored are changes."""
+    """One view in the foreign system.
+
+    ``delta``: it is only ever pushed to, what is stored are changes. ``soft``: what is gone stays there, marked, and
+    nothing is ever deleted.
+    """
 
     name: str
     key: tuple[Field, ...]
     values: tuple[Field, ...]
     delta: bool = False
+    soft: bool = field(default=False, compare=False)
+
+    @property
+    def erased(self) -> bool:
+        """Whether a Store may delete what is at a key."""
+        return not self.delta and not self.soft
 
     @property
     def fields(self) -> tuple[Field, ...]:

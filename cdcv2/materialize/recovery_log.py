@@ -77,10 +77,9 @@ class Claimed:
         """Nothing but the question whether the range is still ours."""
         self._change({}, None)
 
-    def patch(self, patch: Patch | None) -> None:
-        """Change the driver's state, and nothing else."""
-        if patch is not None:
-            self._change({}, patch)
+    def patch(self, patch: Patch | None) -> dict[str, Any] | None:
+        """Change the driver's state, and nothing else; what it is then, or None where nothing was to be changed."""
+        return None if patch is None else self._change({}, patch)
 
     def prepare(self, extent: Antichain, patch: Patch | None) -> None:
         """A transaction up to ``extent`` has begun: from now on, whoever comes after a crash repeats just that."""
@@ -90,7 +89,9 @@ class Claimed:
         """The transaction is committed, and the driver's state with it."""
         self._change({"checkpoint": checkpoint.to_plain(), "extent": None}, patch)
 
-    def _change(self, changes: Mapping[str, Any], patch: Patch | None) -> None:
+    def _change(self, changes: Mapping[str, Any], patch: Patch | None) -> dict[str, Any]:
+        """The state that the range has then."""
+
         def changed(holding: Holding) -> Holding:
             if holding.range != self._range:
                 return holding
@@ -101,7 +102,14 @@ class Claimed:
                 state = merge_patch(state, patch.document) if patch.merge else dict(patch.document)
             return Holding(holding.range, holding.fence, {**holding.value, **changes, "state": state})
 
-        self._log.change(lambda holdings: ([changed(holding) for holding in holdings], None))
+        def decide(holdings: list[Holding]) -> tuple[list[Holding], dict[str, Any]]:
+            after = [changed(holding) for holding in holdings]
+            mine = [one for one in after if one.range == self._range]
+            if not mine:
+                raise fenced(self._log.materialization, self._range)
+            return after, dict(mine[0].value["state"])
+
+        return self._log.change(decide)
 
 
 class RecoveryLog(ABC):

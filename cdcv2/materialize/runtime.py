@@ -187,6 +187,9 @@ class Runtime:
             self._claimed = self._log.open(self._range, self._start)
             found = self._claimed.recovered
             message = replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
+        while (patch := self._connection.prepare(message)) is not None:
+            if self._claimed is not None:
+                message = replace(message, state=self._claimed.patch(patch))
         yield from self._say(message)
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)

@@ -17,7 +17,7 @@ from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Range
 from cdcv2.materialize.intake import Fed
-from cdcv2.materialize.messages import RESPONSES, Checkpoint, Request, Response
+from cdcv2.materialize.messages import RESPONSES, Checkpoint, Open, Patch, Request, Response
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.runtime import Pause, Runtime
 from cdcv2.testing.workload import Seen, Workload
@@ -62,6 +62,10 @@ class Stalling:
         self._inner, self._kind, self._left, self._polls = inner, kind, nth, polls
         self._held: deque[Request] = deque()
         self._answer: Response | None = None
+
+    def prepare(self, message: Open) -> Patch | None:
+        """At once: nothing was said yet."""
+        return self._inner.prepare(message)
 
     def send(self, message: Request) -> None:
         """Hold it, if it is the one, or behind it."""

@@ -29,7 +29,7 @@ PRICES = """
 materialization: prices
 logs: .
 bindings:
-  - {log: prices, target: now, key: id}
+  - {log: prices, target: now, key: id, deletes: hard}
   - {log: prices, target: names, key: [name], reduce: {n: count, low: {min: price}, last: {last: price}}, deletes: soft}
 target:
   driver: process
@@ -113,6 +113,8 @@ WRONG = [
     ("prices.db", "${HOME}", 10, 'no YAML: expected \',\' or \'}\', but got \'{\'; put "${NAME}" into quotes'),
     ("  config: ", "  patience: soon\n  config: ", 10, "a whole number from 1 on is wanted"),
     ("  config: ", "  image: none\n  config: ", 10, "'image' is not known here; known are driver, command, config"),
+    (", deletes: hard", "", 5, "now: many connectors keep rows that are deleted, so the file has to say"),
+    ("  config: ", "  acknowledge_patience: 0\n  config: ", 10, "a whole number from 1 on is wanted"),
     ("recovery_log: recovery\n", "", 8, "the driver 'process' needs a recovery_log"),
 ]
 

@@ -227,3 +227,12 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     keep(lake, cuts([(("a", 1), 1)]))
 
     assert {("a",): (1,)} == dict(open_lake(lake).rows("entries"))
+
+
+def test_a_view_that_keeps_what_is_deleted_goes_on(tmp_path: Path) -> None:
+    """Its tables in the folder know nothing of how it deletes, and never did."""
+    soft = dataclasses.replace(ENTRIES, key=("id",), deletes="soft")
+    keep(tmp_path / "lake", cuts([(("a", 1), 1)]), soft)
+    keep(tmp_path / "lake", cuts([(("a", 1), -1)], start=1), soft)
+
+    assert {("a",): (1, True)} == dict(open_lake(tmp_path / "lake").rows("entries"))

@@ -49,6 +49,12 @@ FIELDS = {
     "acknowledge": set[str](),
 }
 
+#: The type of each field that is no text.
+TYPE: dict[str, type[object]] = {
+    "binding": int, "key": list, "values": list, "exists": bool, "delete": bool, "bindings": list,
+    **dict.fromkeys(("config", "doc", "materialization", "range", "state", "runtimeCheckpoint"), dict),
+}  # fmt: skip
+
 
 def staging(folder: Path, *words: str, patience: float = 60, grace: float = 5, **config: Any) -> ProcessDriver:
     """The staging connector, in a folder."""
@@ -94,12 +100,15 @@ def test_a_conversation_to_the_letter(tmp_path: Path, drivers: list[ProcessDrive
 
     assert [Loaded(0, (1,), (-1, "pear"))] == answers
     assert all(FIELDS[kind] == set(said) for one in heard for kind, said in one.items())
+    # A strict reader knows of each field what it is, and takes no null for it.
+    fields = [field for one in heard for said in one.values() for field in said.items()]
+    assert all(type(value) is TYPE.get(name, str) for name, value in fields)
     assert [
         {"acknowledge": {}},
         {"flush": {}},
         {"store": {
             "binding": 0, "key": [1], "keyPacked": "FQE=", "values": ["pear", -1], "valuesPacked": "AnBlYXIAE/4=",
-            "doc": {"id": 1, "price": -1, "name": "pear"}, "exists": False, "delete": False,
+            "doc": {"id": 1, "price": -1, "name": "pear", "_meta": {"op": "c"}}, "exists": False, "delete": False,
         }},
         {"startCommit": {"runtimeCheckpoint": {"ackIntents": {"cdcv2/checkpoint": checkpoint}}}},
         {"acknowledge": {}},

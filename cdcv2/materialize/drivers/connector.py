@@ -129,15 +129,18 @@ class Connector:
             # Nobody reads any more.
             self._gone(_News.ENDED)
 
-    def hear(self) -> dict[str, Any]:
-        """Its next answer, when it has come."""
+    def hear(self, *patience: float | None) -> dict[str, Any]:
+        """Its next answer, when it has come; ``patience``: for this one, None for any time."""
         self.flush()
         self._running()
-        try:
-            news = self._news.get(timeout=self._patience)
-        except queue.Empty:
-            self._fail(f"has answered nothing for {self._patience:g} seconds (patience)")
-        return self._parsed(news)
+        seconds = patience[0] if patience else self._patience
+        while True:
+            try:
+                return self._parsed(self._news.get(timeout=self._patience if seconds is None else seconds))
+            except queue.Empty:
+                if seconds is not None:
+                    self._fail(f"has answered nothing for {seconds:g} seconds (patience)")
+                _LOG.info("%s has answered nothing for %g seconds, and is waited for", self.name, self._patience)
 
     def heard(self) -> dict[str, Any] | None:
         """Its next answer, or None while there is none."""

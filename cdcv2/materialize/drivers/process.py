@@ -8,7 +8,9 @@ other clothes (:mod:`cdcv2.materialize.drivers.process_spec`, ``process_values``
 
 Whose commit counts, the connector says in Opened: with a ``runtimeCheckpoint`` its own, without the recovery log's. Its
 state (merge patches, or all of it anew) is kept in the recovery log in either case, and beside it the bindings that it
-has agreed to: a table that was not there from the first would lack what came before, and is refused.
+has agreed to, before it is let make anything of them (``agreed``) and once it has opened them (``applied``): it is told
+them the next time, as some refuse tables that are there already and that nobody knows of. A table that was not there
+from the first would lack what came before, and is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, RefusedError, TurnError, UsageError
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.drivers.connector import Connector
-from cdcv2.materialize.drivers.process_spec import Spec, version_of
+from cdcv2.materialize.drivers.process_spec import HARD_DELETES, Spec, same_view, version_of
 from cdcv2.materialize.drivers.process_values import Documents, packed
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -31,6 +33,7 @@ from cdcv2.materialize.messages import (
     Checkpoint,
     Flush,
     Flushed,
+    Key,
     Load,
     Loaded,
     Open,
@@ -40,6 +43,7 @@ from cdcv2.materialize.messages import (
     StartCommit,
     StartedCommit,
     Store,
+    Table,
 )
 from cdcv2.materialize.recovery_log import merge_patch
 from cdcv2.materialize.turns import Turns
@@ -48,6 +52,8 @@ R = TypeVar("R")
 
 #: Where a connector that keeps our checkpoint finds it in its own form of one.
 INTENT = "cdcv2/checkpoint"
+# How often Apply is said at most, and how many deleted keys are looked out for.
+_ROUNDS, _REMEMBERED = 100, 100_000
 _KINDS = ("spec", "validated", "applied", "opened", "loaded", "flushed", "startedCommit", "acknowledged")
 
 
@@ -59,6 +65,8 @@ class ProcessDriver(Driver):
         config: the connector's settings, as its documentation has them. They are told to it only, and never shown.
         resource: settings of each table beside its name; no secrets, as the recovery log keeps them.
         folder, patience, grace: see :class:`~cdcv2.materialize.drivers.connector.Connector`.
+        acknowledge_patience: how many seconds Acknowledged may take; by default any number, as some connectors apply
+            what is committed on a schedule.
 
     Raises UsageError when there is no such program.
     """
@@ -71,51 +79,77 @@ class ProcessDriver(Driver):
         resource: Mapping[str, Any] | None = None,
         folder: str | Path = ".",
         patience: float = 600.0,
+        acknowledge_patience: float | None = None,
         grace: float = 5.0,
     ) -> None:
+        if acknowledge_patience is not None and not acknowledge_patience > 0:
+            raise UsageError(f"acknowledge_patience={acknowledge_patience}: it takes seconds, more than 0")
+        self._acknowledge_patience = acknowledge_patience
         self._connector = Connector(command, folder=folder, patience=patience, grace=grace)
         self._config, self._resource = dict(config or {}), dict(resource or {})
         self._turns = Turns()
+        self._tables: tuple[Table, ...] = ()
         self._documents: list[Documents] = []
-        # The connector's state, the bindings that it keeps; and whether the recovery log has yet to be told of them.
+        # The connector's state; the bindings that it keeps, and those that it is to make; and whether the recovery log
+        # has yet to be told that it has.
         self._state: dict[str, Any] = {}
         self._applied: list[Any] = []
+        self._agreed: list[Any] | None = None
         self._untold = False
+        # What it was asked, and what Apply says, until it has answered that without a state.
+        self._spec: Spec | None = None
+        self._last: dict[str, Any] = {}
+        self._rounds: int | None = 0
+        self._gone = _Gone()
+
+    def prepare(self, message: Open) -> Patch | None:
+        """See :class:`Driver`: start it, agree on the tables; then apply them, as often as it has more to apply.
+
+        Raises UsageError for tables that it does not take, and RefusedError for those that are new, or other than they
+        were.
+        """
+        if self._spec is None:
+            self._adopt(message.state or {})
+            self._connector.start()
+            self._spec = self._agree(message)
+            if self._spec.bindings != (self._applied if self._agreed is None else self._agreed):
+                self._agreed = self._spec.bindings
+                return Patch({"agreed": self._agreed})
+        while self._rounds is not None:
+            if self._rounds == _ROUNDS:
+                raise TurnError("driver", f"sent Applied with a state {_ROUNDS} times, and never one without")
+            asked = {**self._whole(self._spec), **self._last, "state": self._state}
+            patch = self._patch(self._ask("apply", asked, "applied"))
+            self._rounds += 1
+            if patch is not None:
+                return patch
+            self._rounds = None
+        return None
 
     def open(self, message: Open) -> Opened:
-        """See :class:`Driver`: start it, agree on the tables, apply them, open.
-
-        Raises UsageError for tables that it does not take, and for a share of the keys where its commit counts;
-        RefusedError for tables that are new, or other than they were.
-        """
+        """See :class:`Driver`. Raises UsageError also for a share of the keys where its commit counts."""
+        while self._spec is None or self._rounds is not None:
+            self.prepare(message)
         self._turns.said(message)
-        self._adopt(message.state or {})
-        self._connector.start()
-        said = self._ask("spec", {"connectorType": "IMAGE", "config": self._config}, "spec")
-        spec = Spec(message.materialization, message.tables, self._config, self._resource, said)
-        last: dict[str, Any] = {}
-        if self._applied:
-            last["lastMaterialization"] = spec.materialization(self._applied)
-            last["lastVersion"] = version_of(self._applied)
-        spec.agree(self._ask("validate", {**spec.validate(), **last}, "validated"))
-        self._demand_same(spec)
-        whole = {"materialization": spec.materialization(), "version": version_of(spec.bindings)}
-        applied = self._ask("apply", {**whole, **last, "state": self._state}, "applied")
-        self._untold = self._patch(applied) is not None or self._applied != spec.bindings
-        self._applied = spec.bindings
-        self._documents = [Documents(table) for table in message.tables]
+        spec = self._spec
+        self._untold = self._applied != spec.bindings or self._agreed is not None
+        self._applied, self._agreed = spec.bindings, None
+        pairs = zip(message.tables, spec.bindings)
+        self._documents = [Documents(table, one["fieldSelection"]["values"]) for table, one in pairs]
+        self._tables = message.tables
         keys = {"keyBegin": message.range.begin, "keyEnd": message.range.end, "rClockBegin": 0, "rClockEnd": 2**32 - 1}
-        opened = self._opened(self._ask("open", {**whole, "range": keys, "state": self._state}, "opened"), message)
+        asked = {**self._whole(spec), "range": keys, "state": self._state}
+        opened = self._opened(self._ask("open", asked, "opened"), message)
         self._turns.said(opened)
         return opened
 
     def acknowledge(self, message: Acknowledge) -> Acknowledged:
         """See :class:`Driver`. The recovery log learns here, at first, what was applied."""
         self._say(message, {"acknowledge": {}})
-        response = self._expect(Acknowledged)
+        response = self._expect(Acknowledged, self._acknowledge_patience)
         if self._untold:
             self._untold = False
-            return Acknowledged(Patch({"connector": self._state, "applied": self._applied}, merge=False))
+            return Acknowledged(self._kept())
         return response
 
     def load(self, message: Load) -> Iterable[Loaded]:
@@ -134,7 +168,10 @@ class ProcessDriver(Driver):
 
     def store(self, message: Store) -> None:
         """See :class:`Driver`."""
-        key, values, document = self._documents[message.binding].row(message.key, message.values)
+        operation = "d" if message.delete else "u" if message.exists else "c"
+        key, values, document = self._documents[message.binding].row(message.key, message.values, operation)
+        if self._tables[message.binding].erased:
+            self._gone.note(message)
         self._say(message, {"store": {
             "binding": message.binding,
             "key": key, "keyPacked": packed(key),
@@ -161,9 +198,25 @@ class ProcessDriver(Driver):
     # --- opening
 
     def _adopt(self, state: Mapping[str, Any]) -> None:
-        if set(state) - {"connector", "applied"}:
+        if set(state) - {"connector", "applied", "agreed"}:
             raise ForeignStateError("the recovery log is another driver's: name another place for this connector's")
         self._state, self._applied = dict(state.get("connector") or {}), list(state.get("applied") or [])
+        self._agreed = list(state["agreed"]) if state.get("agreed") else None
+
+    def _agree(self, message: Open) -> Spec:
+        """Ask what it is, and whether it takes the tables."""
+        said = self._ask("spec", {"connectorType": "IMAGE", "config": self._config}, "spec")
+        known = self._applied if self._agreed is None else self._agreed
+        spec = Spec(message.materialization, message.tables, self._config, self._resource, said, known)
+        if known:
+            self._last = {"lastMaterialization": spec.materialization(known), "lastVersion": version_of(known)}
+        spec.agree(self._ask("validate", {**spec.validate(), **self._last}, "validated"))
+        self._demand_same(spec)
+        return spec
+
+    @staticmethod
+    def _whole(spec: Spec) -> dict[str, Any]:
+        return {"materialization": spec.materialization(), "version": version_of(spec.bindings)}
 
     def _ask(self, kind: str, question: Mapping[str, Any], wanted: str) -> Any:
         """A question before Open, and its answer."""
@@ -178,7 +231,7 @@ class ProcessDriver(Driver):
         known = {one["collection"]["name"]: one for one in self._applied}
         for one in spec.bindings:
             name = one["collection"]["name"]
-            if known and known.get(name) != one:
+            if known and (name not in known or same_view(known[name]) != same_view(one)):
                 state = "was another" if name in known else "is new"
                 raise RefusedError(
                     f"{name} {state} in the view that this recovery log goes with, and would lack what came before: "
@@ -208,9 +261,9 @@ class ProcessDriver(Driver):
             if isinstance(response, Loaded):
                 yield response
 
-    def _expect(self, kind: type[R]) -> R:
+    def _expect(self, kind: type[R], *patience: float | None) -> R:
         """The next answer, which is of this kind."""
-        response = self._response(self._connector.hear())
+        response = self._response(self._connector.hear(*patience))
         if not isinstance(response, kind):
             raise TurnError("driver", f"sent {type(response).__name__} out of turn (expected {kind.__name__})")
         return response
@@ -238,7 +291,15 @@ class ProcessDriver(Driver):
         binding = said.get("binding", 0)
         if type(binding) is not int or not 0 <= binding < len(self._documents):
             raise TurnError("driver", f"sent Loaded for the table {binding!r} of {len(self._documents)}")
-        return Loaded(binding, *self._documents[binding].back(said.get("doc")))
+        documents, table, plain = self._documents[binding], self._tables[binding], said.get("doc")
+        loaded = Loaded(binding, *documents.back(plain))
+        if table.erased and (documents.gone(plain) or self._gone.has(loaded)):
+            raise RefusedError(
+                f"{table.name}: the connector has {loaded.key!r} still, which was deleted, and deletes is 'hard': it "
+                f"does not delete. Turn its own option for that on ({HARD_DELETES[0]}, or what its documentation calls "
+                "it), or set deletes to soft; then materialize anew, with a new recovery log and into a new place"
+            )
+        return loaded
 
     def _patch(self, said: Mapping[str, Any]) -> Patch | None:
         """A change of its state, for the recovery log."""
@@ -252,7 +313,32 @@ class ProcessDriver(Driver):
             self._state = merge_patch(self._state, updated)
             return Patch({"connector": updated})
         self._state = updated
-        return Patch({"connector": updated, "applied": self._applied}, merge=False)
+        return self._kept()
+
+    def _kept(self) -> Patch:
+        """All that the recovery log is to have."""
+        agreed = {} if self._agreed is None else {"agreed": self._agreed}
+        return Patch({"connector": self._state, "applied": self._applied, **agreed}, merge=False)
+
+
+class _Gone:
+    """Keys that a connector was told to delete, the last ones: none of them may come back of itself."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[int, Key], None] = {}
+
+    def note(self, store: Store) -> None:
+        """Take note of what is to be at a key."""
+        place = (store.binding, store.key)
+        self._keys.pop(place, None)
+        if store.delete:
+            self._keys[place] = None
+            if len(self._keys) > _REMEMBERED:
+                del self._keys[next(iter(self._keys))]
+
+    def has(self, loaded: Loaded) -> bool:
+        """Whether nothing should be there."""
+        return (loaded.binding, loaded.key) in self._keys
 
 
 def checkpoint_to_plain(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """A table's keys and values as a connector's JSON has them, there and back; and keys as packed tuples.
 
-A row is a *document*: an object with the table's columns. Numbers of 64 bits are JSON numbers, as connectors take them;
-larger ones, decimals and what JSON has no number for (NaN, the infinities) are strings with a format, bytes are base64,
-and ``json`` is itself. Keys and values go a second time as packed tuples, which some connectors read instead: the tuple
-layer of FoundationDB, whose bytes are in the order of the keys.
+A row is a *document*: an object with the table's columns, and ``_meta/op``. Numbers of 64 bits are JSON numbers, as
+connectors take them; larger ones, decimals and what JSON has no number for (NaN, the infinities) are strings with a
+format, bytes are base64, and ``json`` is itself. Keys and values go a second time as packed tuples, which some
+connectors read instead: the tuple layer of FoundationDB, whose bytes are in the order of the keys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,8 @@ from cdcv2.wire.plain import SAFE, float_from_plain, int_from_plain, plain_bytes
 
 _LONG = range(-(2**63), 2**63)
 _WITHIN = {"int": range(-(2**31), 2**31), "long": _LONG}
+#: Where documents say what has happened; a column of that name is the table's own, and nothing is said then.
+META = "_meta"
 _DECIMAL = re.compile(r"-?\d{1,4000}(\.\d{1,4000})?([eE][+-]?\d{1,4})?", re.ASCII)
 
 #: Kind -> the JSON types that its values have, and what is said of them if they are strings.
@@ -45,16 +47,21 @@ def json_types(field: Field) -> list[str]:
 
 
 class Documents:
-    """One table's rows as documents. Raises TurnError, at the driver's fault, for documents that are no rows of it."""
+    """One table's rows as documents. Raises TurnError, at the driver's fault, for documents that are no rows of it.
 
-    def __init__(self, table: Table) -> None:
+    ``selected``: the columns that go as values beside the document; by default all.
+    """
+
+    def __init__(self, table: Table, selected: Sequence[str] | None = None) -> None:
         self._table = table
         self._outward = [_outward(field) for field in table.fields]
         self._names = [field.name for field in table.fields]
         # Connectors that check want the values in the order of their names.
         width = len(table.key)
         places = range(width, len(table.fields))
-        self._order = [at - width for at in sorted(places, key=lambda at: self._names[at].encode())]
+        order = sorted(places, key=lambda at: self._names[at].encode())
+        self._order = [at - width for at in order if selected is None or self._names[at] in selected]
+        self._marked = META not in self._names
         #: the names of the columns that are no key, in the order in which their values go
         self.value_names = [table.values[at].name for at in self._order]
 
@@ -62,11 +69,18 @@ class Documents:
         """A key as JSON."""
         return [outward(one) for outward, one in zip(self._outward, key)]
 
-    def row(self, key: Key, values: Values) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Key, values and document as JSON."""
+    def row(self, key: Key, values: Values, operation: str) -> tuple[list[Any], list[Any], dict[str, Any]]:
+        """Key, values and document as JSON; ``operation``: c, u or d."""
         plain = [None if one is None else outward(one) for outward, one in zip(self._outward, (*key, *values))]
-        width = len(key)
-        return plain[:width], [plain[width + at] for at in self._order], dict(zip(self._names, plain))
+        width, document = len(key), dict(zip(self._names, plain))
+        if self._marked:
+            document[META] = {"op": operation}
+        return plain[:width], [plain[width + at] for at in self._order], document
+
+    def gone(self, document: Any) -> bool:
+        """Whether it is of a row that is gone."""
+        meta = document.get(META) if self._marked and isinstance(document, Mapping) else None
+        return isinstance(meta, Mapping) and meta.get("op") == "d"
 
     def back(self, document: Any) -> tuple[Key, Values]:
         """The key and the values of a document."""
