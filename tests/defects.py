@@ -6,8 +6,21 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from cdcv2.core import Antichain
+from cdcv2.materialize import MemoryRecoveryLog
 from cdcv2.materialize.fence import Holding, Range
-from cdcv2.materialize.messages import Checkpoint, Load, Loaded, Open, Opened, StartCommit, StartedCommit, Store
+from cdcv2.materialize.messages import (
+    Checkpoint,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Patch,
+    StartCommit,
+    StartedCommit,
+    Store,
+)
+from cdcv2.materialize.recovery_log import Claimed
 from tests.counting import Counting
 from tests.toys import Appending, Authoritative, add, put
 
@@ -108,3 +121,34 @@ class ResetCounterOnOpen(Counting):
     def known(self, state: Mapping[str, Any]) -> int:
         """What the destination says."""
         return self.destination.count
+
+
+class _StateFirst(Claimed):
+    def commit(self, checkpoint: Checkpoint, patch: Patch | None) -> None:
+        """The driver's state, and then the checkpoint."""
+        super().patch(patch)
+        super().commit(checkpoint, None)
+
+
+class _CheckpointFirst(Claimed):
+    def commit(self, checkpoint: Checkpoint, patch: Patch | None) -> None:
+        """The checkpoint, and then the driver's state."""
+        super().commit(checkpoint, None)
+        super().patch(patch)
+
+
+class TornPair(MemoryRecoveryLog):
+    """Planted defect: a recovery log that writes checkpoint and state in two changes, the state first."""
+
+    claimed: type[Claimed] = _StateFirst
+
+    def open(self, wanted: Range, start: Antichain) -> Claimed:
+        """One whose commit is torn."""
+        found = super().open(wanted, start)
+        return self.claimed(self, wanted, found._fence, found.recovered)
+
+
+class TornPairCheckpointFirst(TornPair):
+    """Planted defect: the same, the checkpoint first."""
+
+    claimed = _CheckpointFirst

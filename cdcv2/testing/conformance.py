@@ -66,6 +66,8 @@ def scenarios(subject: type[Subject]) -> list[Scenario]:
             found.append(Scenario(f"stall-at-{where}", _stall(kind, nth)))
             found.append(Scenario(f"zombie-at-{where}", _zombie(kind, nth)))
     found.append(Scenario("crash-every-time", _crash_every_time))
+    # Opening, and each change that a transaction makes, twice: none is so small that nothing can come behind it.
+    found += [Scenario(f"crash-after-change-{nth}", _crash_after_change(nth)) for nth in range(1, 9)]
     if subject.splits:
         found += [
             Scenario("split-during-store", _split(Store, 25)),
@@ -154,7 +156,7 @@ def _zombie(kind: type[Any], nth: int) -> Callable[[Stage], None]:
         _demand_place(stage, zombie, kind, nth)
         successor.commit(2)
         before = zombie.runtime.transactions
-        zombie.finish()
+        zombie.thaw()
         # A store that rules had committed before StartedCommit could be taken note of.
         committed = zombie.runtime.transactions - before - (kind is StartedCommit)
         if committed > 0 and kind is not Open:
@@ -180,6 +182,18 @@ def _crash_every_time(stage: Stage) -> None:
     _last_word(stage)
 
 
+def _crash_after_change(nth: int) -> Callable[[Stage], None]:
+    def play(stage: Stage) -> None:
+        one = stage.instance(changes=nth)
+        if one.finish() not in ("killed", "done"):
+            raise NotConforming(f"an instance that nobody disturbs is {one.outcome}")
+        if stage.subject.consistent:
+            stage.demand_cut()
+        _last_word(stage)
+
+    return play
+
+
 def _split(kind: type[Any], nth: int) -> Callable[[Stage], None]:
     def play(stage: Stage) -> None:
         parent = stage.instance()
@@ -188,7 +202,7 @@ def _split(kind: type[Any], nth: int) -> Callable[[Stage], None]:
         for half in halves:
             half.commit(1)
         before = parent.runtime.transactions
-        parent.finish()
+        parent.thaw()
         if parent.outcome != "fenced" and parent.runtime.transactions > before:
             raise NotConforming("the instance of the whole range went on after its halves had been taken over")
         for half in halves:
@@ -224,8 +238,9 @@ def _join(stage: Stage) -> None:
     whole = stage.instance()
     whole.commit(1)
     before = lower.runtime.transactions, upper.runtime.transactions
-    outcomes = [lower.finish(), upper.finish()]
-    if outcomes != ["fenced", "fenced"] or before != (lower.runtime.transactions, upper.runtime.transactions):
+    outcomes = [lower.thaw(), upper.thaw()]
+    after = lower.runtime.transactions, upper.runtime.transactions
+    if not {"fenced", "failed"}.issuperset(outcomes) or before != after:
         raise NotConforming(f"the halves went on after the whole range had been taken over: {outcomes}")
     if whole.finish() != "done":
         raise NotConforming(f"the instance that joined the halves is {whole.outcome}")

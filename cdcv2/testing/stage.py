@@ -10,8 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, TypeVar
 
+from cdcv2 import steps
 from cdcv2.errors import FencedError
 from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
@@ -21,6 +23,10 @@ from cdcv2.materialize.messages import RESPONSES, Checkpoint, Open, Patch, Reque
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.runtime import Pause, Runtime
 from cdcv2.testing.workload import Seen, Workload
+
+
+T = TypeVar("T")
+CHANGED = steps.declare("testing.recovery-log-changed", "one more change of a recovery log is durable, no other is")
 
 
 class NotConforming(AssertionError):
@@ -115,7 +121,7 @@ class Instance:
         self._connection, self._log = connection, log
         self._steps = runtime.steps()
         self._begun = Counter[Any]()
-        #: how it ended: "done", "fenced"; "" while it has not
+        #: how it ended: "done", "fenced", "killed", "failed"; "" while it has not
         self.outcome = ""
 
     def step(self) -> bool:
@@ -128,6 +134,8 @@ class Instance:
             self._end("done")
         except FencedError:
             self._end("fenced")
+        except steps.PlacedCrash:
+            self._end("killed")
         else:
             self._begun[step] += 1
             if step is Pause.DRIVER:
@@ -153,6 +161,14 @@ class Instance:
             continue
         return self.outcome
 
+    def thaw(self) -> str:
+        """As :meth:`finish`, of one that others have taken the place of: it may end with any error ("failed")."""
+        try:
+            return self.finish()
+        except Exception:  # a zombie may find anything; what counts is that it commits nothing
+            self._end("failed")
+            return self.outcome
+
     def kill(self) -> None:
         """It is gone, and its connection with it; nobody said goodbye."""
         self._steps.close()
@@ -163,6 +179,21 @@ class Instance:
         self.runtime.close()
         if self._log is not None:
             self._log.close()
+
+
+def _dying(log: RecoveryLog, changes: int) -> RecoveryLog:
+    """The log, for one that dies as soon as so many changes are durable."""
+    left = iter(range(changes - 1, -1, -1))
+
+    def change(decide: Callable[[Any], tuple[Any, T]]) -> T:
+        result = log.change(decide)
+        if next(left, 0) == 0:
+            raise steps.PlacedCrash(CHANGED)
+        return result
+
+    other = copy(log)
+    vars(other)["change"] = change
+    return other
 
 
 def _noted(work: Workload) -> Callable[[Checkpoint], Iterator[Fed]]:
@@ -177,9 +208,16 @@ class Stage:
         self.subject, self.workload = subject, workload
         self._instances: list[Instance] = []
 
-    def instance(self, keys: Range = Range(), *, stall: tuple[type[Any], int] | None = None) -> Instance:
-        """A new instance, which has done nothing yet. Each cut becomes a transaction."""
+    def instance(
+        self, keys: Range = Range(), *, stall: tuple[type[Any], int] | None = None, changes: int | None = None
+    ) -> Instance:
+        """A new instance, which has done nothing yet. Each cut becomes a transaction.
+
+        ``stall``: where it stands still for a while; ``changes``: behind how many changes of the recovery log it dies.
+        """
         log, connection = self.subject.log(), Inline(self.subject.driver())
+        if log is not None and changes is not None:
+            log = _dying(log, changes)
         wire: Connection = Stalling(connection, *stall) if stall else connection
         work = self.workload
         runtime = Runtime("conformance", work.bindings, wire, _noted(work), log=log, range=keys, rows=1)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cdcv2.errors import Cdcv2Error
+from cdcv2.errors import Cdcv2Error, FencedError
+from cdcv2.materialize import MemoryRecoveryLog
+from cdcv2.materialize.messages import StartCommit, StartedCommit
 from cdcv2.testing import NotConforming, Scenario, Subject, conform, scenarios
 from tests import counting, defects, toys
 
@@ -30,6 +32,16 @@ def test_each_pattern_comes_through_every_fault(subject: Callable[[], Subject], 
 def with_driver(subject: type[Subject], driver: type[object]) -> type[Subject]:
     """The subject with another driver."""
     return type(driver.__name__, (subject,), {"made": driver})
+
+
+def with_log(subject: type[toys.LoggedSubject], log: type[MemoryRecoveryLog]) -> type[Subject]:
+    """The subject with another recovery log."""
+
+    def begin(self: toys.LoggedSubject) -> None:
+        subject.__init__(self)
+        self.recovery = log("conformance")
+
+    return type(log.__name__, (subject,), {"__init__": begin})
 
 
 def caught(subject: type[Subject]) -> set[str]:
@@ -63,3 +75,27 @@ def caught(subject: type[Subject]) -> set[str]:
 def test_each_planted_defect_is_caught(subject: type[Subject], defect: type[object], scenario: str) -> None:
     """A kit that passes a wrong driver proves nothing about a right one."""
     assert scenario in caught(with_driver(subject, defect))
+
+
+@pytest.mark.parametrize("log", [defects.TornPair, defects.TornPairCheckpointFirst])
+def test_a_recovery_log_that_tears_its_pair_is_caught(log: type[MemoryRecoveryLog]) -> None:
+    """A crash between its two changes repeats a transaction, or loses one; no crash at a message comes between them."""
+    found = caught(with_log(toys.AppendingSubject, log))
+
+    assert found and all(name.startswith("crash-after-change-") for name in found)
+
+
+class Confused(toys.Authoritative):
+    """A driver that breaks where another one has taken over, in its own words."""
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """No FencedError."""
+        try:
+            return super().start_commit(message)
+        except FencedError as cause:
+            raise KeyError("a row that was there") from cause
+
+
+def test_a_zombie_may_end_with_any_error() -> None:
+    """What counts is that it commits nothing."""
+    assert not caught(with_driver(toys.DatabaseSubject, Confused))
