@@ -51,6 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=int, metavar="N",
                         help="how many messages apart two may stand that change places (default: any number)")
     parser.add_argument("--no-rebatch", action="store_true", help="leave the messages as they are")
+    parser.add_argument("--doubled", action="store_true",
+                        help="put copies of some updates into one message, which not every reader of others expects")
     parser.add_argument("--json", action="store_true", help="what was written as JSON lines, one a log")
     parser.add_argument("--partitions", type=int, default=1, metavar="N", help="of a new topic (default: 1)")
 
@@ -58,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Copy each log."""
     # Refuses wrong numbers before anything is written.
-    mangle((), copies=args.copies, window=args.window)
+    mangle((), copies=args.copies, window=args.window, rebatch=not args.no_rebatch, doubled=args.doubled)
     logs = open_logs(args)
     demand_whole(args, logs)
     folder = _capture_folder(args.log)
@@ -84,8 +86,9 @@ def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
             log = _open(target, named, args, stated)
         written = 0
         mangled = mangle(
-            _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch
-        )
+            _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch,
+            doubled=args.doubled,
+        )  # fmt: skip
         for written, message in enumerate(mangled, 1):
             log.send(message)
             if written % TOGETHER == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Union
+from typing import NamedTuple, Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time
@@ -25,22 +25,24 @@ def mangle(
     copies: int = 2,
     window: int | None = None,
     rebatch: bool = True,
+    doubled: bool = False,
 ) -> Iterator[Message]:
     """The facts of ``messages``, each ``copies`` times, reordered within ``window`` messages, and re-batched.
 
     ``window=None`` reorders without bounds, and reads all ``messages`` first; else a fact comes before one of another
     message only if the two messages stood at most ``window`` places apart, and memory is bounded by it. ``rebatch``
-    splits and merges updates across messages, and statements into sub-intervals and unions, anew for each copy. The
-    same seed gives the same result.
+    splits and merges updates across messages, and statements into sub-intervals and unions, anew for each copy.
+    ``doubled`` puts the copies of some updates into one message, which the rules allow and not every reader expects.
+    The same seed gives the same result.
 
     >>> log = [Updates([("a", 1, 1), ("b", 2, 1)]), Progress([0], [3], {1: 1, 2: 1})]
     >>> from cdcv2.protocol.iter import Iter
     >>> sorted(update for updates, frontier in Iter(mangle(log, seed=7)) for update in updates)
     [('a', 1, 1), ('b', 2, 1)]
 
-    ``messages`` may be entries, as a log's ``read`` gives them. Raises UsageError for fewer than one copy or a window
-    below one, MalformedError for anything that is no message. Cost: linear times ``copies``, and a heap of
-    ``window`` messages.
+    ``messages`` may be entries, as a log's ``read`` gives them. Raises UsageError for fewer than one copy, a window
+    below one, or ``doubled`` without ``rebatch``; MalformedError for anything that is no message. Cost: linear times
+    ``copies``, and a heap of ``window`` messages.
     """
     if type(copies) is not int or copies < 1:
         raise UsageError(f"copies is {copies!r}: it takes an int from 1 on")
@@ -48,13 +50,60 @@ def mangle(
         raise UsageError(f"window is {window!r}: it takes None, or an int from 1 on")
     if not isinstance(messages, Iterable):
         raise UsageError(f"{messages!r} is no log: it takes an iterable of messages")
-    random = Random(seed)
-    facts = _facts(messages)
+    if doubled and not rebatch:
+        raise UsageError("doubled puts updates into other messages, and without rebatch all stay in theirs: choose one")
+    facts, how = _facts(messages), _How(Random(seed), copies, rebatch, doubled)
     if window is None:
-        everything = [piece for group in _grouped(facts, None) for piece in _copied(group, copies, rebatch, random)]
-        random.shuffle(everything)
+        everything = [piece for group in _grouped(facts, None) for piece in how.copied(group)]
+        how.random.shuffle(everything)
         return iter(everything)
-    return _within(facts, random, copies, window, rebatch)
+    return _within(facts, how, window)
+
+
+class _How(NamedTuple):
+    """What becomes of neighbours that may be merged."""
+
+    random: Random
+    copies: int
+    rebatch: bool
+    doubled: bool
+
+    def copied(self, group: list[Message]) -> list[Message]:
+        """Their facts, each so many times, in other messages."""
+        if not self.rebatch:
+            return [message for message in group for _ in range(self.copies)]
+        messages = sum(isinstance(message, Updates) for message in group)
+        pieces: list[Message] = []
+        for runs in self._runs(group):
+            pieces += self._rebatched(runs, messages)
+            pieces += _rebatched_statements(group, self.random)
+        self.random.shuffle(pieces)
+        return pieces
+
+    def _runs(self, group: list[Message]) -> list[list[tuple[Update, ...]]]:
+        """For each copy, its updates; those of a run stay in one message."""
+        updates = [update for message in group if isinstance(message, Updates) for update in message.updates]
+        rounds: list[list[tuple[Update, ...]]] = [[] for _ in range(self.copies)]
+        for update in updates:
+            if self.doubled and self.random.random() < 0.5:
+                self.random.choice(rounds).append((update,) * self.copies)
+            else:
+                for one in rounds:
+                    one.append((update,))
+        return rounds
+
+    def _rebatched(self, runs: list[tuple[Update, ...]], messages: int) -> list[Message]:
+        self.random.shuffle(runs)
+        size = max(1, -(-len(runs) // max(1, messages)))
+        pieces: list[Message] = []
+        while runs:
+            taken: list[Update] = []
+            for _ in range(min(len(runs), self.random.randint(1, 2 * size))):
+                taken.extend(runs.pop())
+            if self.doubled:
+                self.random.shuffle(taken)
+            pieces.append(Updates.trusted(tuple(taken)))
+        return pieces
 
 
 def _facts(messages: Iterable[Union[Message, Entry, None]]) -> Iterator[Message]:
@@ -66,17 +115,15 @@ def _facts(messages: Iterable[Union[Message, Entry, None]]) -> Iterator[Message]
             raise MalformedError(f"{item!r:.200} is no message: what cannot be read cannot be mangled; leave it out")
 
 
-def _within(
-    messages: Iterable[Message], random: Random, copies: int, window: int, rebatch: bool
-) -> Iterator[Message]:
+def _within(messages: Iterable[Message], how: _How, window: int) -> Iterator[Message]:
     waiting: list[tuple[float, int, Message]] = []
     # What is merged stands less than `size` apart, and two groups change places that begin less than `reach` apart.
-    size = (window + 1) // 2 if rebatch else 1
+    size = (window + 1) // 2 if how.rebatch else 1
     reach = window + 2 - size
     place = number = 0
     for group in _grouped(messages, size):
-        for piece in _copied(group, copies, rebatch, random):
-            heapq.heappush(waiting, (place + random.random() * reach, number, piece))
+        for piece in how.copied(group):
+            heapq.heappush(waiting, (place + how.random.random() * reach, number, piece))
             number += 1
         place += len(group)
         while waiting and waiting[0][0] < place:
@@ -95,31 +142,6 @@ def _grouped(messages: Iterable[Message], size: int | None) -> Iterator[list[Mes
             group = []
     if group:
         yield group
-
-
-def _copied(group: list[Message], copies: int, rebatch: bool, random: Random) -> list[Message]:
-    if not rebatch:
-        return [message for message in group for _ in range(copies)]
-    pieces: list[Message] = []
-    for _ in range(copies):
-        pieces += _rebatched_updates(group, random)
-        pieces += _rebatched_statements(group, random)
-    random.shuffle(pieces)
-    return pieces
-
-
-def _rebatched_updates(group: list[Message], random: Random) -> list[Message]:
-    updates = [update for message in group if isinstance(message, Updates) for update in message.updates]
-    random.shuffle(updates)
-    messages = sum(isinstance(message, Updates) for message in group)
-    size = max(1, -(-len(updates) // max(1, messages)))
-    pieces: list[Message] = []
-    while updates:
-        taken: list[Update] = []
-        for _ in range(min(len(updates), random.randint(1, 2 * size))):
-            taken.append(updates.pop())
-        pieces.append(Updates.trusted(tuple(taken)))
-    return pieces
 
 
 def _rebatched_statements(group: list[Message], random: Random) -> list[Message]:

@@ -48,6 +48,17 @@ def test_the_copy_holds_each_fact_as_often_as_asked_for(run: Run, prices: Path, 
     assert told(list(HISTORY)) == told(copy)
 
 
+def test_copies_may_be_in_one_message(run: Run, prices: Path, tmp_path: Path) -> None:
+    """A reader gets the same history; with messages that stay as they are it cannot be."""
+    assert 0 == run("mangle", prices, tmp_path / "copy", "--doubled").code
+    copy = messages(tmp_path / "copy")
+
+    assert any(len(set(one.updates)) < len(one.updates) for one in copy if isinstance(one, Updates))
+    assert told(list(HISTORY)) == told(copy)
+    said = run("mangle", prices, tmp_path / "other", "--doubled", "--no-rebatch")
+    assert 2 == said.code and "without rebatch" in said.err and not (tmp_path / "other").exists()
+
+
 def test_the_same_seed_makes_the_same_copy(run: Run, prices: Path, tmp_path: Path) -> None:
     """Another seed another one."""
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdcv2.core import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.materialize import Range
-from cdcv2.materialize.fence import LAST, Holding, claim, install, meet_of, number_of, pieces
+from cdcv2.materialize.fence import LAST, Holding, Piece, ahead, claim, install, meet_of, number_of, pieces
 from tests.fence_vectors import ASKED, VECTORS, Row, Vector
 
 
@@ -109,6 +109,31 @@ def test_a_key_has_one_number_everywhere() -> None:
     """Two processes, of two releases, must agree on whose key it is."""
     assert (3421780262, 0) == (number_of(b"123456789"), number_of(b""))
     assert Range().holds(number_of(b"any")) and Range().whole and not Range(0, LAST - 1).whole
+
+
+def test_ranges_that_share_one_number_overlap() -> None:
+    """At either end; next to each other is not enough."""
+    middle = Range(10, 20)
+    assert [True, True, False, False] == [
+        middle.overlaps(other) for other in (Range(0, 10), Range(20, 30), Range(0, 9), Range(21, 30))
+    ]
+
+
+def test_the_first_instance_has_the_fence_zero() -> None:
+    """As the systems that have fenced this way begin."""
+    assert {(0, LAST, 0, "new")} == plain(install([], Range(), value="new")) == plain(claim([], Range(), value="new"))
+
+
+def test_what_is_further_than_known_is_found() -> None:
+    """Only where the two are of the same keys, and never what is just as far."""
+    def piece(begin: int, end: int, at: int) -> Piece:
+        return Piece(Range(begin, end), Antichain([at]))
+
+    found = [piece(0, 49, 5), piece(50, 99, 7)]
+    assert ahead(found, [piece(0, 49, 5), piece(50, 99, 7)]) is None
+    assert ahead(found, [piece(50, 99, 9), piece(0, 49, 5)]) is None
+    assert (found[1], piece(60, 99, 6)) == ahead(found, [piece(0, 49, 5), piece(50, 59, 7), piece(60, 99, 6)])
+    assert (found[0], piece(0, 99, 4)) == ahead(found, [piece(0, 99, 4)])
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 5), (6, 5), (0, LAST + 1)])

@@ -162,8 +162,12 @@ def test_the_tables_are_the_protocol(side: str) -> None:
         ([*OPENING, *LATE, Load, Loaded], SAID[Loaded], "driver", "sent Loaded twice"),
         ([*OPENING, *LATE, Load], Loaded(0, ("b",), (1,)), "driver", "which was not asked for"),
         ([*OPENING, *LATE, Load], Loaded(0, ("a",), (1, 2)), "driver", "Loaded with 2 values for the key ('a',)"),
-        ([*OPENING, *LATE, *ROUND[:4]], Store(0, ("a",), (1,)), "runtime", "whose Loaded came"),
+        ([*OPENING, *LATE, *ROUND[:4]], Store(0, ("a",), (1,)), "runtime",
+         "sent Store with exists=False for the key ('a',) of totals, whose Loaded came"),
         ([*OPENING, *LATE, *ROUND[:4]], Store(0, ("b",), (1,), True), "runtime", "whose Loaded did not come"),
+        ([*OPENING, *LATE, Flush], StartedCommit(), "driver",
+         "sent StartedCommit out of turn (expected Loaded or Flushed, got StartedCommit)"),
+        ([*OPENING, *LATE, *ROUND[:4]], Acknowledged(), "driver", "(expected nothing, got Acknowledged)"),
         ([*OPENING, *LATE, *ROUND[:5]], SAID[Store], "runtime", "sent Store twice"),
         ([*OPENING], "hello", "runtime", "which is no message"),
         ([*OPENING], Flush(AT, AT), "runtime", "out of turn (expected Acknowledge, got Flush)"),
@@ -187,6 +191,8 @@ def test_a_new_transaction_may_ask_for_the_same_keys() -> None:
 
 def test_it_ends_between_transactions_only() -> None:
     """An end in the midst of one is a crash, and is called one."""
+    with pytest.raises(TurnError, match=r"transaction \(the runtime in STORE, the driver in LOAD\)"):
+        told([*OPENING, *LATE, Flush]).ended()
     ends = [length for length in range(1, 12) if ended([*OPENING, *LATE, *ROUND, *LATE][:length])]
 
     assert [len(OPENING + LATE)] == ends

@@ -41,15 +41,18 @@ def stated(messages: list[Any], times: list[Time]) -> dict[Time, tuple[int, froz
 
 
 @settings(max_examples=150)
-@given(choosers(), st.sampled_from([1, 2, 3]), st.integers(1, 3), windows, st.booleans(), st.integers(0, 3))
+@given(
+    choosers(), st.sampled_from([1, 2, 3]), st.integers(1, 3), windows,
+    st.sampled_from([(True, False), (True, True), (False, False)]), st.integers(0, 3),
+)  # fmt: skip
 def test_every_fact_is_told_as_often_as_asked_and_no_other(
-    choose: Chooser, dims: int, copies: int, window: int | None, rebatch: bool, seed: int
+    choose: Chooser, dims: int, copies: int, window: int | None, how: tuple[bool, bool], seed: int
 ) -> None:
     """Each update `copies` times; each time stated `copies` times as often as before, and with the same count."""
     log = [build(message) for message in histories(choose, dims).log]
     times = grid(frozenset({(0,) * dims}), log)
 
-    done = list(mangle(log, seed=seed, copies=copies, window=window, rebatch=rebatch))
+    done = list(mangle(log, seed=seed, copies=copies, window=window, rebatch=how[0], doubled=how[1]))
     more = [time for time in grid(frozenset({(0,) * dims}), done) if time not in times][:50]
 
     assert {update: copies * n for update, n in told(log).items()} == told(done)
@@ -79,6 +82,20 @@ def test_another_seed_mangles_otherwise() -> None:
     """Many seeds try many ways."""
     for window in (None, 3):
         assert 10 == len({tuple(mangle(chain(9), seed=seed, window=window)) for seed in range(10)})
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_copies_are_in_one_message_if_that_is_asked_for_and_not_otherwise(window: int | None) -> None:
+    """A reader of others may take what is twice in one message for a mistake."""
+    def twice(**how: bool) -> set[int]:
+        messages = mangle(chain(20), seed=3, copies=3, window=window, **how)
+        updates = [message.updates for message in messages if isinstance(message, Updates)]
+        return {Counter(one)[update] for one in updates for update in one}
+
+    assert {1} == twice()
+    assert {1, 3} <= twice(doubled=True)
+    with pytest.raises(UsageError, match="without rebatch all stay in theirs"):
+        mangle((), rebatch=False, doubled=True)
 
 
 def wide_log() -> list[Message]:
