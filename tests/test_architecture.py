@@ -22,6 +22,7 @@ JOBS = ROOT / "streaming_jobs"
 BOXES = (
     "core",
     "protocol",
+    "capture",
     "reclock",
     "wire",
     "sources",
@@ -40,7 +41,7 @@ DOORS = {"__init__", "__main__", "cli", "commands"}
 # The front door shows what the base install can do, no more.
 BEHIND_THE_FRONT_DOOR = {"core", "protocol"}
 # Pure boxes decide: they have no clock and no connection, and one guest.
-PURE = ("core", "protocol", "reclock")
+PURE = ("core", "protocol", "capture", "reclock")
 PURE_GUESTS = {"sortedcontainers"}
 IMPURE_MODULES = {
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "secrets", "shutil", "signal", "socket",

@@ -20,42 +20,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cdcv2.sources.snapshot import ANEW, Place
+from cdcv2.capture.snapshot import ANEW, Run, Runs, check_rows, lacking
+from cdcv2.sources.snapshot import Place
 
 WRONGLY_TOLD = "Give --snapshot-again the LSN of a snapshot: source.lsn of its rows, which stops of the capture name"
-_INSIDE = "took a snapshot anew and did not complete it, so its slot was there when it took the next"
 
 
 class Again:
     """What is known of the told snapshots; fed by ``Commits``, judges counts and never sees a row.
 
-    ``told`` are their LSNs, of all that the connector took after its first one, in the order of their runs.
-    ``contradiction`` is the reason for which the next one can never be whole, or None.
+    ``told`` are their LSNs, of all that the connector took after its first one, in the order of their runs, which
+    ``runs`` has. ``contradiction`` is the reason for which the next one can never be whole, or None.
 
-    >>> again = Again(["t"], [90])
-    >>> for at, (kind, table, rows) in enumerate([("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 1)]):
-    ...     again.notified(kind, table, rows, at)
+    >>> runs = Runs(declared=1)
+    >>> again = Again(["t"], [90], runs)
+    >>> kinds = [("SKIPPED", None, None), ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 1)]
+    >>> for at, said in enumerate(kinds): runs.notification(*said, at)
     >>> again.rows_seen("t", 90, 1), again.waits()
     (True, 'the snapshot at 90 has not been completed (no notification COMPLETED yet)')
-    >>> again.notified("COMPLETED", None, None, 2); again.ends_read({("t", 0): 1}); again.whole()
+    >>> runs.notification("COMPLETED", None, None, 3); again.ends_read({("t", 0): 1}); again.whole()
     False
     >>> again.consumed(("t", 0), 1); again.whole()
     True
     """
 
-    def __init__(self, tables: Iterable[str], told: Iterable[int]) -> None:
-        self._tables, self.told = tuple(tables), tuple(told)
+    def __init__(self, tables: Iterable[str], told: Iterable[int], runs: Runs) -> None:
+        self._tables, self.told, self._runs = tuple(tables), tuple(told), runs
         self.contradiction: str | None = None
-        #: whether it is that of a snapshot nobody has told of
-        self.another = False
-        # How many of the told are released.
-        self._done = 0
-        # Runs that are complete, by their number among the told.
-        self._runs: dict[int, dict[str, int | None]] = {}
-        self._next_run = 0
-        self._behind: dict[int, int] = {}
-        self._run: dict[str, int | None] | None = None
-        self._next_notification = self._from = 0
+        #: How many of the told are released.
+        self.done = 0
+        # How many of their runs were judged, each as soon as it was complete.
+        self._judged = 0
         self._rows: dict[int, dict[str, int]] = {}
         # What is to be read yet up to the ends that were read when so many runs were complete.
         self._unread: dict[Place, int] = {}
@@ -64,52 +59,37 @@ class Again:
     @property
     def pending(self) -> int | None:
         """The LSN of the next one to be released."""
-        return self.told[self._done] if self._done < len(self.told) else None
+        return self.told[self.done] if self.done < len(self.told) else None
+
+    @property
+    def _completed(self) -> int:
+        """How many of their runs are complete: the first of all is that of the first snapshot."""
+        return max(0, self._runs.completed - 1)
+
+    @property
+    def _run(self) -> Run | None:
+        """The run of the next one, if it is complete."""
+        return self._runs.run(self.done + 1)
 
     def released_through(self, through: int) -> None:
         """All that was told up to this LSN is in the logs."""
         while self.pending is not None and self.pending <= through:
             self._rows.pop(self.pending, None)
-            self._done += 1
-        self._forget()
-
-    def _forget(self) -> None:
-        for number in [number for number in self._runs if number < self._done]:
-            del self._runs[number]
-            self._from = max(self._from, self._behind.pop(number))
-
-    @property
-    def unreleased_from(self) -> int | None:
-        """From which offset on the notifications must be read again; None: they need not."""
-        return self._from if self._run is not None or self._runs else None
+            self.done += 1
 
     # -- facts
 
-    def notified(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
-        """A notification behind those of the first snapshot, in the order of its topic."""
-        if offset < self._next_notification:
-            return
-        self._next_notification = offset + 1
-        self._from = self._from or offset
-        if kind in ("STARTED", "SKIPPED", "ABORTED") and self._run is not None:
-            self._contradict(f"the connector {_INSIDE} (notification {kind} after STARTED)")
-        elif kind == "STARTED":
-            if self._next_run == len(self.told):
-                self.another = self.contradiction is None
-                self._contradict("the connector has begun another snapshot (notification STARTED after COMPLETED)")
-            self._run = {}
-        elif kind == "TABLE_SCAN_COMPLETED" and table is not None and self._run is not None:
-            self._run[table] = rows
-        elif kind == "COMPLETED" and self._run is not None:
-            if all(self._run.get(table) == 0 for table in self._tables):
+    def judge(self) -> None:
+        """Judge the runs that are complete by now."""
+        for number in range(self._judged, self._completed if self.told else 0):
+            run = self._runs.run(number + 1)
+            if run is not None and all(run.rows(table) == 0 for table in self._tables):
                 self._contradict("the connector took a snapshot anew without a row, so nothing says where it belongs")
-            self._runs[self._next_run], self._behind[self._next_run] = self._run, offset + 1
-            self._next_run, self._run = self._next_run + 1, None
-            self._forget()
+            self._judged = number + 1
 
     def rows_seen(self, table: str, lsn: int, distinct: int) -> bool:
         """There are ``distinct`` rows of the table in the snapshot at ``lsn``. False: nobody has told of that one."""
-        if lsn not in self.told[self._done:]:
+        if lsn not in self.told[self.done:]:
             return lsn in self.told
         self._rows.setdefault(lsn, {})[table] = distinct
         return True
@@ -118,7 +98,7 @@ class Again:
         """Where all partitions ended at some moment after its run was complete."""
         if self.wants_ends:
             self._unread = {place: end for place, end in ends.items() if end > 0}
-            self._ends_of = self._next_run
+            self._ends_of = self._completed
 
     def consumed(self, place: Place, following: int) -> None:
         """The partition has been read up to the offset ``following``, exclusive."""
@@ -130,42 +110,32 @@ class Again:
     @property
     def wants_ends(self) -> bool:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
-        return self._next_run > max(self._done, self._ends_of)
+        return bool(self.told) and self._completed > max(self.done, self._ends_of)
 
     def whole(self) -> bool:
         """Whether all of the next one is there, and all before it; finds contradictions on the way."""
-        run = self._runs.get(self._done)
-        if run is None or self.pending is None or self.contradiction is not None:
+        run = self._run
+        if run is None or self.pending is None or self.contradiction or self._runs.contradiction:
             return False
-        full = [self._table_is_whole(table, run) for table in self._tables]
-        return all(full) and self._done < self._ends_of and not self._unread and self.contradiction is None
-
-    def _table_is_whole(self, table: str, run: Mapping[str, int | None]) -> bool:
-        said, held = run.get(table), self._held().get(table, 0)
-        if said is None:
-            self._contradict(f"no notification says how many rows of {table} the snapshot at {self.pending} has")
-            return False
-        if held > said:
-            self._contradict(
-                f"there are {held} rows of {table} of the snapshot at {self.pending}, but its notification says {said}"
-            )
-        return held == said
+        wrong = check_rows(run, self._held(), self._tables)
+        if wrong is not None:
+            self._contradict(f"{wrong}, of the snapshot at {self.pending}")
+        return wrong is None and not self.missing() and self.done < self._ends_of and not self._unread
 
     def _held(self) -> dict[str, int]:
         return self._rows.get(self.pending, {}) if self.pending is not None else {}
 
     def missing(self) -> dict[str, int]:
         """How many rows each table lacks, as far as the notifications tell."""
-        run = self._runs.get(self._done, {})
-        lacks = {table: (run.get(table) or 0) - self._held().get(table, 0) for table in self._tables}
-        return {table: number for table, number in lacks.items() if number > 0}
+        run = self._run
+        return {} if run is None else lacking(run, self._held(), self._tables)
 
     def waits(self) -> str:
         """What the next one waits for, as a sentence."""
         if self.contradiction is not None:
             return self.contradiction
-        if self._done not in self._runs:
-            begun = self._run is not None or self._held()
+        if self._run is None:
+            begun = (self._completed == self.done and self._runs.is_open) or self._held()
             return f"the snapshot at {self.pending} has not been " + (
                 "completed (no notification COMPLETED yet)" if begun else "begun (nothing of it is in the topics)"
             )
@@ -191,7 +161,7 @@ class Again:
     def remedy(self, found: Iterable[int], through: int | None) -> str:
         """What to do about a snapshot nobody has told of; ``found`` are the LSNs of all whose rows were seen.
 
-        >>> "go on with --snapshot-again 90,120 and" in Again(["t"], [90]).remedy([10, 90, 120], 95)
+        >>> "go on with --snapshot-again 90,120 and" in Again(["t"], [90], Runs(1)).remedy([10, 90, 120], 95)
         True
         """
         seen, anew = {*found}, f"Otherwise: {ANEW[0].lower()}{ANEW[1:]}"
@@ -216,9 +186,11 @@ class Again:
 
     def export(self) -> dict[str, Any]:
         """What must be remembered: not the rows nor the notifications of an unreleased one, which are read again."""
-        return {"told": list(self.told), "runs": min(self._done, self._next_run), "notified": self._from}
+        runs = min(self.done, self._completed)
+        return {"told": list(self.told), "runs": runs, "notified": self._runs.forgotten_to}
 
     def remember(self, plain: Mapping[str, Any], behind_first: int) -> None:
         """Take over what :meth:`export` gave; the first snapshot's notifications end before ``behind_first``."""
-        self._next_run = plain["runs"]
-        self._from = self._next_notification = max(plain["notified"], behind_first)
+        if self._runs.completed:
+            self._runs.resume(1 + plain["runs"], max(plain["notified"], behind_first))
+        self._judged = plain["runs"]

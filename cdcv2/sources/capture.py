@@ -342,7 +342,7 @@ class Capture:
         if self._failed:
             raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
         self._drop_undecided()
-        release = self._ready()
+        release = self._commits.ready()
         if release is not None and self._contents is not None:
             release = self._contents.go_along(release, self._held, self._commits)
         if release is not None:
@@ -356,16 +356,6 @@ class Capture:
             raise stop
         # What was held back by a snapshot that was taken anew may be whole as well.
         return release if release is None or release.again is None else self.release() or release
-
-    def _ready(self) -> Release | None:
-        release = self._commits.ready()
-        if release is not None and release.snapshot is not None and self._commits.broken_off:
-            for table in self._recipe.tables:
-                rows = list(self._held.snapshot_rows(table))
-                if len(set(rows)) < len(rows):
-                    self._commits.snapshot_twice(table)
-                    return None
-        return release
 
     def _drop_undecided(self) -> None:
         for tx, tables in self._held.undecided():

@@ -27,13 +27,14 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
+from cdcv2.capture.snapshot import ANEW, Runs
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, SourceStop, UsageError
 from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end, uncounted_row
 from cdcv2.sources.again import WRONGLY_TOLD, Again
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
-from cdcv2.sources.snapshot import ANEW, NO_SNAPSHOT, Place, Snapshot, twice
+from cdcv2.sources.snapshot import NO_SNAPSHOT, Place, Snapshot
 
 
 #: So many releases are remembered for the next run, which can tell rows whose END is lost from repeats of those.
@@ -72,8 +73,11 @@ class Commits:
         self.tables = tuple(sorted(tables))
         self._captured = frozenset(self.tables)
         self._mode = snapshot
-        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", notified=notifications)
-        self._again = Again(self.tables, again)
+        told = tuple(again)
+        self._runs = Runs(declared=len(told))
+        runs = self._runs if notifications else None
+        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", runs=runs)
+        self._again = Again(self.tables, told, self._runs)
         # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
         self._first_ones: set[int] = set()
         # Where snapshots were told of: the least commit that the rows of an open transaction name.
@@ -306,15 +310,6 @@ class Commits:
             if not self._again.told:
                 self._finished.clear()
 
-    @property
-    def broken_off(self) -> bool:
-        """Whether a run of the snapshot is known to have been broken off: its rows may be among those of the next."""
-        return self._snapshot.broken_off
-
-    def snapshot_twice(self, table: str) -> None:
-        """Rows of the table are there twice, of a snapshot that was broken off and taken again: stop before it."""
-        self.stop(twice(table), ANEW)
-
     def snapshot_marked(self, marker: str, position: Sequence[object]) -> None:
         """An unreleased snapshot row, which stands there, has this ``source.snapshot``."""
         if not self._snapshot.released:
@@ -323,15 +318,17 @@ class Commits:
 
     def notification(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
         """A notification about the initial snapshot, in the order of its topic, with its offset there."""
-        if self._again.told and self._snapshot.ended_before(offset):
-            self._again.notified(kind, table, rows, offset)
-        elif self._again.told and kind == "STARTED" and self._snapshot.begun_before(offset):
-            # Of the slot of the first try, as told snapshots are each of a slot of their own.
-            self._halt_all("the connector has begun its first snapshot twice", ANEW, -1)
-        else:
-            self._snapshot.notified(kind, table, rows, offset)
+        if self._mode == "none":
+            return
+        self._runs.notification(kind, table, rows, offset)
+        self._again.judge()
         self._check_snapshot()
         self._learn_base(self._snapshot.known_empty, 0)
+        self._forget_runs()
+
+    def _forget_runs(self) -> None:
+        if self._snapshot.released:
+            self._runs.forget(self._again.done)
 
     @property
     def wants_ends(self) -> bool:
@@ -355,7 +352,7 @@ class Commits:
     @property
     def notifications_from(self) -> int | None:
         """From which offset on the notifications must be read again; None: from where they have been read to."""
-        return self._again.unreleased_from
+        return self._runs.unreleased_from
 
     def consumed(self, positions: Mapping[Place, int]) -> None:
         """How far the partitions have been read: their next offsets. Needed while the snapshot is not released."""
@@ -369,11 +366,16 @@ class Commits:
             self._snapshot.passed(place)
 
     def _check_snapshot(self) -> None:
-        if self._again.another:
-            self._halt_another(str(self._again.contradiction), None)
-        elif self._again.contradiction is not None:
-            self._halt_all(self._again.contradiction, ANEW, None)
         cap = None if self._snapshot.released else -1
+        if self._runs.contradiction is not None:
+            # What was declared comes behind the first snapshot, which is sound.
+            of_first = cap if self._runs.completed == 0 or not self._again.told else None
+            if self._runs.another:
+                self._halt_another(self._runs.contradiction, of_first)
+            else:
+                self._halt_all(self._runs.contradiction, ANEW, of_first)
+        if self._again.contradiction is not None:
+            self._halt_all(self._again.contradiction, ANEW, None)
         if self._snapshot.another:
             self._halt_another(str(self._snapshot.contradiction), cap)
         elif self._snapshot.contradiction is not None:
@@ -483,6 +485,7 @@ class Commits:
             for tx in self._named.keys() - self._end_of.keys():
                 self._succession.row(tx, self._named[tx])
             self._again.released_through(release.again)
+        self._forget_runs()
         self._through = release.through
 
     def _forget(self, tx: int) -> None:

@@ -8,7 +8,6 @@ at which it goes on. Each database has its own transactions and its own TEMP; on
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.core.antichain import Antichain
@@ -26,7 +25,7 @@ from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.said import said
-from cdcv2.sources.scanned import Scanned, begun_again, mixed
+from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.wire.temp_rows import TempRows
@@ -68,11 +67,8 @@ class Database:
         self._scanned = Scanned(recipe.tables)
         # Whether the snapshot's End was said, or none is wanted.
         self._ended = recipe.snapshot != "initial"
-        # The least LSN of the snapshot's rows, and how many there are, by table.
+        # The least LSN of the snapshot's rows.
         self._lsn: int | None = None
-        self._seen = Counter[str]()
-        # Whether its rows need not be judged: they are not mixed with others, or are not there.
-        self._judged = self._ended
         # Time -> what came at it.
         self._said: dict[int, list[Said]] = {}
         self._notified: dict[int, list[Notification]] = {}
@@ -124,12 +120,12 @@ class Database:
         held = self._transactions.temp()
         self._ended |= self._transactions.through is not None
         self._ended |= any(isinstance(one, End) and one.tx == SNAPSHOT for one in held)
-        self._judged |= self._transactions.through is not None
-        scanned = _scanned(held)
-        self._lsn = min(_lsns(scanned), default=None)
-        self._seen.update(row.table for row in scanned)
+        self._lsn = min(_lsns(held), default=None)
+        if self._ended:
+            self._scanned.ended()
+            return {}
         topic = self._recipe.notification_topic
-        return {} if self._judged else {place: (0, end) for place, end in before.items() if place[0] == topic}
+        return {place: (0, end) for place, end in before.items() if place[0] == topic}
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
         """The changes of TEMP at times before the frontier, in order."""
@@ -182,7 +178,6 @@ class Database:
 
     def _taken(self, frontier: Antichain) -> Iterator[Update]:
         """What came at the times that are finished now, and the End of the snapshot at its own."""
-        rows = list[Row]()
         for time in sorted({*self._said, *self._notified}):
             if frontier.less_equal(time):
                 return
@@ -192,32 +187,19 @@ class Database:
             said = self._end(records, notified)
             if said is not None:
                 yield said, time, 1
-            said = self._mixed(records, rows)
-            if said is not None:
-                yield said, time, 1
 
     def _end(self, records: Iterable[Said], notified: Iterable[Notification]) -> End | Halt | None:
         """The End of the snapshot, if it is said by now, or why there is none."""
-        if self._ended:
-            return begun_again(notified) if self._recipe.snapshot == "initial" else None
+        if self._recipe.snapshot != "initial":
+            return None
         for fact in notified:
             self._scanned.notification(fact)
+        if self._ended:
+            return self._scanned.halt()
         self._lsn = min([*_lsns(records), *([] if self._lsn is None else [self._lsn])], default=None)
         end = self._scanned.end(self._lsn)
         self._ended = end is not None
         return end
-
-    def _mixed(self, records: Iterable[Said], rows: list[Row]) -> Halt | None:
-        """Why the snapshot cannot be given out, once there are enough rows; ``rows`` are those not in TEMP yet."""
-        if self._judged:
-            return None
-        fresh = _scanned(records)
-        rows += fresh
-        self._seen.update(row.table for row in fresh)
-        if not self._ended or not self._scanned.are_enough(self._seen):
-            return None
-        self._judged = True
-        return mixed([*_scanned(self._transactions.temp()), *rows]) if self._scanned.broken_off else None
 
     def close(self) -> None:
         """Release the logs."""
@@ -236,11 +218,6 @@ def check_recipe(recipe: Recipe, ordering: str) -> None:
         )
 
 
-def _scanned(held: Iterable[Held]) -> list[Row]:
-    """The rows of the snapshot among these."""
-    return [one for one in held if isinstance(one, Row) and one.tx == SNAPSHOT]
-
-
 def _lsns(held: Iterable[Held]) -> list[int]:
     """Where the rows of the snapshot among these say that it was taken."""
-    return [row.after for row in _scanned(held) if row.after is not None]
+    return [row.after for row in held if isinstance(row, Row) and row.tx == SNAPSHOT and row.after is not None]

@@ -3,8 +3,8 @@
 A snapshot is a set of rows with one LSN, scattered over the topics of the tables; nothing in a row says how many
 there are. Two witnesses can:
 
-- Debezium's notification topic: the run ``STARTED ... COMPLETED`` states for each table how many rows it scanned.
-  The snapshot is whole when each table has exactly that many.
+- Debezium's notification topic: the run ``STARTED ... COMPLETED`` states for each table how many rows it scanned
+  (:mod:`cdcv2.capture.snapshot`). The snapshot is whole when each table has exactly that many.
 - Without it: the row marked ``last`` has been read, and then each partition of the tables up to where it ended at
   some moment after that, or up to its first streamed row (what a partition holds is in the order in which it was
   sent). Such a snapshot is *assumed* whole, and whoever releases it says so.
@@ -18,13 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from cdcv2.capture.snapshot import Runs, check_rows, lacking
+
 #: A partition of a topic.
 Place: TypeAlias = tuple[str, int]
 
-ANEW = (
-    "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
-    "slot and its topics, remove the output and the memory of this capture, and begin anew"
-)
 NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"
 
 
@@ -34,27 +32,16 @@ MARKERS = {
 }
 
 
-def twice(table: str) -> str:
-    """Why a snapshot cannot be released that follows one broken off, if a row of the table is there twice, in words.
-
-    Both were taken at one LSN, so rows of the one that was broken off are rows of the whole one, too. If none is there
-    twice, and there are as many as that has, they are its rows, of whichever run.
-    """
-    return (
-        f"a snapshot was broken off and taken again, and rows of {table} are there twice: those of the first run "
-        "cannot be told from those of the second"
-    )
-
-
 class Snapshot:
     """What is known of the initial snapshot; fed by ``Commits``, judges counts and never sees a row.
 
-    ``contradiction`` is the reason for which it can never be whole, or None.
+    ``runs`` are those of the connector's notifications; None: there is no topic of notifications. ``contradiction`` is
+    the reason for which it can never be whole, or None.
     """
 
-    def __init__(self, tables: Iterable[str], *, wanted: bool, notified: bool) -> None:
+    def __init__(self, tables: Iterable[str], *, wanted: bool, runs: Runs | None) -> None:
         self._tables = tuple(tables)
-        self._notified = notified
+        self._runs = runs
         #: its rows have been released (or none are wanted): from now on an old one is a repeat, a new one a stop
         self.released = not wanted
         #: the LSN of its rows: what a row without a previous commit counts from; None while unknown
@@ -62,16 +49,7 @@ class Snapshot:
         self.contradiction: str | None = None
         #: whether it is that there are two
         self.another = False
-        #: a run was seen to its end, by its notifications
-        self.completed = False
-        #: a run was begun, and then another one, before one was completed
-        self.broken_off = False
         self._rows: dict[str, int] = {}
-        self._scanned: dict[str, int | None] = {}
-        self._next_notification = 0
-        self._begun = False
-        # Behind the notification that completed it: a run that reads those before again has seen them.
-        self._behind_completed = 0
         # (topic, which row of its table) -> where that is.
         self._marks: dict[tuple[object, str], object] = {}
         self._last_seen = False
@@ -103,33 +81,6 @@ class Snapshot:
         if seen != position:
             self._contradict(f"the topics hold two snapshots: both {seen} and {position} are marked {marker!r}")
 
-    def notified(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
-        """A notification of the connector, in the order of its topic; one that was fed before is ignored."""
-        if offset < self._next_notification:
-            return
-        self._next_notification = offset + 1
-        if kind == "STARTED":
-            if self.completed:
-                self.another = self.contradiction is None
-                self._contradict("the connector has begun a second snapshot (notification STARTED after COMPLETED)")
-            self.broken_off |= self._begun
-            self._begun, self._scanned = True, {}
-        elif kind == "TABLE_SCAN_COMPLETED" and table is not None:
-            self._scanned[table] = rows
-        elif kind in ("COMPLETED", "SKIPPED"):
-            # SKIPPED first of all: the connector took no snapshot; after a completed one it says so at each start.
-            self.completed = True
-            if self.contradiction is None:
-                self._behind_completed = offset + 1
-
-    def ended_before(self, offset: int) -> bool:
-        """Whether this notification comes behind that which completed it."""
-        return self.completed and offset >= self._behind_completed
-
-    def begun_before(self, offset: int) -> bool:
-        """Whether a run was begun before this notification, which is new, and nothing of it is released."""
-        return self._begun and not self.released and offset >= self._next_notification
-
     def ends_read(self, ends: Mapping[Place, int]) -> None:
         """Where the partitions of the tables ended at some moment after ``last`` was read."""
         if self._unread is None:
@@ -151,48 +102,45 @@ class Snapshot:
     @property
     def wants_ends(self) -> bool:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
-        return not (self.released or self._notified or self._unread is not None) and self._last_seen
+        return not (self.released or self._runs is not None or self._unread is not None) and self._last_seen
 
     @property
     def assumed(self) -> bool:
         """Whether its completeness is assumed, for want of notifications, and not known."""
-        return not self._notified
+        return self._runs is None
 
     @property
     def known_empty(self) -> bool:
         """Whether a run was seen to its end that scanned no rows at all."""
-        return self.completed and bool(self._scanned) and not any(self._scanned.get(table) for table in self._tables)
+        run = self._runs.run(0) if self._runs is not None else None
+        said = run is not None and (run.skipped or bool(run.scanned))
+        return said and run is not None and not any(run.rows(table) for table in self._tables)
 
     def whole(self) -> bool:
         """Whether every row of it is there; finds contradictions on the way."""
         if self.contradiction is not None:
             return False
-        if not self._notified:
+        if self._runs is None:
             return self._unread == {}
-        if not self.completed:
+        run = self._runs.run(0)
+        if run is None:
             return False
-        return all(self._table_is_whole(table) for table in self._tables)
-
-    def _table_is_whole(self, table: str) -> bool:
-        said, held = self._scanned.get(table, 0), self._rows.get(table, 0)
-        if said is None:
-            self._contradict(f"the notifications do not say how many rows of {table} the snapshot scanned")
-            return False
-        if held > said:
-            self._contradict(f"there are {held} snapshot rows of {table}, but its notification says {said}")
-        return held == said
+        wrong = check_rows(run, self._rows, self._tables)
+        if wrong is not None:
+            self._contradict(wrong)
+        return wrong is None and not self.missing()
 
     def missing(self) -> dict[str, int]:
         """How many rows each table lacks, as far as the notifications tell."""
-        lacks = {table: (self._scanned.get(table) or 0) - self._rows.get(table, 0) for table in self._tables}
-        return {table: number for table, number in lacks.items() if number > 0}
+        run = self._runs.run(0) if self._runs is not None else None
+        return {} if run is None else lacking(run, self._rows, self._tables)
 
     def waits(self) -> str:
         """What it waits for, as a sentence."""
         if self.contradiction is not None:
             return self.contradiction
-        if self._notified:
-            if not self.completed:
+        if self._runs is not None:
+            if self._runs.run(0) is None:
                 return "the initial snapshot has not been completed (no notification COMPLETED yet)"
             lacks = ", ".join(f"{number} rows of {table}" for table, number in self.missing().items())
             return f"the initial snapshot lacks {lacks or 'nothing'}"
@@ -223,10 +171,12 @@ class Snapshot:
         """What must be remembered: not the rows nor the notifications of an unreleased one, which are read again."""
         if not self.released:
             return {"released": False, "lsn": None, "completed": False}
-        notified = self._behind_completed
-        return {"released": True, "lsn": self.lsn, "completed": self.completed, "notified": notified}
+        seen = self._runs is not None and self._runs.completed > 0
+        notified = self._runs.forgotten_to if self._runs is not None else 0
+        return {"released": True, "lsn": self.lsn, "completed": seen, "notified": notified}
 
     def remember(self, plain: Mapping[str, Any]) -> None:
         """Take over what :meth:`export` gave."""
-        self.released, self.lsn, self.completed = plain["released"], plain["lsn"], plain["completed"]
-        self._next_notification = self._behind_completed = plain.get("notified", 0)
+        self.released, self.lsn = plain["released"], plain["lsn"]
+        if self._runs is not None and plain["completed"]:
+            self._runs.resume(1, plain.get("notified", 0))

@@ -137,8 +137,6 @@ class Capture(CaptureQuery):
             if self._disputed(once):
                 return
             rows = once.unionByName(rows.where(~numbered))
-        if release.snapshot is not None and self.commits.broken_off and self._twice(rows):
-            return
         steps.reach(BEFORE_UPDATES)
         frontier = release.through + 1
         written: dict[tuple[str, int], Written] = {}
@@ -196,14 +194,6 @@ class Capture(CaptureQuery):
             reason = f"transaction {row['tx']} has two different rows numbered {row['number']}"
             self.commits.halt(row["tx"], reason, _CORRUPT)
         return bool(disputed)
-
-    def _twice(self, rows: DataFrame) -> bool:
-        """Whether a row of the snapshot is there twice: then it is not released."""
-        scanned = rows.where(F.col("number").isNull()).groupBy("table", "plus").count()
-        found = scanned.where(F.col("count") > 1).agg(F.min("table").alias("table")).collect()[0]["table"]
-        if found is not None:
-            self.commits.snapshot_twice(self.logs.tables[found])
-        return found is not None
 
     def close(self) -> None:
         """Release the logs. States nothing."""

@@ -65,7 +65,7 @@ def test_it_is_released_with_the_transactions_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "notes", [run(0, 0), [("SKIPPED", None, None)], [("STARTED", None, None), ("COMPLETED", None, None)]]
+    "notes", [run(0, 0), [("SKIPPED", None, None)]]
 )
 def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | None]]) -> None:
     """No rows, or no snapshot at all: the logs then begin at 0."""
@@ -86,21 +86,56 @@ def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
     assert 1000 == released(commits).through
 
 
-def test_a_run_that_was_aborted_does_not_count() -> None:
-    """The counts are those of the run that was completed."""
+SCANS = [("TABLE_SCAN_COMPLETED", A, 1), ("TABLE_SCAN_COMPLETED", B, 0)]
+BEGUN = ("STARTED", None, None)
+
+
+@pytest.mark.parametrize("notes, text", [
+    ([BEGUN, *run(1, 0)], "began its snapshot twice (notification STARTED at offset 1, before COMPLETED)"),
+    ([BEGUN, *SCANS, *run(1, 0)], "began its snapshot twice (notification STARTED at offset 3, before COMPLETED)"),
+    ([*SCANS, *run(1, 0)], "began its snapshot twice"),
+    ([BEGUN, *SCANS, ("ABORTED", None, None)], "aborted its snapshot (notification ABORTED at offset 3)"),
+])  # fmt: skip
+@pytest.mark.parametrize("rows_first", [True, False])
+def test_a_snapshot_that_was_begun_twice_stops_the_capture(
+    notes: list[tuple[str, str | None, int | None]], text: str, rows_first: bool
+) -> None:
+    """The slot was there when it began again: its rows may be of transactions that the stream has, too."""
     commits = Commits([A, B], notifications=True)
-    done = [("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None)]
-    broken = [("STARTED", None, None), ("TABLE_SCAN_COMPLETED", B, 7), ("ABORTED", None, None)]
-    notified(commits, *broken, ("STARTED", None, None), *done)
+    if rows_first:
+        commits.snapshot_rows(A, 1000, 1)
+    notified(commits, *notes)
+    if not rows_first:
+        commits.snapshot_rows(A, 1000, 1)
+    commits.end(5, 1050, {})
+    assert commits.ready() is None
+    stop = commits.stopped()
+    assert stop is not None and text in stop.reason and "drop its replication slot" in stop.remedy
+
+
+def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start() -> None:
+    """SKIPPED says that the connector knows its snapshot to be complete; the counts judge whether the rows are."""
+    commits = Commits([A, B], notifications=True)
+    notified(commits, BEGUN, *SCANS, ("SKIPPED", None, None))
+    assert commits.ready() is None
     commits.snapshot_rows(A, 1000, 1)
     assert 1000 == released(commits).through
+
+
+def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows() -> None:
+    """Nobody has said what it holds."""
+    commits = Commits([A, B], notifications=True)
+    commits.snapshot_rows(A, 1000, 1)
+    notified(commits, BEGUN, ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
+    assert commits.ready() is None
+    assert "do not say how many rows of public.b" in reason(commits)
 
 
 def test_a_notification_that_is_fed_again_is_ignored() -> None:
     """Whoever reads a range again feeds it again; by its offset it is known."""
     commits = Commits([A, B], notifications=True)
     for _ in range(2):
-        notified(commits, ("STARTED", None, None), ("COMPLETED", None, None))
+        notified(commits, *run(0, 0))
     assert 0 == released(commits).through
 
 

@@ -259,12 +259,11 @@ SCANNED = ("TABLE_SCAN_COMPLETED", "t", 2)
 
 
 @pytest.mark.parametrize(("said", "rows", "stops"), [
-    ([STARTED, SCANNED, STARTED], 2, "did not complete it, so its slot was there"),
-    ([STARTED, SCANNED, ("SKIPPED", None, None)], 2, "did not complete it, so its slot was there"),
-    ([STARTED, ("ABORTED", None, None)], 2, "did not complete it, so its slot was there"),
-    ([STARTED, SCANNED, COMPLETED, STARTED], 2, "has begun another snapshot"),
-    ([STARTED, COMPLETED], 0, "no notification says how many rows of t the snapshot at 90 has"),
-    ([STARTED, SCANNED, COMPLETED], 3, "there are 3 rows of t of the snapshot at 90, but its notification says 2"),
+    ([STARTED, SCANNED, STARTED], 2, "began its snapshot twice (notification STARTED at offset 5, before COMPLETED)"),
+    ([STARTED, ("ABORTED", None, None)], 2, "aborted its snapshot (notification ABORTED at offset 4)"),
+    ([STARTED, SCANNED, COMPLETED, STARTED], 2, "has begun a second snapshot"),
+    ([STARTED, COMPLETED], 0, "do not say how many rows of t the snapshot scanned, of the snapshot at 90"),
+    ([STARTED, SCANNED, COMPLETED], 3, "3 snapshot rows of t, but its notification says 2, of the snapshot at 90"),
     ([STARTED, ("TABLE_SCAN_COMPLETED", "t", 0), COMPLETED], 0, "without a row"),
 ])  # fmt: skip
 def test_what_is_no_whole_snapshot_stops_and_is_never_mixed(said: list[Any], rows: int, stops: str) -> None:
@@ -301,7 +300,7 @@ def test_what_is_told_must_be_possible() -> None:
 
 
 @pytest.mark.parametrize(("said", "lsn", "stops"), [
-    ([STARTED, STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED], 10, "begun its first snapshot twice"),
+    ([STARTED, STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED], 10, "began its snapshot twice"),
     ([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED], 95, "the first snapshot is at 95, not before that at 90"),
 ])  # fmt: skip
 def test_a_first_snapshot_that_is_not_the_first_is_not_given_out(said: list[Any], lsn: int, stops: str) -> None:

@@ -49,7 +49,7 @@ def records() -> list[Record]:
     said: list[tuple[str, dict[str, str]]] = [("STARTED", {})]
     said += [
         ("TABLE_SCAN_COMPLETED", {"scanned_collection": table, "total_rows_scanned": str(rows)})
-        for table, rows in scanned.items()
+        for table, rows in ((table, scanned[table]) for table in how().tables)
     ]
     notes = [
         Record(NOTES, 0, offset, None, json.dumps({

@@ -1,0 +1,174 @@
+"""The runs of a connector's snapshot, as its notifications report them: one set of rules for every way to capture.
+
+A run is ``STARTED ... COMPLETED`` in the notification topic, and states for each table how many rows it scanned. Only
+the first run of a slot has an exact seam with the stream: it is read from the snapshot that the slot exported. So:
+
+- A run that is aborted, or begun a second time before it is completed, is a stop: the slot was there when the second
+  run began, and transactions may be in that snapshot and in the stream.
+- A run that begins after a completed one is a second snapshot: a stop, unless the user has declared it.
+- A table that the completed run does not name is *unknown*. It is not a table of 0 rows.
+- SKIPPED is said at each start that takes no snapshot. It ends a run whose COMPLETED was lost with a crash of the
+  connector; first of all, it says that there is no snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+#: What to do about a snapshot whose seam with the stream is not exact.
+ANEW = (
+    "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
+    "slot and its topics, remove the output and the memory of this capture, and begin anew"
+)
+
+
+class Run(NamedTuple):
+    """A completed run: the rows of each table that it scanned (None: it did not say how many).
+
+    ``behind`` is the offset behind its last notification. ``skipped``: there was no snapshot, so no table has rows.
+    """
+
+    scanned: Mapping[str, int | None]
+    behind: int
+    skipped: bool = False
+
+    def names(self, table: str) -> bool:
+        """Whether the run covered the table."""
+        return self.skipped or table in self.scanned
+
+    def rows(self, table: str) -> int | None:
+        """How many rows of the table there are; None: unknown.
+
+        >>> run = Run({"a": 2, "b": None}, 4)
+        >>> run.rows("a"), run.rows("b"), run.rows("c"), Run({}, 1, skipped=True).rows("c")
+        (2, None, None, 0)
+        """
+        return 0 if self.skipped else self.scanned.get(table)
+
+
+class Runs:
+    """The runs, in the order of their topic. ``declared`` is how many follow the first one with the user's knowledge.
+
+    >>> runs = Runs()
+    >>> for offset, (kind, table, rows) in enumerate([("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 2)]):
+    ...     runs.notification(kind, table, rows, offset)
+    >>> runs.completed, runs.is_open
+    (0, True)
+    >>> runs.notification("STARTED", None, None, 2); runs.contradiction[:57]
+    'the connector began its snapshot twice (notification STAR'
+
+    Cost: constant for each notification. Memory: the counts of the runs that are not forgotten.
+    """
+
+    def __init__(self, declared: int = 0) -> None:
+        self._allowed = 1 + declared
+        #: Why nothing of the next run can be released, or None.
+        self.contradiction: str | None = None
+        #: Whether that is a snapshot which was not declared.
+        self.another = False
+        #: How many runs are complete.
+        self.completed = 0
+        #: Whether a run was begun and is not complete.
+        self.is_open = False
+        #: Whether there was any notification.
+        self.heard = False
+        self._scanned: dict[str, int | None] = {}
+        self._runs: dict[int, Run] = {}
+        self._next = 0
+        # From where the notifications of the runs that are not forgotten must be read.
+        self._from = 0
+
+    def notification(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
+        """The next notification, with its offset; one that was taken before is ignored."""
+        if offset < self._next:
+            return
+        self._next, self.heard = offset + 1, True
+        if kind == "STARTED":
+            self._started(offset)
+        elif kind == "ABORTED":
+            self._contradict(f"the connector aborted its snapshot (notification ABORTED at offset {offset})")
+        elif kind == "TABLE_SCAN_COMPLETED" and table is not None and self._expects:
+            self.is_open = True
+            self._scanned[table] = rows
+        elif kind == "COMPLETED" and self._expects:
+            self._complete(Run(self._scanned, self._next))
+        elif kind == "SKIPPED" and self._expects:
+            self._complete(Run(self._scanned, self._next, skipped=not self.is_open))
+
+    @property
+    def _expects(self) -> bool:
+        """Whether what comes may be of a run; the STARTED of the first one may be gone."""
+        return self.is_open or self.completed == 0
+
+    def _started(self, offset: int) -> None:
+        if self.is_open:
+            self._contradict(
+                f"the connector began its snapshot twice (notification STARTED at offset {offset}, before COMPLETED): "
+                "its slot was there when it began again, so transactions may be both in the snapshot and in the stream"
+            )
+        elif self.completed == self._allowed:
+            self.another = self.contradiction is None
+            self._contradict(
+                f"the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset {offset})"
+            )
+        self.is_open, self._scanned = True, {}
+
+    def _complete(self, run: Run) -> None:
+        self._runs[self.completed] = run
+        self.completed, self.is_open, self._scanned = self.completed + 1, False, {}
+
+    def _contradict(self, reason: str) -> None:
+        if self.contradiction is None:
+            self.contradiction = reason
+
+    def run(self, number: int) -> Run | None:
+        """The run of this number, from 0; None: it is not complete, or is forgotten."""
+        return self._runs.get(number)
+
+    def forget(self, number: int) -> None:
+        """The snapshot of this run, and those of the runs before it, are released."""
+        for known in [known for known in self._runs if known <= number]:
+            self._from = max(self._from, self._runs.pop(known).behind)
+
+    @property
+    def unreleased_from(self) -> int | None:
+        """From which offset on the notifications must be read again; None: from where they have been read to."""
+        return self._from if self._runs or self.is_open else None
+
+    @property
+    def forgotten_to(self) -> int:
+        """The offset behind the last notification of the runs that are forgotten."""
+        return self._from
+
+    def resume(self, completed: int, offset: int) -> None:
+        """So many runs are complete and released; their notifications end before ``offset``."""
+        self.completed, self._next, self._from = completed, offset, offset
+
+
+def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> str | None:
+    """Why these rows, by table, can never be those of the run; None: they are, or some lack.
+
+    >>> run = Run({"a": 1}, 3)
+    >>> check_rows(run, {"a": 1}, ["a"]), check_rows(run, {"a": 2}, ["a"])
+    (None, 'there are 2 snapshot rows of a, but its notification says 1')
+
+    Source: a notification counts all rows of its table, and no record has two offsets.
+    """
+    for table in tables:
+        said, held = run.rows(table), rows.get(table, 0)
+        if said is None:
+            return f"the notifications do not say how many rows of {table} the snapshot scanned"
+        if held > said:
+            return f"there are {held} snapshot rows of {table}, but its notification says {said}"
+    return None
+
+
+def lacking(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> dict[str, int]:
+    """How many rows each of these tables lacks of the run's.
+
+    >>> lacking(Run({"a": 3, "b": 1}, 4), {"a": 1, "b": 1}, ["a", "b"])
+    {'a': 2}
+    """
+    lacks = {table: (run.rows(table) or 0) - rows.get(table, 0) for table in tables}
+    return {table: number for table, number in lacks.items() if number > 0}
