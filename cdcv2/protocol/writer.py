@@ -74,9 +74,11 @@ class Writer:
         if state is not None:
             _check_state(log, state)
         marked = Marked(log, {} if state is None else state["marks"])
-        reader, self._positions, span = _read(marked, origin, state)
+        reader, self._positions, span, first = _read(marked, origin, state)
         #: The first and the last time at which the log has updates; None: none. Not known, and None, from a state.
         self.span = span
+        #: The first finished time at which the log has updates, and the sum of their diffs; None as for ``span``.
+        self.first = first
         self._marks = marked.marks()
         if not reader.known:
             raise LogFinishedError(f"the history of log {log.name} is complete: nothing can be added to it")
@@ -244,17 +246,21 @@ def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> 
 
 def _read(
     log: Marked, start: Antichain, state: Mapping[str, Any] | None
-) -> tuple[Resolver, Positions, tuple[Time, Time] | None]:
-    """A reader of all that the log holds now, the positions behind that, and between which times it has updates."""
+) -> tuple[Resolver, Positions, tuple[Time, Time] | None, tuple[Time, int] | None]:
+    """A reader of all that the log holds now, the positions behind that, and the span and the first of its updates."""
     reader = Resolver(start) if state is None else Resolver.restore(state["reader"])
     positions = Positions() if state is None else dict(state["positions"])
     span: tuple[Time, Time] | None = None
+    first: tuple[Time, int] | None = None
     for entry in log.read(dict(positions) or None):
-        reader.absorb(entry)
+        batch = reader.absorb(entry)
+        if first is None and batch is not None and batch.updates:
+            time = batch.updates[0][1]
+            first = time, sum(diff for _, at, diff in batch.updates if at == time)
         span = counted(entry.message, span)
         part, offset = entry.position.part, entry.position.offset
         positions[part] = max(positions.get(part, 0), offset + 1)
-    return reader, positions, None if state is not None else span
+    return (reader, positions, span, first) if state is None else (reader, positions, None, None)
 
 
 def _check_state(log: Log, state: Mapping[str, Any]) -> None:

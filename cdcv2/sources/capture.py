@@ -26,6 +26,7 @@ from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageE
 from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.evidence import Evidence
@@ -99,8 +100,10 @@ class Capture:
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
         remembered = self._remembered()
+        # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
+        released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
         self._writers = {
-            table: _writer(log, remembered["logs"].get(table), updates_per_message)
+            table: _writer(log, remembered["logs"].get(table) if released else None, updates_per_message)
             for table, log in sorted(logs.items())
         }
         known = min(self.knowns().values())
@@ -141,13 +144,17 @@ class Capture:
 
     def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
         recipe, notifications = self._recipe, self._recipe.notification_topic is not None
+        held = {
+            table: (check_int(one.first[0]), one.first[1]) for table, one in self._writers.items() if one.first
+        } if known > 0 else None
         if remembered is None:
             return Commits(
-                recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again
+                recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
+                held=held,
             )
         return Commits.restore(
             remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-            again=recipe.again,
+            again=recipe.again, held=held,
         )
 
     def reads(self, topics: Mapping[str, str]) -> None:
@@ -225,7 +232,7 @@ class Capture:
             if self._commits.end(fact.tx, fact.lsn, fact.counts):
                 self._held.note(fact.tx, position)
         elif isinstance(fact, SnapshotRow):
-            self._snapshot_row(fact)
+            self._snapshot_row(fact, place)
         elif isinstance(fact, Notification):
             self._commits.notification(fact.kind, fact.table, fact.rows, fact.offset)
             self._notified = place
@@ -267,14 +274,14 @@ class Capture:
         else:
             self.counters.repeats += 1
 
-    def _snapshot_row(self, fact: SnapshotRow) -> None:
+    def _snapshot_row(self, fact: SnapshotRow, place: Place) -> None:
         if self._commits.is_told(fact.lsn):
             self._told_snapshot_row(fact)
             return
         if self._commits.snapshot_released:
             if self._evidence is not None and fact.lsn <= (self._commits.through or 0):
                 self._evidence.snapshot(fact.table, fact.lsn)
-            self._commits.snapshot_rows(fact.table, fact.lsn, 1)
+            self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
             self.counters.repeats += 1
             return
         number = self._held.admit_snapshot(fact)
@@ -282,6 +289,7 @@ class Capture:
             self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
             return
         self._commits.snapshot_rows(fact.table, fact.lsn, number)
+        self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
         self._commits.snapshot_marked(fact.marker, fact.position)
         self.counters.rows += 1
 
@@ -306,7 +314,8 @@ class Capture:
             if fact.lsn > (self._commits.through or 0):
                 self._commits.stop(fact.reason, fact.remedy)
         elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
-            self._commits.snapshot_rows(fact.table, fact.lsn, 1)
+            position = fact.position
+            self._commits.snapshot_read(fact.table, fact.lsn, (position.place, position.part), position.offset)
         else:
             self._commits.stop(fact.reason, fact.remedy)
 

@@ -34,7 +34,7 @@ from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Successio
 from cdcv2.sources.again import WRONGLY_TOLD, Again
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
-from cdcv2.sources.snapshot import NO_SNAPSHOT, Place, Snapshot
+from cdcv2.sources.snapshot import LACKED, NO_SNAPSHOT, Place, Snapshot
 
 
 #: So many releases are remembered for the next run, which can tell rows whose END is lost from repeats of those.
@@ -45,7 +45,8 @@ class Commits:
     """Decides what is complete. Feed it facts in any order; ask ``ready`` and ``stopped``; ``settle`` what is durable.
 
     ``known`` is the meet of the frontiers up to which the logs are stated: with the state lost, all before it is
-    taken as released, and what the topics say about it as repeats.
+    taken as released, and what the topics say about it as repeats. ``held`` is the first time of each
+    log and how many rows it has there, which are those of the snapshot if that is its LSN; None: not known.
 
     >>> commits = Commits(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
@@ -66,7 +67,7 @@ class Commits:
 
     def __init__(
         self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
-        again: Iterable[int] = (),
+        again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
@@ -76,7 +77,7 @@ class Commits:
         told = tuple(again)
         self._runs = Runs(declared=len(told))
         runs = self._runs if notifications else None
-        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", runs=runs)
+        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", runs=runs, held=held)
         self._again = Again(self.tables, told, self._runs)
         # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
         self._first_ones: set[int] = set()
@@ -283,8 +284,6 @@ class Commits:
             self._check_snapshot()
         elif self._mode == "none":
             self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
-        elif self._snapshot.released:
-            self._late_snapshot_row(table, lsn)
         else:
             self._snapshot.rows_seen(table, lsn, distinct)
             self._check_snapshot()
@@ -292,7 +291,20 @@ class Commits:
                 early, (tx, _) = self._ends.peekitem(0)
                 self._halt_another(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", -1)
 
-    def _late_snapshot_row(self, table: str, lsn: int) -> None:
+    def snapshot_read(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> None:
+        """Snapshot rows of the table with this LSN stand in a partition, the last of them at ``offset``.
+
+        To be said of all, besides :meth:`snapshot_rows` until the snapshot is released, and instead of it from then on.
+        """
+        if not self._snapshot.released:
+            self._snapshot.positions.read(table, place, offset, rows)
+            return
+        self._snapshots_seen.add(lsn)
+        if self.is_told(lsn):
+            return
+        if self._mode == "none":
+            self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
+            return
         through, base = self._through or 0, self._snapshot.lsn
         if lsn > through:
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
@@ -301,7 +313,18 @@ class Commits:
             # Perhaps ENDs of transactions without rows were read before it: what the slot lost is lost all the same.
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; the one that is released is at {base}"
             self._halt_another(reason, None)
+        elif self._snapshot.positions.lacked(table, lsn, place, offset, rows):
+            topic, part = place
+            self._halt_all(
+                f"a row of the snapshot of {table} stands at {topic}[{part}]@{offset}, which is none of the rows that "
+                "were released: the logs are stated beyond it, and lack it", LACKED, None,
+            )
         self._learn_base(lsn <= through, lsn)
+
+    @property
+    def snapshot_read_to(self) -> dict[Place, int]:
+        """Of each partition the offset before which snapshot rows are duplicates, by now; for reading them again."""
+        return self._snapshot.positions.read_to() if self._snapshot.released else {}
 
     def _learn_base(self, told: bool, lsn: int) -> None:
         """With the memory lost, the topics tell again what the LSN of the released snapshot was."""
@@ -583,13 +606,14 @@ class Commits:
     def restore(
         cls, plain: Mapping[str, Any], tables: Iterable[str], *, snapshot: str = "initial",
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
+        held: Mapping[str, tuple[int, int]] | None = None,
     ) -> Commits:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
         The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
         memory is of another capture, or ahead of the logs: its positions would skip what they lack.
         """
-        commits = cls(tables, snapshot=snapshot, notifications=notifications, again=again)
+        commits = cls(tables, snapshot=snapshot, notifications=notifications, again=again, held=held)
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
         commits._snapshot.remember(plain["snapshot"])

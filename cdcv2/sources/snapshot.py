@@ -16,13 +16,18 @@ one whose slot was new, as the user says (:mod:`cdcv2.sources.again`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from cdcv2.capture.snapshot import Runs, check_rows, lacking
+from cdcv2.capture.snapshot import Place as Place
+from cdcv2.capture.snapshot import Runs, SnapshotRows, check_rows, lacking
 
-#: A partition of a topic.
-Place: TypeAlias = tuple[str, int]
-
+#: What to do about a row of the snapshot that came when the snapshot was released.
+LACKED = (
+    "The snapshot was released without all of its rows. Begin anew with empty logs and without the memory of this "
+    "capture; with the connector's notification topic (--notifications), if it was not given: it says how many rows "
+    "there are. If it was given, the producer sent a row twice: drop the replication slot and the topics, too, and let "
+    "Connect's producers be idempotent"
+)
 NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"
 
 
@@ -39,9 +44,14 @@ class Snapshot:
     the reason for which it can never be whole, or None.
     """
 
-    def __init__(self, tables: Iterable[str], *, wanted: bool, runs: Runs | None) -> None:
+    def __init__(
+        self, tables: Iterable[str], *, wanted: bool, runs: Runs | None,
+        held: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
         self._tables = tuple(tables)
         self._runs = runs
+        #: its rows by their positions; ``held`` is what the logs have of them, where an earlier run released them
+        self.positions = SnapshotRows(held)
         #: its rows have been released (or none are wanted): from now on an old one is a repeat, a new one a stop
         self.released = not wanted
         #: the LSN of its rows: what a row without a previous commit counts from; None while unknown
@@ -158,6 +168,7 @@ class Snapshot:
         """Its rows are durable and stated; returns its LSN (0 for an empty one)."""
         self.released = True
         self.lsn = self.lsn or 0
+        self.positions.release(self.lsn, self._rows)
         self._rows, self._unread = {}, None
         return self.lsn
 
@@ -173,10 +184,13 @@ class Snapshot:
             return {"released": False, "lsn": None, "completed": False}
         seen = self._runs is not None and self._runs.completed > 0
         notified = self._runs.forgotten_to if self._runs is not None else 0
-        return {"released": True, "lsn": self.lsn, "completed": seen, "notified": notified}
+        return {"released": True, "lsn": self.lsn, "completed": seen, "notified": notified,
+                "rows": self.positions.export()}
 
     def remember(self, plain: Mapping[str, Any]) -> None:
         """Take over what :meth:`export` gave."""
         self.released, self.lsn = plain["released"], plain["lsn"]
+        if self.released:
+            self.positions = SnapshotRows.restore(plain.get("rows"))
         if self._runs is not None and plain["completed"]:
             self._runs.resume(1, plain.get("notified", 0))

@@ -70,7 +70,7 @@ class Capture(CaptureQuery):
         super().__init__(recipe, topics, specs, state, spark, report, begin)
         remembered = self._remembered
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
-        self.commits = _commits(recipe, remembered, self.logs.meet())
+        self.commits = _commits(recipe, remembered, self.logs)
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
             None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
@@ -200,12 +200,13 @@ class Capture(CaptureQuery):
         self.logs.close()
 
 
-def _commits(recipe: Recipe, remembered: Remembered | None, known: int) -> Commits:
-    notifications = recipe.notification_topic is not None
+def _commits(recipe: Recipe, remembered: Remembered | None, logs: TableLogs) -> Commits:
+    notifications, known = recipe.notification_topic is not None, logs.meet()
+    held = logs.firsts if known > 0 else None
     if remembered is None:
-        return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known)
+        return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held)
     return Commits.restore(
-        remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known
+        remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held
     )
 
 

@@ -66,6 +66,8 @@ class TableLogs:
         self.known: dict[str, int] = {}
         #: Of each log the first and the last time at which it has updates, as far as it was read.
         self.spans: dict[str, tuple[Time, Time] | None] = {}
+        #: Of each log that has updates their first finished time, and the sum of the diffs there, as far as was read.
+        self.firsts: dict[str, tuple[int, int]] = {}
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
         self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
         # Table -> statements of times beyond its known.
@@ -78,12 +80,19 @@ class TableLogs:
 
     def _open(self, number: int, table: str, tail: LogTail | None) -> None:
         log = self._logs[table]
+        if tail is not None and tail.known == 0:
+            # Nothing was stated then: what the log holds of the snapshot is known by reading it from its start.
+            tail = None
         positions: Positions = dict(tail.positions) if tail else {}
         reader = Resolver([tail.known] if tail else None)
         self.spans[table] = None
         for entry in log.read(positions or None):
             if entry is not None:
-                reader.absorb(entry)
+                batch = reader.absorb(entry)
+                if batch is not None and batch.updates and table not in self.firsts:
+                    time = batch.updates[0][1]
+                    number_there = sum(diff for _, at, diff in batch.updates if at == time)
+                    self.firsts[table] = _int(time, log.name), number_there
                 self.spans[table] = counted(entry.message, self.spans[table])
                 part, offset = entry.position.part, entry.position.offset
                 positions[part] = max(positions.get(part, 0), offset + 1)

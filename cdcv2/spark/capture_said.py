@@ -30,11 +30,13 @@ class Screen(NamedTuple):
 
     ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are what ``Commits``
     calls ``certain`` and ``base``: a row whose ``sequence[0]`` is below ``through`` belongs to a released transaction.
+    Snapshot rows before the offsets of ``snapshot`` are duplicates.
     """
 
     start: Mapping[Place, int]
     through: int | None = None
     base: int | None = None
+    snapshot: Mapping[Place, int] | None = None
 
     def wants(self, place: Place, offset: int) -> bool:
         """Whether the record has not been counted yet."""
@@ -90,8 +92,7 @@ class Said:
         if isinstance(fact, RowFact):
             return self._add_row(fact, position, screen)
         if isinstance(fact, SnapshotRow):
-            self._add_snapshot_row(fact, position)
-            return True
+            return self._add_snapshot_row(fact, position, screen)
         if isinstance(fact, End):
             counts = [[self._numbers[table], count] for table, count in fact.counts.items() if table in self._numbers]
             self.ends.append([position.offset, fact.tx, fact.lsn, counts])
@@ -122,7 +123,10 @@ class Said:
             group.orders.append(fact.order)
         return True
 
-    def _add_snapshot_row(self, fact: SnapshotRow, position: Position) -> None:
+    def _add_snapshot_row(self, fact: SnapshotRow, position: Position, screen: Screen) -> bool:
+        if position.offset < (screen.snapshot or {}).get((position.place, position.part), 0):
+            self.repeats += 1
+            return False
         key = self._numbers[fact.table], fact.lsn, position.place, position.part
         group = self.snapshot.get(key)
         if group is None:
@@ -132,6 +136,7 @@ class Said:
             group[2] += 1
         if fact.marker in MARKERS:
             self.marks.append([fact.marker, *position[:3]])
+        return True
 
     def to_json(self) -> str:
         """What is sent to the driver."""

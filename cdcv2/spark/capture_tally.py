@@ -127,7 +127,8 @@ class Tally:
 
     def screen(self) -> Screen:
         """What executors need not look at again."""
-        return Screen(dict(self.counted), self._commits.certain, self._commits.base)
+        commits = self._commits
+        return Screen(dict(self.counted), commits.certain, commits.base, commits.snapshot_read_to)
 
     # -- counting
 
@@ -166,11 +167,11 @@ class Tally:
                 self._snapshot_first.setdefault(self._notifications, offset)
         for number, lsn, topic, part, low, high, count in said["snapshot"]:
             table, place = self._tables[number], (topic, part)
+            self._commits.snapshot_read(table, lsn, place, high, count)
             if self._commits.snapshot_released:
                 if self._evidence is not None:
                     self._evidence.snapshot(table, lsn)
                 self.repeats += count
-                self._commits.snapshot_rows(table, lsn, count)
                 continue
             rows = self._snapshot_rows[table, lsn] = self._snapshot_rows.get((table, lsn), 0) + count
             before = self._snapshot_ranges.get(place, (low, high))
@@ -209,7 +210,7 @@ class Tally:
                 self._commits.halt(tx, reason, remedy)
                 self._transaction(tx).began((topic, part), offset)
         elif lsn is not None and self._commits.snapshot_released:
-            self._commits.snapshot_rows(self._tables[table], lsn, 1)
+            self._commits.snapshot_read(self._tables[table], lsn, (topic, part), offset)
         else:
             self._commits.stop(reason, remedy)
 

@@ -291,7 +291,7 @@ def test_without_its_base_what_is_released_now_is_remembered() -> None:
 def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
     """The topics still hold the snapshot, which says what a null sequence reads as."""
     commits = Commits([TABLE], known=1051)
-    commits.snapshot_rows(TABLE, 1000, 1)
+    commits.snapshot_read(TABLE, 1000, ("t", 0), 0)
     assert 1000 == commits.base
     assert commits.is_repeat(None, 5)
 
@@ -311,9 +311,9 @@ def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind
         commits.settle(commits.ready())  # type: ignore[arg-type]
         commits.end(9, 2010, {})
         commits.settle(commits.ready())  # type: ignore[arg-type]
-    commits.snapshot_rows(TABLE, lsns[0], 1)
+    commits.snapshot_read(TABLE, lsns[0], ("t", 0), 0)
     assert commits.stopped() is None
-    commits.snapshot_rows(TABLE, lsns[1], 1)
+    commits.snapshot_read(TABLE, lsns[1], ("t", 0), 1)
     stop = commits.stopped()
 
     assert stop is not None and f"at {lsns[1]}; the one that is released is at {lsns[0]}" in stop.reason

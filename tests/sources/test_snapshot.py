@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from cdcv2.sources.commits import Commits
@@ -188,11 +191,11 @@ def test_rows_of_a_second_snapshot_stop_after_a_release() -> None:
     commits.snapshot_rows(A, 1000, 1)
     notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
     released(commits)
-    commits.snapshot_rows(A, 1000, 1)
+    commits.snapshot_read(A, 1000, ("a", 0), 0)
     assert commits.stopped() is None
     commits.end(5, 1100, {})
     commits.end(6, 1150, {})
-    commits.snapshot_rows(A, 1100, 1)
+    commits.snapshot_read(A, 1100, ("a", 0), 1)
     assert "rows of a second snapshot of public.a, at 1100" in reason(commits)
     assert 1100 == released(commits).through, "what was committed before the second snapshot is sound"
     assert commits.ready() is None
@@ -223,7 +226,7 @@ def test_a_commit_not_after_the_snapshot_stops_the_capture(end_first: bool) -> N
 def test_snapshot_rows_where_none_are_wanted_stop_the_capture() -> None:
     """A history that begins in the middle of nothing has no contents."""
     commits = Commits([A], snapshot="none")
-    commits.snapshot_rows(A, 1000, 1)
+    commits.snapshot_read(A, 1000, ("a", 0), 0)
     assert "no snapshot is wanted" in reason(commits)
 
 
@@ -269,3 +272,85 @@ def test_markers_do_not_count_where_there_are_notifications() -> None:
     assert not commits.wants_ends
     assert commits.ready() is None
     assert "no notification COMPLETED yet" in commits.waits().text
+
+
+# -- rows that come when it is released
+
+
+def counted(**more: Any) -> Commits:
+    """Three rows of A are read, of which one was sent twice and another not at all: the counts agree."""
+    commits = Commits([A, B], notifications=True, **more)
+    for offset in range(3):
+        commits.snapshot_rows(A, 1000, offset + 1)
+        commits.snapshot_read(A, 1000, ("a", 0), offset)
+    notified(commits, *run(3, 0))
+    return commits
+
+
+def assumed(**more: Any) -> Commits:
+    """The row marked last is read, and every partition to where it ended; one had nothing yet."""
+    commits = Commits([A, B], **more)
+    for offset in range(3):
+        commits.snapshot_rows(A, 1000, offset + 1)
+        commits.snapshot_read(A, 1000, ("a", 0), offset)
+    commits.snapshot_marked("last", ("a", 0, 2))
+    commits.ends_read({("a", 0): 3, ("a", 1): 0})
+    commits.consumed({("a", 0): 3})
+    return commits
+
+
+@pytest.mark.parametrize("made", [counted, assumed])
+@pytest.mark.parametrize("table, place, offset", [(A, ("a", 1), 0), (A, ("a", 0), 3), (B, ("b", 0), 0)])
+@pytest.mark.parametrize("remembered", [True, False])
+def test_a_row_at_a_position_that_was_never_read_stops_it_when_it_is_released(
+    made: Any, table: str, place: tuple[str, int], offset: int, remembered: bool
+) -> None:
+    """The logs lack it. So it is in the next run that remembers this one, which reads the row again."""
+    commits = made()
+    released(commits)
+    if remembered:
+        plain = json.loads(json.dumps(commits.export()))
+        commits = Commits.restore(plain, [A, B], notifications=made is counted, known=1001)
+    commits.snapshot_read(A, 1000, ("a", 0), 1)
+    assert commits.stopped() is None, "this one was read before"
+    for _ in range(2):
+        commits.snapshot_read(table, 1000, place, offset)
+        assert f"a row of the snapshot of {table} stands at {place[0]}[{place[1]}]@{offset}" in reason(commits)
+        plain = json.loads(json.dumps(commits.export()))
+        commits = Commits.restore(plain, [A, B], notifications=made is counted, known=1001)
+        assert commits.stopped() is None
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0)])
+def test_without_a_memory_there_are_as_many_rows_as_the_logs_hold(order: tuple[int, ...]) -> None:
+    """Each position is read once, so one more than they hold was not released, whichever it is."""
+    commits = Commits([A, B], known=1051, held={A: (1000, 3), B: (1050, 7)})
+    places = [("a", 0), ("a", 1), ("a", 2), ("a", 3)]
+    for number in order[:3]:
+        commits.snapshot_read(A, 1000, places[number], 0)
+    assert commits.stopped() is None
+    other = Commits.restore(commits.export(), [A, B], known=1051)
+    other.snapshot_read(A, 1000, places[order[0]], 0)
+    assert other.stopped() is None, "a run that remembers this one goes on counting"
+    for one in (commits, other):
+        one.snapshot_read(A, 1000, places[order[3]], 0)
+        assert "none of the rows that were released" in reason(one)
+
+
+def test_without_a_memory_a_table_that_has_no_row_of_the_snapshot_in_its_log_may_have_none() -> None:
+    """What its log begins with is of a transaction, or there is nothing in it."""
+    for held in ({B: (1050, 7)}, {}):
+        commits = Commits([A, B], known=1051, held={A: (1000, 3), **held})
+        commits.snapshot_read(B, 1000, ("b", 0), 0)
+        assert "a row of the snapshot of public.b stands at b[0]@0" in reason(commits)
+
+
+def test_rows_are_not_judged_where_nobody_knows_how_many_there_were() -> None:
+    """The memory of an earlier release does not say; what it forgot is no reason to stop."""
+    commits = counted()
+    released(commits)
+    plain = commits.export()
+    del plain["snapshot"]["rows"]
+    again = Commits.restore(plain, [A, B], notifications=True, known=1001)
+    again.snapshot_read(A, 1000, ("a", 1), 0)
+    assert again.stopped() is None

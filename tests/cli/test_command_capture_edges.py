@@ -1,0 +1,176 @@
+"""The edges of a snapshot, and stops that must not be forgotten: small dumps of one table, captured by the command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, Said
+
+NOTIFIED = ("--notifications", "p.notifications")
+
+
+def record(topic: str, part: int, offset: int, value: object, key: object = None) -> str:
+    """A line of a dump."""
+    return json.dumps({
+        "topic": topic, "partition": part, "offset": offset, "key": None if key is None else json.dumps(key),
+        "value": json.dumps(value),
+    })  # fmt: skip
+
+
+def row(part: int, offset: int, number: int, *, table: str = "t", op: str = "r", before: int = 100, **more: Any) -> str:
+    """A row of a table: of the snapshot, or with a transaction in ``more``."""
+    source = {
+        "connector": "postgresql", "name": "p", "schema": "public", "table": table, "lsn": 100, "txId": 1,
+        "snapshot": "true" if op == "r" else "false", "sequence": json.dumps([str(before), "100"]), **more,
+    }  # fmt: skip
+    transaction = source.pop("transaction", None)
+    value = {
+        "op": op, "before": None, "after": {"id": number, "v": 0}, "transaction": transaction, "source": source,
+    }  # fmt: skip
+    return record(f"p.public.{table}", part, offset, value, {"id": number})
+
+
+def insert(part: int, offset: int, number: int, tx: int, order: int, before: int) -> str:
+    """A row that is inserted by a transaction."""
+    transaction = {"id": f"{tx}:1", "total_order": order, "data_collection_order": order}
+    return row(part, offset, number, op="c", before=before, txId=tx, transaction=transaction)
+
+
+def end(offset: int, tx: int, lsn: int, count: int) -> str:
+    """The END of a transaction that has so many rows of the table t."""
+    counts = [{"data_collection": "public.t", "event_count": count}]
+    value = {"status": "END", "id": f"{tx}:{lsn}", "event_count": count, "data_collections": counts}
+    return record("p.transaction", 0, offset, value)
+
+
+def note(offset: int, kind: str, **more: object) -> str:
+    """A notification about the snapshot."""
+    value = {"aggregate_type": "Initial Snapshot", "type": kind, "additional_data": {"connector_name": "p", **more}}
+    return record("p.notifications", 0, offset, value)
+
+
+def scanned(offset: int, rows: int, table: str = "public.t") -> str:
+    """So many rows of the table were scanned."""
+    return note(offset, "TABLE_SCAN_COMPLETED", scanned_collection=table, total_rows_scanned=str(rows))
+
+
+class Captures:
+    """Captures dumps into one folder, and shows what its log then holds."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self.run, self.folder = run, folder
+        self.logs = folder / "logs"
+
+    def __call__(self, dump: list[str], *more: str, tables: str = "t") -> Said:
+        rows = self.folder / "rows"
+        rows.mkdir(exist_ok=True)
+        for table in tables:
+            fields = [{"name": "id", "type": "int"}, {"name": "v", "type": ["null", "int"]}]
+            (rows / f"public.{table}.avsc").write_text(json.dumps({"type": "record", "name": table, "fields": fields}))
+        (self.folder / "dump.jsonl").write_text("\n".join(dump) + "\n")
+        return self.run(
+            "capture", self.folder / "dump.jsonl", "--prefix", "p", "--rows", rows, "--into", self.logs, *more
+        )
+
+    def forget(self, memory: str) -> None:
+        """Lose the memory, if it is lost."""
+        if memory == "lost":
+            (self.logs / "_memory.json").unlink(missing_ok=True)
+
+    def held(self, table: str = "t") -> list[int]:
+        """The rows that the log of the table comes to, by their ids; none where nothing is finished."""
+        shown = self.run("as-of", self.logs, "--table", f"public.{table}")
+        lines = shown.out.splitlines()[1:] if shown.code == 0 else []
+        return sorted(int(line.partition(",")[0]) for line in lines)
+
+
+@pytest.fixture
+def capture(run: Run, tmp_path: Path) -> Captures:
+    """Captures into a folder of the test's."""
+    return Captures(run, tmp_path)
+
+
+FIRST = {"snapshot": "first"}
+LAST = {"snapshot": "last"}
+
+
+def test_a_snapshot_that_was_begun_twice_stops_before_anything_is_written(capture: Captures) -> None:
+    """A row of a transaction is in both: the slot was there when the second run began."""
+    dump = [
+        note(0, "STARTED"), note(1, "STARTED"), row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST), scanned(2, 2),
+        note(3, "COMPLETED"), insert(0, 2, 2, 5, 1, 100), end(0, 5, 120, 1),
+    ]  # fmt: skip
+    for _ in range(2):
+        said = capture(dump, *NOTIFIED)
+        assert (4, []) == (said.code, capture.held())
+        assert "began its snapshot twice (notification STARTED at offset 1" in said.err
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_a_row_of_a_partition_that_was_empty_contradicts_what_was_assumed(capture: Captures, memory: str) -> None:
+    """Without notifications: the row marked last was read, and every partition to where it ended."""
+    first = [row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST)]
+    assert 0 == capture(first).code
+    for _ in range(2):
+        capture.forget(memory)
+        said = capture([*first, row(1, 0, 2)])
+        assert (4, [1, 3]) == (said.code, capture.held())
+        assert "a row of the snapshot of public.t stands at p.public.t[1]@0" in said.err
+        assert "with the connector's notification topic (--notifications)" in said.err
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_a_row_that_was_sent_twice_does_not_stand_for_another(capture: Captures, memory: str) -> None:
+    """The counts agreed; the row that was on its way comes when the snapshot is released."""
+    first = [
+        note(0, "STARTED"), row(0, 0, 1, **FIRST), row(0, 1, 1), row(0, 2, 3, **LAST), scanned(1, 3),
+        note(2, "COMPLETED"),
+    ]  # fmt: skip
+    assert 0 == capture(first, *NOTIFIED).code
+    for _ in range(2):
+        capture.forget(memory)
+        said = capture([*first, row(1, 0, 2)], *NOTIFIED)
+        assert (4, [1, 1, 3]) == (said.code, capture.held())
+        assert "none of the rows that were released: the logs are stated beyond it, and lack it" in said.err
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_rows_that_are_read_again_are_duplicates(capture: Captures, memory: str) -> None:
+    """Also those of a partition that must be read from before them, for a transaction that is open."""
+    first = [
+        row(0, 0, 1, **FIRST), insert(1, 0, 7, 5, 1, 100), row(0, 1, 3, **LAST), insert(0, 2, 8, 5, 2, 100),
+    ]  # fmt: skip
+    assert 1 == capture(first, "--release-every", "1").code
+    capture.forget(memory)
+    said = capture([*first, end(0, 5, 120, 2)])
+    assert (0, [1, 3, 7, 8]) == (said.code, capture.held()), said.err
+
+
+def test_a_crash_between_the_statements_and_the_memory_makes_no_row_a_new_one(
+    capture: Captures, tmp_path: Path
+) -> None:
+    """The memory says that the snapshot is not released, and the logs have it: what they hold is counted."""
+    first = [note(0, "STARTED"), row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST), scanned(1, 2)]
+    assert 1 == capture(first, *NOTIFIED).code
+    shutil.copy(capture.logs / "_memory.json", tmp_path / "kept")
+    assert 0 == capture([*first, note(2, "COMPLETED")], *NOTIFIED).code
+    shutil.copy(tmp_path / "kept", capture.logs / "_memory.json")
+    assert (0, [1, 3]) == (capture([*first, note(2, "COMPLETED")], *NOTIFIED).code, capture.held())
+    shutil.copy(tmp_path / "kept", capture.logs / "_memory.json")
+    said = capture([*first, note(2, "COMPLETED"), row(1, 0, 2)], *NOTIFIED)
+    assert 4 == said.code and "stands at p.public.t[1]@0" in said.err
+
+
+def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Captures) -> None:
+    """Nobody has said how many there are."""
+    dump = [
+        note(0, "STARTED"), row(0, 0, 1, **FIRST), scanned(1, 1), note(2, "COMPLETED"), row(0, 0, 7, table="u", **LAST),
+    ]  # fmt: skip
+    said = capture(dump, *NOTIFIED, "--release-every", "1", tables="tu")
+    assert 4 == said.code and "do not say how many rows of public.u the snapshot scanned" in said.err
+    assert [] == capture.held("u")
