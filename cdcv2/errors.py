@@ -177,15 +177,16 @@ class SourceStop(RefusedError):
         reason: what the source said.
         remedy: what to do.
         frontier: the logs are complete through every time not beyond it; None when nothing was released.
+        lasting: whether the logs are stated beyond its cause, so that no input can mend them: it is kept in them.
     """
 
-    def __init__(self, reason: str, remedy: str, frontier: object = None) -> None:
-        through = "" if frontier is None else f"; the logs are complete up to {frontier}"
+    def __init__(self, reason: str, remedy: str, frontier: object = None, lasting: bool = False) -> None:
+        through = "" if frontier is None else f"; the logs are {'stated' if lasting else 'complete'} up to {frontier}"
         super().__init__(f"{reason}{through}. {remedy}")
-        self.reason, self.remedy, self.frontier = reason, remedy, frontier
+        self.reason, self.remedy, self.frontier, self.lasting = reason, remedy, frontier, lasting
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SourceStop, (self.reason, self.remedy, self.frontier)
+        return SourceStop, (self.reason, self.remedy, self.frontier, self.lasting)
 
 
 class TurnError(Cdcv2Error):

@@ -11,6 +11,7 @@ from typing import Any
 
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
+from cdcv2.wire.stops import Stop
 
 CRASH = "crash"
 
@@ -34,6 +35,7 @@ class RecordingLog:
         self.reads: list[Positions | None] = []
         self._crash_at = set(crash_at)
         self._keep = keep
+        self._stops: list[Stop] = []
         self._count = {"send": 0, "flush": 0}
 
     def canonical(self, data: Any) -> Any:
@@ -75,7 +77,17 @@ class RecordingLog:
 
     def again(self) -> RecordingLog:
         """The log as the next process finds it: what was durable, nothing else."""
-        return RecordingLog(self.durable)
+        log = RecordingLog(self.durable)
+        log._stops = list(self._stops)
+        return log
+
+    def stops(self) -> list[Stop]:
+        """What was put."""
+        return list(self._stops)
+
+    def put_stop(self, stop: Stop) -> None:
+        """Keep it, durably."""
+        self._stops.append(stop)
 
     def _step(self, call: str) -> None:
         self._count[call] += 1

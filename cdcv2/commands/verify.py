@@ -15,6 +15,7 @@ and judged as one. In the directory of a capture, the log of a captured table th
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import Stop, Stopping
 
 EXAMPLES = (
     ("cdcv2 verify logs", "all the logs of a capture"),
@@ -80,7 +82,7 @@ class Judged:
     """One table: its reader, and what it comes to."""
 
     def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: Malformed, *, closed: bool,
-                 lost: list[str], start: Antichain) -> None:
+                 lost: list[str], start: Antichain, stops: Collection[Stop] = ()) -> None:
         self.table, self.row_type, self.reader, self.malformed = table, row_type, reader, malformed
         # What is in dispute is told as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
@@ -90,11 +92,13 @@ class Judged:
         self.start = start
         #: Of its copies, why nothing more can be read of those that have lost messages.
         self.lost = lost
+        #: Why a capture stopped that found them lacking something that they state.
+        self.stops = sorted(stops)
 
     @property
     def exit(self) -> Exit:
         """The exit code that this table alone deserves."""
-        if self.disputes or self.malformed.number:
+        if self.disputes or self.malformed.number or self.stops:
             return Exit.WRONG
         return Exit.MISSING if self.missing or self.unfinished or self.lost else Exit.DONE
 
@@ -105,12 +109,13 @@ class Judged:
             f"{self.table}: {through_text(self.reader.frontier, self.start)} ({counted['updates']} updates, of them "
             f"{counted['repeats']} repeats; {counted['statements']} statements)"
         ]
-        findings = [f"wrong: {dispute.error()}" for dispute in self.disputes]
+        findings = [f"wrong: the capture stopped: {reason}. {remedy}" for reason, remedy in self.stops]
+        findings += [f"wrong: {dispute.error()}" for dispute in self.disputes]
         kept = len(findings) + len(self.malformed.first)
         findings += self.malformed.text()
         shown = min(len(findings), MOST_SHOWN)
         lines += [f"  {finding}" for finding in findings[:MOST_SHOWN]]
-        number = len(self.disputes) + self.malformed.number
+        number = len(self.stops) + len(self.disputes) + self.malformed.number
         if number > shown:
             which = "them all" if number == kept else f"{kept} of all"
             lines.append(f"  and {number - shown} more; --json names {which}")
@@ -137,6 +142,7 @@ class Judged:
             "malformed": [_plain_garbled(*malformed) for malformed in self.malformed.first],
             "malformed_number": self.malformed.number,
             "lost": self.lost,
+            "stops": [stop._asdict() for stop in self.stops],
             "orphans": self.orphans,
             "counters": {**self.reader.counters, "parked": self.malformed.number},
         }
@@ -155,10 +161,14 @@ def run(args: argparse.Namespace) -> Exit:
             malformed[named.table].add(entry.position, entry.message)
         else:
             readers[named.table].absorb(entry)
+    stops: dict[str, set[Stop]] = {table: set() for table in readers}
+    for named in logs:
+        if isinstance(named.log, Stopping):
+            stops[named.table].update(named.log.stops())
     judged = [
         Judged(
             table, row_types[table], reader, malformed[table], closed=args.closed,
-            lost=[str(why) for of, why in lost if of == table], start=start,
+            lost=[str(why) for of, why in lost if of == table], start=start, stops=stops[table],
         )
         for table, reader in sorted(readers.items())
     ]

@@ -168,7 +168,7 @@ class Transactions:
             changed = self._whole.advance(records)
         except SourceStop as found:
             self._frontier = Antichain([time])
-            self._stop = SourceStop(found.reason, found.remedy, self._frontier)
+            self._stop = SourceStop(found.reason, found.remedy, self._frontier, found.lasting)
             return False
         summary.temp.extend((held, time, diff) for held, diff in changed.temp)
         summary.given.update((tx, time) for tx in changed.given)

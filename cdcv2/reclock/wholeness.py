@@ -214,7 +214,8 @@ class Wholeness:
         """Raise SourceStop if what was released after this commit was not the transaction of the row that names it."""
         instead = self._succession.instead(tx, after)
         if instead is not None:
-            raise SourceStop(f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them", SPOILT)
+            reason = f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them"
+            raise SourceStop(reason, SPOILT, lasting=True)
 
     def _check_ends(self) -> None:
         """Raise SourceStop if an End that must have come has not: they come in the order of commits."""
@@ -245,7 +246,8 @@ class Wholeness:
             return True
         # Of a row, also below H or at the same commit: the End has counted all that there are, and a record comes once.
         # So this one is of another, and some of those that were given out may be, too.
-        raise SourceStop(f"there is a second snapshot, at {at}; the one that is given out is at {before.base}", _ANEW)
+        reason = f"there is a second snapshot, at {at}; the one that is given out is at {before.base}"
+        raise SourceStop(reason, _ANEW, lasting=at == before.base)
 
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
         if before is not None and said.commit <= before.commit:

@@ -37,6 +37,7 @@ from cdcv2.sources.memory import Memory
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import FORGET, same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
+from cdcv2.wire.stops import put_stop, stop_of
 
 LOGGER = logging.getLogger(__name__)
 VERSION = 1
@@ -108,6 +109,9 @@ class Capture:
         }
         known = min(self.knowns().values())
         self._commits = self._decisions(remembered["commits"], known)
+        kept = stop_of(writer.log for writer in self._writers.values())
+        if kept is not None:
+            self._commits.keep(*kept)
         sure = remembered["commits"] is not None or known == 0
         spans = {table: one.span for table, one in self._writers.items()}
         self._evidence = None if sure else Evidence(spans, recipe.again)
@@ -360,6 +364,7 @@ class Capture:
             self._failed = False
         stop = self._commits.stopped()
         if stop is not None:
+            put_stop((writer.log for writer in self._writers.values()), stop)
             if self._commits.lost:
                 self.save()
             raise stop

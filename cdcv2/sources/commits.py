@@ -186,7 +186,7 @@ class Commits:
         return None if self._again.told else self._snapshot.lsn
 
     def _spoil(self, reason: str, remedy: str, by_none: bool) -> None:
-        if self._spoilt is None:
+        if self._spoilt is None or (self._spoilt_by_none and not by_none):
             self._spoilt, self._spoilt_by_none = (reason, remedy), by_none
             self._perhaps_another = self._perhaps_another or (by_none and self._stop is None)
             self._halt_all(reason, remedy, None)
@@ -315,9 +315,9 @@ class Commits:
             self._halt_another(reason, None)
         elif self._snapshot.positions.lacked(table, lsn, place, offset, rows):
             topic, part = place
-            self._halt_all(
+            self._spoil(
                 f"a row of the snapshot of {table} stands at {topic}[{part}]@{offset}, which is none of the rows that "
-                "were released: the logs are stated beyond it, and lack it", LACKED, None,
+                "were released: the logs are stated beyond it, and lack it", LACKED, False,
             )
         self._learn_base(lsn <= through, lsn)
 
@@ -525,12 +525,23 @@ class Commits:
         reason, remedy, may_be = self._stop_reached()
         if not reason:
             return None
-        if self._another or (may_be and self._again.untold(self._snapshots_seen, self._through)):
+        if (self._another and not self._lasts) or (may_be and self._again.untold(self._snapshots_seen, self._through)):
             remedy = self._again.remedy(self._snapshots_seen, self._through)
-        return SourceStop(reason, remedy, self.frontier)
+        return SourceStop(reason, remedy, self.frontier, self._lasts)
+
+    def keep(self, reason: str, remedy: str) -> None:
+        """The logs keep this stop, of another run: they are stated beyond its cause."""
+        self._spoil(reason, remedy, False)
+
+    @property
+    def _lasts(self) -> bool:
+        """Whether the logs are wrong for ever; not where a snapshot that can still be declared may explain it."""
+        return self._spoilt is not None and not self._spoilt_by_none
 
     def _stop_reached(self) -> tuple[str, str, bool]:
         """Reason and remedy, empty without one; whether it is, or may come of, a snapshot nobody has told of."""
+        if self._spoilt is not None and self._lasts:
+            return *self._spoilt, False
         if self._stop is not None:
             return *self._stop, self._another or self._perhaps_another
         if self._ends and self._snapshot.released:

@@ -28,6 +28,7 @@ from cdcv2.sources.said import said
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.told_rows import ToldRows
+from cdcv2.wire.stops import put_stop, stop_of
 from cdcv2.wire.temp_rows import TempRows
 
 
@@ -69,6 +70,8 @@ class Database:
         self._ended = recipe.snapshot != "initial"
         # The least LSN of the snapshot's rows.
         self._lsn: int | None = None
+        # The stop that the logs keep, of another run.
+        self._kept: SourceStop | None = None
         # Time -> what came at it.
         self._said: dict[int, list[Said]] = {}
         self._notified: dict[int, list[Notification]] = {}
@@ -113,6 +116,8 @@ class Database:
 
     def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
         """Go on with what TEMP held there. While the snapshot is not whole its notifications are read again."""
+        kept = stop_of(self.logs())
+        self._kept = None if kept is None else SourceStop(*kept, frontier, lasting=True)
         sums: ChangeBatch[Held] = ChangeBatch(self._written(frontier))
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
@@ -165,6 +170,7 @@ class Database:
         self._write(self._transactions.updates(updates, frontier))
         stop = self.stopped()
         if stop is not None:
+            put_stop(self.logs(), stop)
             raise stop
 
     def _write(self, summary: Summary) -> None:
@@ -173,8 +179,12 @@ class Database:
         write(summary._replace(temp=temp), self._temp, self._writers)
 
     def stopped(self) -> SourceStop | None:
-        """What the source said that cannot be carried over."""
-        return self._transactions.stop
+        """What the source said that cannot be carried over, or what the logs keep of it."""
+        return self._kept or self._transactions.stop
+
+    def logs(self) -> Iterable[Log]:
+        """Those of the tables."""
+        return [writer.log for writer in self._writers.values()]
 
     def _taken(self, frontier: Antichain) -> Iterator[Update]:
         """What came at the times that are finished now, and the End of the snapshot at its own."""

@@ -235,6 +235,10 @@ class BoundDatabase(Database):
         """The recipe reads all of them."""
         return dict.fromkeys(self.topics, self._recipe)
 
+    def logs(self) -> list[Log]:
+        """Those of the tables."""
+        return self._logs.logs.all()
+
     def knowns(self) -> Iterator[tuple[str, Antichain]]:
         """How far its logs are stated, TEMP's as one of them."""
         for table, known in self._logs.logs.known.items():

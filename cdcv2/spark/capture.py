@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import UnsafeTopicError, UsageError
+from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.evidence import Evidence
@@ -40,6 +40,7 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
+from cdcv2.wire.stops import put_stop, stop_of
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = steps.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
@@ -71,6 +72,9 @@ class Capture(CaptureQuery):
         remembered = self._remembered
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
         self.commits = _commits(recipe, remembered, self.logs)
+        kept = stop_of(self.logs.all())
+        if kept is not None:
+            self.commits.keep(*kept)
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
             None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
@@ -109,6 +113,8 @@ class Capture(CaptureQuery):
         )
         error = self._tally.error() or self.commits.stopped()
         if error is not None:
+            if isinstance(error, SourceStop):
+                put_stop(self.logs.all(), error)
             if self.commits.lost:
                 self._remember()
             raise error

@@ -103,6 +103,10 @@ class TableLogs:
         for data, time, diff in reader.orphans():
             self._orphans.setdefault((number, _int(time, log.name)), {})[encode(data)] = diff
 
+    def all(self) -> list[Log]:
+        """The logs."""
+        return list(self._logs.values())
+
     def meet(self) -> int:
         """How far all of them are stated."""
         return min(self.known.values())

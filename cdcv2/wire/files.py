@@ -42,6 +42,7 @@ from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import Stop, in_folder, put_in_folder
 from cdcv2.wire.times import Times, check_times
 
 BEFORE_LINK = steps.declare("files.before-link", "a file is durable under a temporary name, and not in the log")
@@ -138,7 +139,15 @@ class DirectoryLog:
             raise UsageError(f"there is no log in {self.name}, and to create one its row type is needed")
         log_json.make(self.path, row_type, times or "int", description)
 
+    def put_stop(self, stop: Stop) -> None:
+        """Keep a stop beside the log. Raises OutputError."""
+        put_in_folder(self.path, stop)
+
     # --- reading
+
+    def stops(self) -> list[Stop]:
+        """The stops that are kept beside the log. Raises RefusedError, UnavailableError."""
+        return in_folder(self.path)
 
     def description(self) -> LogDescription:
         """What the log states of itself now, or the note of its capture does beside it. Raises as opening does."""

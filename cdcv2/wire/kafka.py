@@ -30,6 +30,7 @@ from cdcv2.wire.kafka_topics import (
     spans,
 )
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import HEADER, Stop, in_headers
 from cdcv2.wire.times import Times
 
 __all__ = ["Client", "KafkaLog", "Topic", "check_topic"]
@@ -97,6 +98,7 @@ class KafkaLog:
         self._headers = description.headers()
         # What the messages that were read state of the log, and the headers of the last one.
         self._stated, self._seen = LogDescription(), Headers()
+        self._stops: dict[Stop, None] = {}
         if create or writing:
             self._opened()
             self._describe(description)
@@ -142,6 +144,11 @@ class KafkaLog:
         """Leave the cluster. What was sent and not flushed may be in the log or not."""
         self._drop()
         self._undelivered = []
+
+    def put_stop(self, stop: Stop) -> None:
+        """Keep a stop in an empty message. Raises as :meth:`flush` does."""
+        self.send(Updates([]), ((HEADER, stop.to_bytes()),))
+        self.flush()
 
     def _describe(self, description: LogDescription) -> None:
         """Have the log state what it is opened with, unless it does."""
@@ -227,6 +234,11 @@ class KafkaLog:
             continue
         return self._stated
 
+    def stops(self) -> list[Stop]:
+        """The stops in the messages that were read, and in the last one of each partition; see ``description``."""
+        self.description()
+        return list(self._stops)
+
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from the positions on; see :class:`~cdcv2.protocol.log.Source`.
 
@@ -273,6 +285,7 @@ class KafkaLog:
         if headers != self._seen:
             self._stated = LogDescription.from_headers(headers).joined(self._stated, self._topic)
             self._seen = headers
+            self._stops.update(dict.fromkeys(in_headers(headers)))
         value = record.value()
         if value is None:
             return Entry(position, Garbled(b"", "a record without a value, which a log never has"), headers)

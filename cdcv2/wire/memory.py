@@ -13,6 +13,7 @@ from typing import Any
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.wire.stops import Stop
 
 
 class MemoryLog:
@@ -38,6 +39,7 @@ class MemoryLog:
         # What is durable; only ever appended to, so readers need no lock.
         self._kept: list[Message | Garbled] = list(messages)
         self._sent: list[Message] = []
+        self._stops: list[Stop] = []
 
     @property
     def name(self) -> str:
@@ -71,6 +73,14 @@ class MemoryLog:
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from the position on; see :class:`~cdcv2.protocol.log.Source`."""
         return self._read((after or {}).get(0, 0), len(self._kept), follow)
+
+    def stops(self) -> list[Stop]:
+        """The stops that were put."""
+        return list(self._stops)
+
+    def put_stop(self, stop: Stop) -> None:
+        """Keep a stop."""
+        self._stops.append(stop)
 
     def ends(self) -> Positions:
         """The number of messages, as the position of part 0."""

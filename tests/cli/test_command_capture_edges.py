@@ -82,6 +82,16 @@ class Captures:
         if memory == "lost":
             (self.logs / "_memory.json").unlink(missing_ok=True)
 
+    def same_stop(self, dump: list[str], *more: str) -> str:
+        """Capture it with the memory, without it, and from a dump that lost all but the ENDs: what each run says."""
+        said = [self(dump, *more)]
+        self.forget("lost")
+        said.append(self(dump, *more))
+        self.forget("lost")
+        said.append(self([line for line in dump if "p.transaction" in line], *more))
+        assert [(4, said[0].err)] * 3 == [(one.code, one.err) for one in said]
+        return said[0].err
+
     def held(self, table: str = "t") -> list[int]:
         """The rows that the log of the table comes to, by their ids; none where nothing is finished."""
         shown = self.run("as-of", self.logs, "--table", f"public.{table}")
@@ -174,3 +184,56 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
     said = capture(dump, *NOTIFIED, "--release-every", "1", tables="tu")
     assert 4 == said.code and "do not say how many rows of public.u the snapshot scanned" in said.err
     assert [] == capture.held("u")
+
+
+# -- stops that last
+
+BEGUN = [row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST)]
+
+
+def test_a_row_above_what_its_end_counted_stops_every_later_run(capture: Captures) -> None:
+    """END counted 1 of 2 rows, and released it; then the connector goes on, and the memory and the row are lost."""
+    torn = [*BEGUN, insert(0, 2, 10, 5, 1, 100), end(0, 5, 120, 1)]
+    assert (0, [1, 3, 10]) == (capture(torn).code, capture.held())
+    torn.append(insert(1, 0, 11, 5, 2, 100))
+    first = capture(torn).err
+    later = [insert(0, 3 + k, 1000 + k, 6, k + 1, 120) for k in range(4)] + [end(1, 6, 9000, 4)]
+    said = capture.same_stop([*torn, *later])
+    assert said == first and "numbered 2, but its END 120 counts 1; the logs are stated beyond it, and lack it" in said
+    assert [1, 3, 10] == capture.held()
+
+
+def test_a_row_of_a_transaction_whose_end_was_lost_stops_every_later_run(capture: Captures) -> None:
+    """Others were released instead of it; verify says so, and that the logs are wrong."""
+    lost = [*BEGUN, insert(1, 0, 40, 4, 1, 100), end(0, 4, 110, 1), insert(0, 2, 60, 6, 1, 130), end(1, 6, 140, 1)]
+    assert (0, [1, 3, 40, 60]) == (capture(lost, "--release-every", "1").code, capture.held())
+    assert 0 == capture.run("verify", capture.logs).code
+    said = capture.same_stop([*lost, insert(1, 1, 50, 5, 1, 110)], "--release-every", "1")
+    assert "the END of transaction 5 is missing" in said
+    shown = capture.run("verify", capture.logs)
+    assert 3 == shown.code and "wrong: the capture stopped: the END of transaction 5 is missing" in shown.out
+    (one,) = json.loads(capture.run("verify", capture.logs, "--json").out)["tables"].values()
+    assert ["the END of transaction 5 is missing"] == [stop["reason"][:35] for stop in one["stops"]]
+
+
+def test_a_late_row_of_the_snapshot_stops_every_later_run(capture: Captures) -> None:
+    """Also when the row is not in the topics any more."""
+    assert 0 == capture([*BEGUN, end(0, 5, 120, 0)]).code
+    said = capture.same_stop([*BEGUN, end(0, 5, 120, 0), row(1, 0, 2)])
+    assert "stands at p.public.t[1]@0" in said
+
+
+def test_what_stops_only_for_what_is_not_released_is_judged_again_on_other_input(capture: Captures) -> None:
+    """A dump that was cut, or is of something else: nothing is stated beyond its cause."""
+    early = [*BEGUN, end(0, 4, 90, 0)]
+    assert 4 == capture(early).code
+    assert not list(capture.logs.glob("*/_stop.*"))
+    assert (0, [1, 3]) == (capture([*BEGUN, end(0, 5, 120, 0)]).code, capture.held())
+
+
+def test_a_stop_that_cannot_be_read_is_refused_by_its_file(capture: Captures) -> None:
+    """What it says is why nothing more was captured."""
+    assert 0 == capture(BEGUN).code
+    (capture.logs / "public.t" / "_stop.0.json").write_text("{}")
+    for said in (capture(BEGUN), capture.run("verify", capture.logs)):
+        assert 4 == said.code and "_stop.0.json is not what a capture writes" in said.err

@@ -327,7 +327,8 @@ def test_what_is_wrong_with_a_row_of_the_snapshot_stops_before_it(other: Snapsho
 @pytest.mark.parametrize("lsn, stops", [(1000, False), (1001, True)])
 def test_an_unfit_row_of_an_old_snapshot_is_a_repeat_too(lsn: int, stops: bool) -> None:
     """Read again from the start, an old snapshot may hold rows of an older type: they are long released."""
-    logs = {A: RecordingLog([Progress([0], [1001])]), B: RecordingLog([Progress([0], [1001])])}
+    of_a = [Updates([("x", 1000, 1)]), Progress([0], [1001], {1000: 1})]
+    logs = {A: RecordingLog(of_a), B: RecordingLog([Progress([0], [1001])])}
     capture = Capture(recipe(), logs)
     capture.absorb_fact(Unfit(A, None, lsn, None, place(A, 0), "the columns changed", "remedy"), place(A, 0))
     if stops:

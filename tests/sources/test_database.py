@@ -184,10 +184,17 @@ def test_a_row_of_the_snapshot_that_comes_when_it_is_given_out_stops_it() -> Non
     timeline, later = small(*run, rows=3), small(*run, rows=4)
     timeline.run(how(), at_most=1)
     assert [1, 1, 1] == list(timeline.told()[ITEMS][0].values())
-    timeline.records = later.records
-    for _ in range(2):
-        with pytest.raises(SourceStop, match="there is a second snapshot, at 101779848; .* at 101779848"):
+    place = f"clean_full.{ITEMS}", 0
+    nothing = [*later.records[place][:3], later.records[place][3]._replace(value=None)]
+    said = set()
+    for records in (later.records, later.records, {**later.records, place: nothing}):
+        timeline.records = records
+        with pytest.raises(SourceStop, match="there is a second snapshot, at 101779848; .* at 101779848") as stop:
             timeline.run(how())
+        said.add(str(stop.value))
+
+    assert 1 == len(said), "also where it is not in the topic any more: the logs keep it"
+    assert [True] == [one.reason in str(stop.value) for one in timeline.tables[ITEMS].stops()]
 
 
 def test_a_record_that_is_none_stops_it_before_its_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +53,31 @@ def test_equal_rows_of_a_snapshot_stay_several_beside_a_streamed_row_that_comes_
     assert ({(same, 1000, 3), (new, 1040, 1)}, [1041]) == (updates, list(frontier))
 
 
+def notes(*said: tuple[str, int | None]) -> list[dict[str, Any]]:
+    """Notifications of these kinds, with the rows that were scanned of the table."""
+    return [
+        {"type": kind, "aggregate_type": "Initial Snapshot",
+         "additional_data": {"scanned_collection": None if number is None else TABLE, "total_rows_scanned": number}}
+        for kind, number in said
+    ]  # fmt: skip
+
+
+def arranged(*topics: tuple[str, int, list[dict[str, Any]]]) -> list[Record]:
+    """The records of some partitions."""
+    return [
+        Record(topic, part, at, None, json.dumps(body).encode())
+        for topic, part, bodies in topics for at, body in enumerate(bodies)
+    ]
+
+
+ENDED = ("src.transaction", 0, [{"status": "END", "id": "757:1040", "event_count": 0, "data_collections": []}])
+
+
 def test_of_a_snapshot_that_was_begun_twice_nothing_is_released(spark: SparkSession, tmp_path: Path) -> None:
     """As many rows as it has, at its LSN, none of them twice: the slot was there when it began again."""
     rows = [row("r", note, snapshot="true", lsn=1000) for note in ("one", "two", "three")]
-    notes = [
-        {"type": kind, "aggregate_type": "Initial Snapshot",
-         "additional_data": {"scanned_collection": table, "total_rows_scanned": number}}
-        for kind, table, number in (("STARTED", None, None), ("STARTED", None, None),
-                                    ("TABLE_SCAN_COMPLETED", TABLE, 3), ("COMPLETED", None, None))
-    ]  # fmt: skip
-    end = {"status": "END", "id": "757:1040", "event_count": 0, "data_collections": []}
-    records = [
-        Record(topic, 0, at, None, json.dumps(body).encode())
-        for topic, bodies in (("src.public.t", rows), ("notes", notes), ("src.transaction", [end]))
-        for at, body in enumerate(bodies)
-    ]
+    said = notes(("STARTED", None), ("STARTED", None), ("TABLE_SCAN_COMPLETED", 3), ("COMPLETED", None))
+    records = arranged(("src.public.t", 0, rows), ("notes", 0, said), ENDED)
     dump_into(tmp_path / "topics", records, size=99)
     run = CaptureRun(tmp_path, Recipe("src", {TABLE: ROWS}, notification_topic="notes"))
     for _ in range(2):
@@ -74,3 +85,28 @@ def test_of_a_snapshot_that_was_begun_twice_nothing_is_released(spark: SparkSess
             run.run(spark)
 
     assert [] == run.messages(TABLE)
+
+
+def test_a_row_that_comes_when_the_snapshot_is_released_stops_every_later_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """With the memory, without it, and when the row is not in the topics any more."""
+    rows = [row("r", note, snapshot="true", lsn=1000) for note in ("one", "one")]
+    said = notes(("STARTED", None), ("TABLE_SCAN_COMPLETED", 2), ("COMPLETED", None))
+    there = arranged(("src.public.t", 0, rows), ("notes", 0, said), ENDED)
+    late = arranged(("src.public.t", 1, [row("r", "two", snapshot="true", lsn=1000)]))
+    run = CaptureRun(tmp_path, Recipe("src", {TABLE: ROWS}, notification_topic="notes"))
+    dump_into(tmp_path / "topics", there, size=99)
+    run.run(spark)
+    dump_into(tmp_path / "topics", late, size=99)
+    texts = set()
+    for loses in ((), ("state",), ("state", "topics")):
+        for name in loses:
+            shutil.rmtree(tmp_path / name)
+        if "topics" in loses:
+            dump_into(tmp_path / "topics", there, size=99)
+        with pytest.raises(SourceStop, match=r"stands at src.public.t\[1\]@0, which is none of the rows") as stop:
+            run.run(spark)
+        texts.add(str(stop.value))
+
+    assert 1 == len(texts)

@@ -32,6 +32,7 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import Stop
 from tests.wire.polling import next_of, until
 
 pytestmark = pytest.mark.integration
@@ -390,6 +391,22 @@ def test_a_log_is_marked_with_another_ordering_than_that_of_commits(broker: Kafk
     late.flush()
     reader = KafkaLog(f"{topic}.old", broker.bootstrap, ROW)
     assert [(SECOND, eager.headers())] == [one[1:] for one in reader.read({0: 2}) if one]
+
+
+def test_a_stop_stands_beside_an_empty_message(broker: KafkaBroker, topic: str) -> None:
+    """A reader finds it at the end of the topic, or where it has read it; it is no fact."""
+    log = log_of(broker, topic)
+    log.send(FIRST)
+    log.flush()
+    assert [] == log.stops()
+    stop = Stop("the END of transaction 5 is missing", "begin anew")
+    log.put_stop(stop)
+    assert [stop] == KafkaLog(topic, broker.bootstrap, ROW).stops()
+    log.send(SECOND)
+    log.flush()
+    reader = KafkaLog(topic, broker.bootstrap, ROW)
+    assert [FIRST, Updates([]), SECOND] == [one.message for one in reader.read() if one]
+    assert [stop] == reader.stops()
 
 
 def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: KafkaBroker, topic: str) -> None:
