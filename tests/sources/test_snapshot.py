@@ -313,11 +313,13 @@ def test_a_row_at_a_position_that_was_never_read_stops_it_when_it_is_released(
         commits = Commits.restore(plain, [A, B], notifications=made is counted, known=1001)
     commits.snapshot_read(A, 1000, ("a", 0), 1)
     assert commits.stopped() is None, "this one was read before"
+    before = json.loads(json.dumps(commits.export()))
     for _ in range(2):
         commits.snapshot_read(table, 1000, place, offset)
         assert f"a row of the snapshot of {table} stands at {place[0]}[{place[1]}]@{offset}" in reason(commits)
-        plain = json.loads(json.dumps(commits.export()))
-        commits = Commits.restore(plain, [A, B], notifications=made is counted, known=1001)
+        stop = Commits.restore(commits.export(), [A, B], notifications=made is counted, known=1001).stopped()
+        assert stop is not None and (reason(commits), True) == (stop.reason, stop.lasting)
+        commits = Commits.restore(before, [A, B], notifications=made is counted, known=1001)
         assert commits.stopped() is None
 
 
