@@ -43,7 +43,7 @@ from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
-from cdcv2.sources.memory import FileMemory
+from cdcv2.sources.memory import MEMORY_FILE, FileMemory
 from cdcv2.sources.meeting import check_meet, shown, unmet
 from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
@@ -69,8 +69,6 @@ EXAMPLES = (
      "--into kafka:cdc.{table} --follow", "the same from Kafka into Kafka; run it twice, and either may die"),
 )
 
-#: Where the capture keeps from where to read its topics again.
-MEMORY_FILE = "_memory.json"
 RELEASE_EVERY = 2000
 
 

@@ -29,10 +29,11 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.proposed import check_fresh, check_there
+from cdcv2.sources.proposed import check_first, check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
+from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.description import LogDescription
@@ -73,7 +74,7 @@ def run_shared(
         logs=args.into,
     )
     with told_to_stop() as stopping:
-        begun = begin_when_there(run, partial(_remap, args, asked), ranges.look, stopping=stopping, remark=_say)
+        begun = begin_when_there(run, partial(_remap, args, asked, ranges), ranges.look, stopping=stopping, remark=_say)
         if begun is None:
             return Exit.DONE
         log, look = begun
@@ -126,18 +127,25 @@ def _there(args: argparse.Namespace, recipe: Recipe, look: Look) -> Collection[s
     return KafkaTopics(kafka_client(args), recipe).topics()
 
 
-def _remap(args: argparse.Namespace, asked: Wanted, look: Look) -> RemapLog:
-    """The remap, which is made if it is not there; not for topics that are not, which would leave it behind empty."""
+def _remap(args: argparse.Namespace, asked: Wanted, ranges: Ranges, look: Look) -> RemapLog:
+    """The remap, which is made if it is not there; not for topics that are not or do not fit, which would leave it."""
     missing = sorted(asked.needed - look.topics)
     try:
-        return open_remap(args.remap, args, create=not missing)
+        return open_remap(args.remap, args)
     except MissingLogError:
         if not missing:
-            raise
+            check_first(asked, look, ranges)
+            return open_remap(args.remap, args, create=True)
         raise MissingLogError(
             f"there is no topic {missing[0]!r} in {' '.join(args.source)}: its name is wrong, or nobody has written it "
             "yet"
         ) from None
+
+
+def _clear_unbegun(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:
+    folder = together(args.into)
+    if folder is not None:
+        clear_unbegun(folder, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
 
 
 def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, look: Look, ranges: Ranges) -> None:
@@ -165,6 +173,7 @@ def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
+    _clear_unbegun(args, asked, binder)
     folder = together(args.into)
     unnoted = folder is not None and not (folder / CAPTURE_FILE).exists()
     if unnoted or asked.ordering != COMMIT_ORDER:

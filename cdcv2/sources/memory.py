@@ -15,6 +15,10 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
 
 
+#: Where a capture without Spark keeps from where to read its topics again, beside its logs.
+MEMORY_FILE = "_memory.json"
+
+
 class Memory(Protocol):
     """Keeps one plain JSON object."""
 

@@ -10,12 +10,14 @@ from typing import Any
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.wire.captured import CAPTURE_FILE, put_note
 
 
 def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
     """Note in ``into`` how the capture was begun that has its logs there; or check that it is this one that goes on.
 
+    What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
     Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
     Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written.
     """
@@ -29,6 +31,7 @@ def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
         "snapshot_completeness": "assumed" if assumed else "known",
     }
     path = into / CAPTURE_FILE
+    clear_unbegun(into, begun, recipe.tables)
     try:
         put_note(into, begun)
         before = parse_json(path.read_bytes())

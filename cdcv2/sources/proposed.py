@@ -5,10 +5,11 @@ What is found out too late stays so: times that are bound under it are written u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, SourceStop
+from cdcv2.errors import MissingLogError, SourceStop, UnavailableError
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
@@ -21,8 +22,10 @@ from cdcv2.sources.places import places
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.shared_capture import Span, check_bound
+from cdcv2.sources.snapshot import Place
 from cdcv2.sources.wanted import Wanted
 
+LOGGER = logging.getLogger(__name__)
 #: So many records of each partition are tried.
 TRIED = 10
 
@@ -54,13 +57,31 @@ def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at
     Raises UnsafeTopicError, DecodeError and SourceStop as a capture does, and what reading raises.
     """
     fresh = asked.topics - {topic for topic, _ in places(binder.remap.current)}
-    plain = {topic: PlainRows(row_type) for topic, row_type in asked.plain.values()}
-    recipes = {topic: recipe for recipe, _ in asked.databases.values() for topic in recipe.topics()}
     spans = lost.of_topics_spans(look, fresh)
+    plain = {topic for topic, _ in asked.plain.values()}
     firsts = {place: low for place, (low, _) in spans.items() if place[0] in plain} if at_first else {}
     firsts |= binder.bound.firsts
     lost.check(look, binder.remap, firsts, fresh)
-    tried = {place: max(low, firsts.get(place, 0)) for place, (low, _) in spans.items()}
+    _try(asked, spans, {place: max(low, firsts.get(place, 0)) for place, (low, _) in spans.items()}, ranges)
+
+
+def check_first(asked: Wanted, look: Look, ranges: Ranges) -> None:
+    """Whether the first records of all topics can be captured; asked before a timeline is begun with the recipe.
+
+    A wrong row type is then an error that leaves nothing behind. Raises DecodeError and SourceStop as a capture does,
+    and what reading raises, but for UnavailableError.
+    """
+    spans = lost.of_topics_spans(look, asked.topics)
+    try:
+        _try(asked, spans, {place: low for place, (low, _) in spans.items()}, ranges)
+    except UnavailableError:
+        # The capture reads the same records next, and knows whether to wait for what does not answer.
+        LOGGER.debug("the first records cannot be read now")
+
+
+def _try(asked: Wanted, spans: Mapping[Place, tuple[int, int]], tried: Mapping[Place, int], ranges: Ranges) -> None:
+    plain = {topic: PlainRows(row_type) for topic, row_type in asked.plain.values()}
+    recipes = {topic: recipe for recipe, _ in asked.databases.values() for topic in recipe.topics()}
     for record in ranges.read({place: (first, min(first + TRIED, spans[place][1])) for place, first in tried.items()}):
         if record.topic in plain:
             plain[record.topic].row(record)

@@ -23,6 +23,7 @@ from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.temp_rows import TEMP
 
 #: So many seconds may be waited for at most.
 LONGEST = 10**9
@@ -98,6 +99,14 @@ class Wanted:
         """All that is read."""
         of_databases = [topic for recipe, _ in self.databases.values() for topic in recipe.topics()]
         return frozenset([*(topic for topic, _ in self.plain.values()), *of_databases])
+
+    def logs(self, address: LogAddress) -> dict[str, RowType]:
+        """The row types of all that is written, by what it is called at the address; TEMP among it."""
+        found = {table: kind for table, (_, kind) in self.plain.items()}
+        for prefix, (recipe, names) in self.databases.items():
+            found |= {names[table]: kind for table, kind in recipe.tables.items()}
+            found[temp_name(address, prefix)] = TEMP
+        return found
 
     @property
     def single(self) -> frozenset[str]:

@@ -25,9 +25,10 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
-from cdcv2.sources.proposed import check_fresh, check_there
+from cdcv2.sources.proposed import check_first, check_fresh, check_there
 from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
+from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
@@ -97,7 +98,7 @@ def capture(
     """Run a capture until its input ends (``--available-now``), ``stopping`` is set, or an error."""
     ranges, frames = _topics(plan)
     begun = begin_when_there(
-        plan.run, lambda look: _remap(plan, look), ranges.look, stopping=stopping.is_set,
+        plan.run, lambda look: _remap(plan, ranges, look), ranges.look, stopping=stopping.is_set,
         remark=lambda text: report.tell("waiting", text),
     )
     if begun is None:
@@ -138,25 +139,29 @@ def _topics(plan: BoundPlan) -> tuple[Ranges, Frames]:
     return ranges, KafkaFrames(options.bootstrap, options.kafka_config)
 
 
-def _remap(plan: BoundPlan, look: Look) -> RemapLog:
-    """The remap, which is made if it is not there; not for topics that are not, which would leave it behind empty."""
-    options = plan.options
+def _remap(plan: BoundPlan, ranges: Ranges, look: Look) -> RemapLog:
+    """The remap, which is made if it is not there; not for topics that are not or do not fit, which would leave it."""
     missing = sorted(plan.wanted.needed - look.topics)
     try:
-        if not plan.remap.is_topic:
-            return DirectoryRemap(Path(plan.remap.name).absolute(), create=not missing)
-        from cdcv2.wire.remap_kafka import KafkaRemap
-
-        return KafkaRemap(
-            plan.remap.name, options.log_bootstrap or options.bootstrap,
-            config_file=options.kafka_config, create=not missing,
-        )
+        return _open_remap(plan)
     except MissingLogError:
         if not missing:
-            raise
+            check_first(plan.wanted, look, ranges)
+            return _open_remap(plan, create=True)
         raise MissingLogError(
             f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet"
         ) from None
+
+
+def _open_remap(plan: BoundPlan, *, create: bool = False) -> RemapLog:
+    if not plan.remap.is_topic:
+        return DirectoryRemap(Path(plan.remap.name).absolute(), create=create)
+    from cdcv2.wire.remap_kafka import KafkaRemap
+
+    return KafkaRemap(
+        plan.remap.name, plan.options.log_bootstrap or plan.options.bootstrap,
+        config_file=plan.options.kafka_config, create=create,
+    )
 
 
 def _check_proposed(plan: BoundPlan, binder: Binder, look: Look, ranges: Ranges) -> None:
@@ -183,6 +188,8 @@ def _opened(
 ) -> Iterator[BoundCapture]:
     """The capture with its logs, which are made if they are not there."""
     options, asked, folder = plan.options, plan.wanted, together(plan.logs)
+    if folder is not None:
+        clear_unbegun(folder, {"timeline": str(binder.recipe.timeline)}, asked.logs(plan.logs))
     unnoted = folder is not None and not (folder / CAPTURE_FILE).exists()
     if unnoted or asked.ordering != COMMIT_ORDER:
         # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.

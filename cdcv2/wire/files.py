@@ -124,6 +124,8 @@ class DirectoryLog:
             return
         try:
             if self._free is None:
+                # Since it was opened, another capture may have begun it in its own way, as nothing was in it yet.
+                _check_same(self.path, log_json.read(self.path).row_type, self.row_type, self.times, None)
                 self._free = self._end()
             self._free = _put(self.path, pack(self._sent), self._free) + 1
         except OSError as cause:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sys
@@ -12,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
-from cdcv2.spark.capture_job import main
+from cdcv2.sources.facts import Record
+from cdcv2.spark.capture_job import capture, main, parser, planned
+from cdcv2.spark.capture_report import Report
 from cdcv2.wire.captured import noted
+from cdcv2.wire.rows import RowType
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages
@@ -150,3 +156,26 @@ def test_the_entry_point_is_short() -> None:
     """Arguments in, query started, nothing else."""
     script = Path(sys.modules[main.__module__].__file__ or "").parents[2] / "streaming_jobs" / "capture.py"
     assert len(script.read_text().splitlines()) < 60
+
+
+def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder and a state are begun by their first fact: the corrected try takes the same arguments."""
+    fields = [{"name": "id", "type": "int"}]
+    source = {"name": "src", "schema": "public", "table": "t", "lsn": 9, "snapshot": "last"}
+    row = json.dumps({"op": "r", "after": {"id": 1}, "source": source}).encode()
+    end = b'{"status": "END", "id": "1:20", "data_collections": []}'
+    records = [Record("src.public.t", 0, 0, None, row), Record("src.transaction", 0, 0, None, end)]
+    dump_into(tmp_path / "topics", records, size=9)
+    (tmp_path / "rows").mkdir()
+    words = ["--files", str(tmp_path / "topics"), "--prefix", "src", "--rows", str(tmp_path / "rows"),
+             "--logs", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--available-now"]  # fmt: skip
+
+    def tried(columns: list[dict[str, str]]) -> Any:
+        kind = {"type": "record", "name": "t", "fields": columns}
+        (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
+        return capture(spark, planned(parser().parse_args(words)), Report(people=io.StringIO()), signals=False)
+
+    with pytest.raises(SourceStop, match="colour"):
+        tried([*fields, {"name": "colour", "type": "string"}])
+    assert Antichain([21]) == tried(fields).frontier
+    assert log_messages(tmp_path / "logs" / "public.t", RowType.load(tmp_path / "rows" / "public.t.avsc"))

@@ -470,3 +470,15 @@ def test_a_log_is_marked_with_another_ordering_than_that_of_commits(path: Path) 
     assert [FIRST] == messages(again)
     with pytest.raises(UsageError, match="ordering"):
         DirectoryLog(path, description=LogDescription("random"))
+
+
+def test_a_log_that_was_begun_in_another_way_meanwhile_is_not_written(tmp_path: Path) -> None:
+    """Nothing was in it when it was opened, so another capture could take the place: its rows are of another type."""
+    log = DirectoryLog(tmp_path / "log", ROW, create=True)
+    log.send(Progress([0], [1], {}))
+    (tmp_path / "log" / "_log.json").unlink()
+    other = RowType({"type": "record", "name": "data", "fields": [{"name": "other", "type": "int"}]})
+    DirectoryLog(tmp_path / "log", other, create=True)
+    with pytest.raises(ForeignStateError, match="holds rows of another type"):
+        log.flush()
+    assert [] == list((tmp_path / "log").glob("*.avro"))
