@@ -53,7 +53,7 @@ def _is_ours(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]
     """Whether all descriptions that are there are those that we would make; also where one cannot be read."""
     try:
         note = parse_json((folder / CAPTURE_FILE).read_bytes()) if (folder / CAPTURE_FILE).exists() else begun
-        if not isinstance(note, dict) or any(note.get(name) != value for name, value in begun.items()):
+        if isinstance(note, dict) and any(note.get(name) != value for name, value in begun.items()):
             return False
         return all(
             log_json.read(log).row_type == rows.get(str(log.relative_to(folder))) for log in _described(folder)
