@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .work/venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+# What needs no more than the base install has an environment of its own: 45 MB, and not 1.2 GB.
+SMALL := .work/small
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
@@ -25,7 +27,7 @@ venv: python $(STAMP) ## make .work/venv with the package and all its tools
 
 # The stamp is newer than setup.cfg for as long as the installed requirements are the written ones.
 $(STAMP): setup.cfg pyproject.toml | python
-	@echo "== setting up $(VENV) (once, and again when setup.cfg changes) =="
+	@echo "== setting up $(VENV) (once, and again when setup.cfg changes): Spark, servers and tools, 1.2 GB, a few minutes =="
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@# Not compiled: that takes longer than all the rest, and most of it is never imported.
 	@$(PY) -m pip install --no-compile --disable-pip-version-check -e '.[demo,dev]' >.work/install.log 2>&1 || { tail -n 40 .work/install.log >&2; exit 1; }
@@ -40,8 +42,14 @@ demo-tables: java venv ## the same bank ends in a second PostgreSQL and in Delta
 demo-doubled: java venv ## two databases, and two captures on Spark that write the same logs at once, through kills of both
 	@$(PY) -m cdcv2 demo --doubled
 
-demo-small: venv ## the same road without servers: recorded events, through files
-	@$(PY) -m cdcv2 demo --small
+demo-small: $(SMALL)/.installed ## the same road without servers: recorded events, through files
+	@$(SMALL)/bin/python -m cdcv2 demo --small
+
+$(SMALL)/.installed: setup.cfg pyproject.toml | python
+	@echo "== setting up $(SMALL): cdcv2 with two small libraries, some seconds =="
+	@mkdir -p .work && { test -x $(SMALL)/bin/python || $(PYTHON) -m venv $(SMALL); }
+	@$(SMALL)/bin/python -m pip install --disable-pip-version-check -e . >.work/install-small.log 2>&1 || { tail -n 40 .work/install-small.log >&2; exit 1; }
+	@touch $@
 
 archives: java venv ## start Spark and Kafka once, so that their tests start them in half the time
 	@$(PY) -m cdcv2.embedded.rehearse

@@ -7,6 +7,7 @@ import configparser
 import importlib.util
 import pickle
 import re
+import shlex
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -155,3 +156,14 @@ def test_the_command_alone_prints_its_commands(run: Run) -> None:
 
     assert (2, "") == (said.code, said.err)
     assert all(f"\n  {name} " in said.out for name in COMMANDS)
+
+
+def test_the_commands_of_the_readme_are_taken_by_their_parsers() -> None:
+    """A newcomer types them as they stand, from the top."""
+    blocks = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("cdcv2 ")]
+    for line in lines:
+        words = shlex.split(re.split(r" {2,}|#", line)[0])
+        parser_of(words[1]).parse_args(words[2:])
+
+    assert {"demo", "rows", "capture", "verify", "as-of", "materialize"} <= {line.split()[1] for line in lines}
