@@ -26,7 +26,10 @@ from cdcv2.testing.workload import Seen, Workload
 
 
 T = TypeVar("T")
-CHANGED = steps.declare("testing.recovery-log-changed", "one more change of a recovery log is durable, no other is")
+
+
+class _Died(steps.PlacedCrash):
+    """The crash of an instance that was to die behind a change of its recovery log; others go to who placed them."""
 
 
 class NotConforming(AssertionError):
@@ -134,7 +137,7 @@ class Instance:
             self._end("done")
         except FencedError:
             self._end("fenced")
-        except steps.PlacedCrash:
+        except _Died:
             self._end("killed")
         else:
             self._begun[step] += 1
@@ -188,7 +191,7 @@ def _dying(log: RecoveryLog, changes: int) -> RecoveryLog:
     def change(decide: Callable[[Any], tuple[Any, T]]) -> T:
         result = log.change(decide)
         if next(left, 0) == 0:
-            raise steps.PlacedCrash(CHANGED)
+            raise _Died("one more change of the recovery log is durable")
         return result
 
     other = copy(log)
