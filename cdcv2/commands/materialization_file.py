@@ -13,15 +13,18 @@
     target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
     recovery_log: shop-recovery
     rows: 100000
+    types: rows
 
-``logs: logs`` are those that a capture wrote. Paths are from the file's folder.
+``logs: logs`` are those that a capture wrote. ``types``: a folder with row schemas, LOG.avsc, from which the types of
+the source are taken, in place of what the logs' own schemas state. Paths are from the file's folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -121,7 +124,7 @@ def read_plan(path: str) -> Plan:
     transactions that are not in the order of their commits.
     """
     whole = load(path)
-    fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start")
+    fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start types")
     reader = _Reader(Path(path).absolute().parent, fields)
     bound = fields["bindings"].items()
     if not bound:
@@ -131,6 +134,8 @@ def read_plan(path: str) -> Plan:
         if named.times != "int":
             fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
     demand_ordered(logs, "a view of")
+    if "types" in fields:
+        logs = reader.typed(fields["types"], logs)
     types = {named.table: named.row_type for named in logs}
     bindings = [_binding(part, types) for part in bound]
     name, target = fields["materialization"].text(), fields["target"]
@@ -195,6 +200,18 @@ class _Reader:
             if not one.items():
                 one.fail(f"the log {name!r} is an empty list: name a log, or copies of one")
         return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
+
+    def typed(self, part: Part, logs: list[Named]) -> list[Named]:
+        """The logs, with the types of the source as the row schemas in a folder state them."""
+        folder = self.path(part)
+        given = {named.table: folder / f"{named.table}.avsc" for named in logs}
+        there = {table: part.told(partial(RowType.load, path)) for table, path in given.items() if path.exists()}
+        if not there:
+            part.fail(f"{folder} has the row schema of no log: {', '.join(path.name for path in given.values())}")
+        for named in logs:
+            if there.setdefault(named.table, named.row_type) != named.row_type:
+                part.fail(f"{given[named.table]} is of other rows than {named.log.name}: name the schema of its rows")
+        return [replace(named, row_type=there[named.table]) for named in logs]
 
     def _captured(self, part: Part, bound: dict[Part, str]) -> list[Named]:
         found = {folder.name: folder for folder in self._missing(part, lambda: directory_logs(self.log(part)))}

@@ -49,7 +49,7 @@ from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.materialize import Checkpoint, Runtime, Threaded
+from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Updates
@@ -80,13 +80,14 @@ def run(args: argparse.Namespace) -> Exit:
     with _told_to_stop() as told:
         reading = _Reading(plan, follow=args.follow, told=told)
         log = plan.recovery()
+        driver = plan.driver()
         runtime = Runtime(
-            plan.name, plan.bindings, Threaded(plan.driver()), reading.cuts,
+            plan.name, plan.bindings, Threaded(driver), reading.cuts,
             log=log, start=[plan.start], rows=plan.rows,
         )  # fmt: skip
         try:
             with plan.told():
-                for _ in _moves(runtime, args.every):
+                for _ in _moves(runtime, driver, args.every):
                     remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
         finally:
             runtime.close()
@@ -186,13 +187,16 @@ def _laid(state: Any, named: Named) -> Any:
     return laid.get(named.log.name) if isinstance(laid, dict) else None
 
 
-def _moves(runtime: Runtime, every: float) -> Iterator[None]:
-    """Run it; a turn for each time that it should be said how far it is."""
-    said, at = 0, time.monotonic()
+def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
+    """Run it; a turn for each time that it should be said how far it is. What the driver remarks is said at once."""
+    said, at, remarks = 0, time.monotonic(), 0
     try:
         for step in runtime.steps():
             if step is Pause.DRIVER:
                 runtime.wait()
+            for one in driver.remarks[remarks:]:
+                remark(f"cdcv2 materialize: {one}")
+            remarks = len(driver.remarks)
             if runtime.transactions > said and time.monotonic() >= at + every:
                 said, at = runtime.transactions, time.monotonic()
                 yield

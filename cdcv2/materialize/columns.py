@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from cdcv2.errors import UsageError
 from cdcv2.materialize.messages import Field
+from cdcv2.materialize.source_columns import normal_of
+from cdcv2.sources.postgres_values import order
 from cdcv2.wire.plain import SAFE, from_plain, to_plain
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import Shape
@@ -34,11 +36,26 @@ class Column:
     _inward: Callable[[Any], Any] | None
     _plain: Callable[[Any], Any]
     _from_plain: Callable[[Any], Any]
+    _normal: Callable[[Any], Any] | None = None
 
     def value(self, row: Any) -> Any:
-        """What stands in the table for this column of the row."""
+        """What stands in the table for this column of the row, in the spelling that every target gives back."""
         value = row[self.index]
-        return value if self._outward is None or value is None else self._outward(value)
+        if value is None:
+            return None
+        value = value if self._outward is None else self._outward(value)
+        return value if self._normal is None else self._normal(value)
+
+    @property
+    def order(self) -> Callable[[Any], Any] | None:
+        """What the column's values are ranked by, where it is not themselves: text of numbers and of moments."""
+        source = self.field.source
+        return order(source) if source is not None and self.field.kind == "string" else None
+
+    @property
+    def has_spellings(self) -> bool:
+        """Whether two values of rows may be one value in the table."""
+        return self._normal is not None
 
     def back(self, value: Any) -> Any:
         """What a row type takes for it."""
@@ -47,7 +64,11 @@ class Column:
     def text(self, row: Any) -> str | None:
         """The value as text by which equal ones are found; None for null."""
         value = row[self.index]
-        return None if value is None else json.dumps(self._plain(value), ensure_ascii=False, sort_keys=True)
+        if value is None:
+            return None
+        if self._normal is not None and self._outward is None:
+            value = self._normal(value)
+        return json.dumps(self._plain(value), ensure_ascii=False, sort_keys=True)
 
     def from_text(self, text: str) -> Any:
         """The value of the table that :meth:`text` was made of."""
@@ -64,7 +85,9 @@ def column_of(row_type: RowType, name: str) -> Column:
     index = row_type.columns.index(name)
     shape = row_type.shape.columns[index].shape
     nullable = shape.kind == "optional"
-    return _column(name, index, shape.item if nullable else shape, nullable)
+    made = _column(name, index, shape.item if nullable else shape, nullable)
+    typed = replace(made.field, source=row_type.sources[index])
+    return replace(made, field=typed, _normal=normal_of(typed))
 
 
 def columns_of(row_type: RowType) -> tuple[Column, ...]:

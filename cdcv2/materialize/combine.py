@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cdcv2.core.order import Time
@@ -31,6 +31,8 @@ from cdcv2.wire.rows import RowType
 
 COUNT, DELETED, IDENTITY = "cdcv2_count", "cdcv2_deleted", "cdcv2_row"
 _NO_KEYS = {"float", "double", "json"}
+#: types of the source of which no two values are equal or different
+_NO_EQUALITY = {"json", "xml"}
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,11 @@ def _key_columns(binding: Binding) -> tuple[Column, ...]:
                 f"{binding.target}: {column.field.name!r} is of the kind {column.field.kind!r} and cannot be a key: "
                 "two equal values may look different in another system"
             )
+        if column.field.source is not None and column.field.source.type in _NO_EQUALITY:
+            raise UsageError(
+                f"{binding.target}: {column.field.name!r} is {column.field.source.type} in the source, which has no "
+                "equality there, and cannot be a key"
+            )
     return columns
 
 
@@ -128,7 +135,7 @@ def _key(target: str, columns: Sequence[Column], row: Any) -> Key:
 
 
 def _never_null(one: Field) -> Field:
-    return Field(one.name, one.kind, False, one.precision, one.scale)
+    return replace(one, nullable=False)
 
 
 class _Rows:
@@ -139,6 +146,7 @@ class _Rows:
         self._key_columns = _key_columns(binding)
         self._columns = columns_of(binding.row_type)
         self._others = tuple(one for one in self._columns if one.field.name not in binding.key)
+        self._spelled = any(one.has_spellings for one in self._columns)
         self._soft = binding.marked
         mark = (Field(DELETED, "boolean"),) if self._soft else ()
         key, soft = tuple(_never_null(one.field) for one in self._key_columns), binding.deletes == "soft"
@@ -157,6 +165,8 @@ class _Rows:
     def after(self, key: Key, so_far: dict[Any, int], before: Values | None) -> Store | None:
         current = self._row(key, before)
         counts = dict(so_far)
+        if self._spelled:
+            current, counts = self._by_value(current, so_far)
         if current is not None:
             counts[current] = counts.get(current, 0) + 1
         there = [row for row, count in counts.items() if count > 0]
@@ -169,6 +179,18 @@ class _Rows:
         if gone is None:
             return None
         return Store(0, key, self._values(gone, True), before is not None, delete=not self._soft)
+
+    def _by_value(self, current: Any, so_far: dict[Any, int]) -> tuple[Any, dict[Any, int]]:
+        """The current row and the counts, where rows that are one in the table are one."""
+        same: dict[Values, Any] = {}
+
+        def found(row: Any) -> Any:
+            return same.setdefault(tuple([column.value(row) for column in self._columns]), row)
+
+        counts: dict[Any, int] = {}
+        for row, count in so_far.items():
+            counts[found(row)] = counts.get(found(row), 0) + count
+        return None if current is None else found(current), counts
 
     def _demand_one(self, key: Key, counts: dict[Any, int], there: list[Any]) -> None:
         least = -1 if self._binding.delta else 0

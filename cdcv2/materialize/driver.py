@@ -32,7 +32,7 @@ in the store then, unless it was staged.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -52,6 +52,9 @@ from cdcv2.materialize.messages import (
 
 class Driver(ABC):
     """One foreign system; see the module for what to decide first."""
+
+    #: after ``open``, what the user should be told: sentences
+    remarks: Sequence[str] = ()
 
     def prepare(self, message: Open) -> Patch | None:
         """What must be durable in the recovery log before anything is made in the store; None when nothing (more) is.

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from cdcv2.errors import RefusedError
+from cdcv2.materialize.columns import column_of
 from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.messages import Checkpoint
-from cdcv2.materialize.reductions import Reduction
+from cdcv2.materialize.reductions import Min, Reduction
 
 
 def marks(bindings: Iterable[Binding]) -> dict[str, str]:
@@ -31,7 +32,7 @@ def _mark(binding: Binding) -> str:
         "key": [one.name for one in table.key],
         # What may be null is the log's to say, and may change.
         "columns": sorted([one.name, one.kind, one.precision, one.scale] for one in table.fields),
-        "reduce": [[name, *_said(one)] for name, one in binding.reduce.items()],
+        "reduce": [[name, *_said(one), *_ranked(binding, one)] for name, one in binding.reduce.items()],
         "deletes": binding.deletes,
         "delta": binding.delta,
     }
@@ -41,6 +42,12 @@ def _mark(binding: Binding) -> str:
 def _said(reduction: Reduction) -> list[Any]:
     settings: dict[str, Any] = dataclasses.asdict(reduction) if dataclasses.is_dataclass(reduction) else {}
     return [type(reduction).__name__, settings]
+
+
+def _ranked(binding: Binding, reduction: Reduction) -> list[str]:
+    """A least text is not a least number: where text is ranked by what it means, the view is another."""
+    ranked = isinstance(reduction, Min) and column_of(binding.row_type, reduction.column).order is not None
+    return ["by value"] if ranked else []
 
 
 def demand_same(materialization: str, wanted: dict[str, str], checkpoint: Checkpoint) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError
 from cdcv2.materialize.fence import Piece, Range
+from cdcv2.wire.source_types import SourceType
 
 #: The version of the protocol, in every Open.
 VERSION = 1
@@ -44,13 +45,18 @@ KINDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column of a table: ``kind`` is one of :data:`KINDS`. Raises MalformedError for another."""
+    """A column of a table: ``kind`` is one of :data:`KINDS`. Raises MalformedError for another.
+
+    ``source``: what it is in the database that the log comes from, where that is known. A system may keep it in that
+    type (:mod:`cdcv2.materialize.source_columns`); values are of the kind nevertheless, and it is no part of ``==``.
+    """
 
     name: str
     kind: str
     nullable: bool = False
     precision: int | None = None
     scale: int | None = None
+    source: SourceType | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, Inexact
 from typing import Any, ClassVar
 
 from cdcv2.core.order import Time
-from cdcv2.errors import RefusedError, UsageError
+from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.materialize.columns import Column, column_of
 from cdcv2.materialize.messages import Field, Values
+from cdcv2.wire.plain import bytes_from_plain
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.source_types import SourceType
 
 
 #: Python's decimals otherwise round to 28 digits, silently.
@@ -77,13 +79,17 @@ class Sum(Reduction):
     def bind(self, name: str, row_type: RowType) -> Bound:
         """See :class:`Reduction`. Sums of floats depend on the order of adding, so they are refused."""
         column = column_of(row_type, self.column)
-        if column.field.kind not in ("int", "long", "decimal"):
+        field, source = column.field, column.field.source
+        if source is not None and source.type in ("numeric", "money") and field.kind in ("string", "json"):
+            return _SumOfNumerics(name, column)
+        if field.kind not in ("int", "long", "decimal"):
             raise UsageError(
-                f"{name}: the sum of {self.column!r} cannot be kept, as its kind is {column.field.kind!r}: sums are of "
-                "whole numbers and decimals, which come to the same in any order"
+                f"{name}: the sum of {self.column!r} cannot be kept, as its kind is {field.kind!r}: sums are of "
+                "whole numbers and decimals, which come to the same in any order. Of a numeric or money of the source "
+                "that the log has as text, the row schema must state that it is one (cdcv2 rows --from-postgres)"
             )
-        kind = "decimal" if column.field.kind == "decimal" else "integer"
-        return _Sum(Field(name, kind, scale=column.field.scale), column)
+        kind = "decimal" if field.kind == "decimal" else "integer"
+        return _Sum(Field(name, kind, scale=field.scale), column)
 
 
 class _Sum(Bound):
@@ -94,8 +100,12 @@ class _Sum(Bound):
     def begin(self) -> Any:
         return Decimal(0) if self.fields[0].kind == "decimal" else 0
 
+    def value(self, row: Any) -> Any:
+        """What a row adds; None: nothing."""
+        return 1 if self._column is None else self._column.value(row)
+
     def add(self, so_far: Any, row: Any, time: Time, diff: int) -> Any:
-        value = 1 if self._column is None else self._column.value(row)
+        value = self.value(row)
         if value is None:
             return so_far
         if isinstance(value, Decimal):
@@ -106,6 +116,46 @@ class _Sum(Bound):
         if before is None:
             return (so_far,)
         return (EXACT.add(so_far, before[0]) if isinstance(so_far, Decimal) else so_far + before[0],)
+
+
+class _SumOfNumerics(_Sum):
+    """Of numbers that the log has as text, or as records of unscaled bytes and a scale.
+
+    With a scale, the sum is a decimal of it. Without, it is text where a system has no numbers of any scale.
+    """
+
+    def __init__(self, name: str, column: Column) -> None:
+        source = column.field.source or SourceType("numeric")
+        scale = 2 if source.type == "money" else None if source.scale is None else max(source.scale, 0)
+        field = Field(name, "string", source=SourceType("numeric")) if scale is None else Field(
+            name, "decimal", scale=scale
+        )
+        super().__init__(field, column)
+        self._named = column
+
+    def begin(self) -> Any:
+        return Decimal(0)
+
+    def value(self, row: Any) -> Any:
+        value = self._named.value(row)
+        if value is None:
+            return None
+        if self._named.field.kind == "json":
+            plain = json.loads(value)
+            unscaled = int.from_bytes(bytes_from_plain(plain["value"]), "big", signed=True)
+            return EXACT.scaleb(Decimal(unscaled), -plain["scale"])
+        number = EXACT.create_decimal(value)
+        if not number.is_finite():
+            raise MalformedError(
+                f"{self.fields[0].name}: a row has {value} in the column {self._named.field.name!r}, which no sum can "
+                f"give up again: {row!r}. Mend the source's row, or leave the sum out"
+            )
+        return number
+
+    def after(self, so_far: Any, before: Values | None) -> Values:
+        text = self.fields[0].kind == "string"
+        (found,) = super().after(so_far, (Decimal(before[0]),) if before is not None and text else before)
+        return (format(found, "f"),) if text else (found,)
 
 
 @dataclass(frozen=True)
@@ -120,8 +170,7 @@ class Last(Reduction):
     def bind(self, name: str, row_type: RowType) -> Bound:
         """See :class:`Reduction`; fits every column."""
         column = column_of(row_type, self.column)
-        field = column.field
-        return _Last(Field(name, field.kind, True, field.precision, field.scale), column, row_type)
+        return _Last(replace(column.field, name=name, nullable=True), column, row_type)
 
 
 class _Last(Bound):
@@ -163,7 +212,7 @@ class Min(Reduction):
         field = column.field
         if field.kind == "json":
             raise UsageError(f"{name}: the values of {self.column!r} have no order: name a column of numbers or text")
-        visible = Field(name, field.kind, True, field.precision, field.scale)
+        visible = replace(field, name=name, nullable=True)
         kept = (Field(f"{name}_values", "json"),) if self.retractions else ()
         return _Extreme((visible, *kept), column, self._pick == "max")
 
@@ -178,6 +227,7 @@ class _Extreme(Bound):
     def __init__(self, fields: tuple[Field, ...], column: Column, greatest: bool) -> None:
         self.fields = fields
         self._column, self._greatest = column, greatest
+        self._order = column.order
 
     def begin(self) -> Any:
         return {}
@@ -211,7 +261,12 @@ class _Extreme(Bound):
 
     def _best(self, values: Sequence[Any]) -> Any:
         # NaN is unequal to itself, and here greater than every other number.
-        ranked = sorted(values, key=lambda value: (value != value, value))
+        order = self._order or _itself
+        ranked = sorted(values, key=lambda value: (value != value, order(value)))
         if not ranked:
             return None
         return ranked[-1] if self._greatest else ranked[0]
+
+
+def _itself(value: Any) -> Any:
+    return value

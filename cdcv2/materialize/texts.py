@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from typing import Any, LiteralString
 
 from cdcv2.materialize.messages import Field, Table
 from cdcv2.materialize.reductions import EXACT
+from cdcv2.materialize.source_columns import SourceColumn, source_column
 from cdcv2.sources.postgres_texts import InPostgres, TextColumn
 from cdcv2.wire.fingerprint import Texts
 from cdcv2.wire.plain import plain_bytes, plain_float, plain_int
@@ -41,20 +43,44 @@ def texts(fields: Iterable[Field], values: Iterable[Any]) -> Texts:
     >>> texts([Field("n", "decimal"), Field("j", "json")], [Decimal("1.50"), '{"b": 1.0, "a": null}'])
     ('1.5', '{"a": null, "b": "1"}')
     """
-    return tuple([None if value is None else _text(one.kind, value) for one, value in zip(fields, values)])
+    return tuple([None if value is None else _text_of(one)(value) for one, value in zip(fields, values)])
 
 
 def plain(fields: Iterable[Field], row: Texts) -> dict[str, Any]:
     """Texts for people: column -> plain JSON."""
-    return {one.name: None if text is None else _plain(one.kind, text) for one, text in zip(fields, row)}
+    return {
+        one.name: text if text is None or _source(one) is not None else _plain(one.kind, text)
+        for one, text in zip(fields, row)
+    }
 
 
-def side(session: Any, table: Table, where: LiteralString) -> InPostgres | None:
-    """A table in PostgreSQL, of which the rows count that ``where`` says; None if it has JSON."""
-    if any(one.kind not in SQL for one in table.fields):
+def side(session: Any, table: Table, kept: Table, where: LiteralString) -> InPostgres | None:
+    """A table in PostgreSQL, of which the rows count that ``where`` says; ``kept``: its columns, as they are there.
+
+    None where PostgreSQL cannot make these texts: it has JSON or arrays, or text that stands for another type.
+    """
+    made = [_sql(one, now) for one, now in zip(table.fields, kept.fields)]
+    columns = [TextColumn(one.name, sql, str) for one, sql in zip(table.fields, made) if sql is not None]
+    if len(columns) < len(made):
         return None
-    columns = tuple(TextColumn(one.name, SQL[one.kind], str) for one in table.fields)
-    return InPostgres(session, columns, len(table.key), table.name, where)
+    return InPostgres(session, tuple(columns), len(table.key), table.name, where)
+
+
+def _sql(field: Field, now: Field) -> LiteralString | None:
+    column, there = _source(field), _source(now)
+    if column is None:
+        return SQL.get(field.kind)
+    return None if there is None else there.sql_text
+
+
+def _source(field: Field) -> SourceColumn | None:
+    return source_column(field.source, field.kind)
+
+
+def _text_of(field: Field) -> Callable[[Any], str]:
+    """What makes the text of a value of this column."""
+    column = _source(field)
+    return partial(_text, field.kind) if column is None else column.text
 
 
 def _text(kind: str, value: Any) -> str:

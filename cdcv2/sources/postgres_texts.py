@@ -25,16 +25,15 @@ all others                as PostgreSQL prints them
 from __future__ import annotations
 
 import math
-import re
 import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import partial
 from typing import Any, LiteralString, TypeAlias
 
 from cdcv2.errors import UsageError
 from cdcv2.sources.postgres import table_oid
+from cdcv2.sources.postgres_values import date_text, moment_text, number_text, zoned_text
 from cdcv2.wire.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes
 from cdcv2.wire.plain import plain_float
 from cdcv2.wire.rows import RowType
@@ -42,8 +41,6 @@ from cdcv2.wire.schema import Shape
 from cdcv2.wire.values import decimal_text
 
 _Told: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"]]
-_EXACT = Context(prec=20_000, traps=[Inexact])
-_DAY = 86_400_000_000
 
 _COLUMNS = """
     SELECT attname, attgenerated <> '', atttypid, atttypmod FROM pg_catalog.pg_attribute
@@ -70,6 +67,7 @@ _SQL: dict[str, LiteralString] = {
     "float4": "CASE WHEN ({x}) = 'NaN' THEN 'NaN' WHEN ({x}) = 0 THEN '0' ELSE encode(float4send({x}), 'hex') END",
     "float8": "CASE WHEN ({x}) = 'NaN' THEN 'NaN' WHEN ({x}) = 0 THEN '0' ELSE encode(float8send({x}), 'hex') END",
     "numeric": "trim_scale({x})::text",
+    "money": "trim_scale(({x})::numeric)::text",
     "bytea": "encode(({x}), 'hex')",
     "bit": "ltrim(({x})::text, '0')",
     "varbit": "ltrim(({x})::text, '0')",
@@ -187,7 +185,7 @@ def _function(typname: str, modifier: int) -> Callable[[Any], str]:
     """From a value of the log, not null, to its text."""
     if typname in ("time", "timestamp"):
         # Up to three digits the connector counts milliseconds.
-        return partial(_moment, 1000 if 0 <= modifier <= 3 else 1)
+        return partial(moment_text, 1000 if 0 <= modifier <= 3 else 1)
     return _FUNCTIONS.get(typname, str)
 
 
@@ -208,16 +206,7 @@ def _bytes_of(form: str, value: float) -> str:
 
 
 def _unscaled(scale: int, value: bytes) -> str:
-    return _number(decimal_text(value, scale))
-
-
-def _number(value: str) -> str:
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        # None of PostgreSQL's: it will differ, and be shown.
-        return value
-    return format(number.normalize(_EXACT), "f") if number else "0"
+    return number_text(decimal_text(value, scale))
 
 
 def _bits(value: bytes) -> str:
@@ -225,65 +214,18 @@ def _bits(value: bytes) -> str:
     return f"{number:b}" if number else ""
 
 
-#: What the connector makes of infinite dates: one number in a snapshot, another in the stream.
-_DATES = {-622191234: "infinity", 2146033979: "infinity"}
-_ENDLESS = {2**63 - 1: "infinity", -(2**63): "-infinity"}
-
-
-def _date(value: int) -> str:
-    return _DATES.get(value, str(value))
-
-
-def _moment(unit: int, value: int) -> str:
-    return _ENDLESS[value] if value in _ENDLESS else str(value * unit)
-
-
-_ISO = re.compile(r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)T)?(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)")
-
-
-def _zoned(value: str) -> str:
-    """ISO text as microseconds: since 1970, or of the day where it has no date.
-
-    >>> _zoned("2024-02-29T10:34:56.123456Z"), _zoned("01:00:00.5+02:00"), _zoned("infinity")
-    ('1709202896123456', '82800500000', 'infinity')
-    """
-    found = _ISO.fullmatch(value)
-    if found is None:
-        return value
-    year, month, day, hour, minute, second, broken, zone = found.groups()
-    micros = ((int(hour) * 60 + int(minute)) * 60 + int(second or 0)) * 1_000_000
-    micros += int((broken or "0").ljust(6, "0")[:6])
-    if zone != "Z":
-        away = int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)
-        micros -= (away if zone[0] == "+" else -away) * 60_000_000
-    if year is None:
-        return str(micros % _DAY)
-    return str(_days(int(year), int(month), int(day)) * _DAY + micros)
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the calendar that is the same for ever, whose year 0 is 1 BC.
-
-    >>> _days(1970, 1, 1), _days(2000, 3, 1), _days(0, 1, 1)
-    (0, 11017, -719528)
-    """
-    # The year begins in March, so that a leap day is its last.
-    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
-    before = 365 * year + year // 4 - year // 100 + year // 400
-    return before + (153 * month + 2) // 5 + day - 719_469
-
-
 _FUNCTIONS: dict[str, Callable[[Any], str]] = {
     "bool": _boolean,
     "float4": partial(_bytes_of, ">f"),
     "float8": partial(_bytes_of, ">d"),
-    "numeric": _number,
+    "numeric": number_text,
+    "money": number_text,
     "bytea": bytes.hex,
     "bit": _bits,
     "varbit": _bits,
-    "date": _date,
-    "timestamptz": _zoned,
-    "timetz": _zoned,
+    "date": date_text,
+    "timestamptz": zoned_text,
+    "timetz": zoned_text,
 }
 
 

@@ -26,6 +26,7 @@ break a promise; 70 a mistake in cdcv2. SIGTERM and Ctrl-C end it between two mi
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -127,6 +128,8 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
                     if isinstance(driver, DeltaDriver) and options.merge_on_spark:
                         driver.commit = committer(spark)
                     runtime.open()
+                    for one in driver.remarks:
+                        print(f"materialize: {one}", file=sys.stderr)
                     return Views(runtime, given.demand_ordered)
 
                 return outcome(replay(spark, plan, ProgressLines.standard("materialize"), target=target))

@@ -100,19 +100,6 @@ class RowType:
         """The columns' types in the database that they come from, as far as the schema says them; no part of ``==``."""
         return self._sources
 
-    def with_sources(self, other: RowType) -> RowType:
-        """The same row type, with the source types of another that is equal to it where those are stated.
-
-        Raises UsageError for a row type that is not equal.
-        """
-        if other != self:
-            raise UsageError(f"the source types of {other!r} are no ones of {self!r}: the two row types are not equal")
-        schema = self.schema
-        for field, source in zip(schema["fields"], other.sources):
-            if source is not None:
-                field[ATTRIBUTE] = source.to_plain()
-        return RowType(schema)
-
     @property
     def shape(self) -> Shape:
         """The parsed schema, for code that maps it to types of its own."""

@@ -45,7 +45,7 @@ def test_the_database_makes_the_same_texts(connect: Callable[[], Any]) -> None:
         for row in rows:
             session.execute(f"INSERT INTO every VALUES ({', '.join(['%s'] * len(row))})".encode(), row)
         here = Here([(texts(fields, row), 1) for row in rows[:4]], 1)
-        there = side(session, table, "NOT s.gone")
+        there = side(session, table, table, "NOT s.gone")
 
         assert there is not None
         assert here.prints() == there.prints()
@@ -57,7 +57,9 @@ def test_the_database_makes_the_same_texts(connect: Callable[[], Any]) -> None:
 
 def test_json_is_not_left_to_the_database() -> None:
     """It keeps the spelling of its numbers."""
-    assert side(None, Table("t", (Field("id", "int"),), (Field("j", "json"),)), "true") is None
+    table = Table("t", (Field("id", "int"),), (Field("j", "json"),))
+
+    assert side(None, table, table, "true") is None
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ class DeltaDriver(StagedDriver):
         self._pending = dict(state.get("staged", {}))
         number, manifest = self._begun(message)
         self._folder.demand_there(number, state)
-        for table in message.tables:
+        self._message = manifest.kept(message)
+        for table in self._message.tables:
             demand(self._folder, manifest, table)
         return Opened()
 

@@ -19,8 +19,9 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     ForeignStateError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError, ViewError,
 )
+from cdcv2.materialize.arrow_columns import DIGITS, arrow_column
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Manifest, Mark
-from cdcv2.materialize.drivers.lake_files import DIGITS, GONE, KEY, arrow, read_part, rows_of, type_of
+from cdcv2.materialize.drivers.lake_files import GONE, KEY, arrow, read_part, rows_of, type_of
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.wire.numbered import durable
 
@@ -287,7 +288,7 @@ def _between(table: Table, keys: Iterable[Key]) -> str | None:
     """The same for the engine, which leaves out whole files by it: whole numbers lie between two."""
     bounds = []
     for column, values in zip(table.key, zip(*keys)):
-        if column.kind in ("int", "long"):
+        if column.kind in ("int", "long") and arrow_column(column) is None:
             bounds.append(f"{quoted(column.name)} BETWEEN {min(values)} AND {max(values)}")
     return " AND ".join(bounds) or None
 
@@ -297,7 +298,9 @@ def _near(table: Table, keys: Iterable[Key]) -> Any:
     pa = arrow()
     passing = pa.compute.scalar(True)
     for column, values in zip(table.key, zip(*keys)):
-        passing = passing & pa.compute.field(column.name).isin(pa.array(list(set(values)), type_of(column)))
+        typed = arrow_column(column)
+        wanted = set(values) if typed is None else {typed.put(value) for value in values}
+        passing = passing & pa.compute.field(column.name).isin(pa.array(list(wanted), type_of(column)))
     return passing
 
 

@@ -80,6 +80,7 @@ class LakeDriver(StagedDriver):
         self._message, self._pending = message, dict(state.get("staged", {}))
         found = self._folder.change(lambda before: self._begun(before, message))
         self._folder.demand_there(found, state)
+        self._message = self._view().manifest.kept(message)
         return Opened()
 
     def _begun(self, before: Manifest | None, message: Open) -> Manifest:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, MissingExtraError, MissingLogError, OutputError, UsageError
+from cdcv2.materialize.arrow_columns import DIGITS, arrow_column
 from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
@@ -21,8 +22,6 @@ from cdcv2.materialize.messages import Field, Key, Store, Table, Values
 from cdcv2.wire.numbered import durable
 
 KEY, GONE = "cdcv2_key", "cdcv2_gone"
-#: Arrow has no numbers of any size; Parquet's readers agree on these many digits.
-DIGITS = 38
 #: how many rows are held in memory before they are written
 _BUFFER = 50_000
 
@@ -41,6 +40,9 @@ def arrow() -> Any:
 def type_of(column: Field) -> Any:
     """The column's type. Raises UsageError for decimals that are too long."""
     pa = arrow()
+    typed = arrow_column(column)
+    if typed is not None:
+        return typed.type(pa)
     if column.kind in ("integer", "decimal"):
         digits = column.precision or DIGITS
         if digits > 76:
@@ -72,6 +74,9 @@ class Staged:
         self._fields = [self._pa.field(one.name, type_of(one)) for one in table.fields]
         marks = [self._pa.field(KEY, self._pa.binary()), self._pa.field(GONE, self._pa.bool_())]
         self._schema = self._pa.schema([*self._fields, *marks])
+        # What the columns of the source's types take, by their places.
+        typed = [(at, arrow_column(one)) for at, one in enumerate(table.fields)]
+        self._put = {at: one.put for at, one in typed if one is not None}
         self._part = Part(uuid.uuid4().hex, 0)
         self._rows: list[tuple[Any, ...]] = []
         self._writer: Any = None
@@ -105,13 +110,18 @@ class Staged:
         rows, self._rows = self._rows, []
         if not rows:
             return
-        arrays = [self._array(column, values) for column, values in zip(self._schema, zip(*rows))]
+        columns = zip(self._schema, zip(*rows), map(self._put.get, range(len(self._schema))))
+        arrays = [self._array(column, values, put) for column, values, put in columns]
         table = self._pa.Table.from_arrays(arrays, schema=self._schema)
         self._told(lambda: self.add_table(table))
 
-    def _array(self, column: Any, values: tuple[Any, ...]) -> Any:
+    def _array(self, column: Any, values: Sequence[Any], put: Callable[[Any], Any] | None) -> Any:
         try:
+            if put is not None:
+                values = [None if value is None else put(value) for value in values]
             return self._pa.array(values, column.type)
+        except MalformedError as cause:
+            raise MalformedError(f"{self._table.name}: in the column {column.name!r}, {cause}") from None
         except (self._pa.ArrowException, ValueError, OverflowError) as cause:
             raise MalformedError(
                 f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold a value: "
@@ -216,12 +226,22 @@ def current(parts: Sequence[Any]) -> Any:
 def rows_of(table: Table, rows: Any) -> Iterator[tuple[Key, Values]]:
     """Rows as keys and values."""
     width = len(table.key)
-    columns = [rows[one.name].to_pylist() for one in table.fields]
+    columns = [_values(one, rows[one.name]) for one in table.fields]
     for at, one in enumerate(table.fields):
         if one.kind == "integer":
             columns[at] = [None if value is None else int(value) for value in columns[at]]
     for row in zip(*columns):
         yield row[:width], row[width:]
+
+
+def _values(field: Field, column: Any) -> list[Any]:
+    """A column as the log has it."""
+    typed = arrow_column(field)
+    if typed is None:
+        return list(column.to_pylist())
+    if typed.read_as is not None:
+        column = column.cast(typed.read_as(arrow()))
+    return [None if value is None else typed.get(value) for value in column.to_pylist()]
 
 
 def open_lake(folder: str | Path) -> LakeView:

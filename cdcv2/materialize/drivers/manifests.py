@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.fence import Holding, Piece, Range, ahead, meet_of, pieces
 from cdcv2.materialize.messages import Field, Open, Table
 from cdcv2.wire.numbered import Numbered, local_path
+from cdcv2.wire.source_types import SourceType
 
 S = TypeVar("S", bound="Applied")
 _VERSION = 1
@@ -52,6 +53,10 @@ class Applied(ABC):
     start: Antichain
     tables: Mapping[str, Table]
     applied: Mapping[Range, Antichain] = field(default_factory=dict, kw_only=True)
+
+    def kept(self, message: Open) -> Open:
+        """What is opened, with the tables as they are kept here: columns in the types that they were made in."""
+        return replace(message, tables=tuple(self.tables[table.name] for table in message.tables))
 
     @property
     def frontier(self) -> Antichain:
@@ -184,9 +189,20 @@ def _demand_known(place: Path, applied: Iterable[tuple[Range, Antichain]], messa
 
 
 def _plain_table(table: Table) -> dict[str, Any]:
-    columns = [[one.name, one.kind, one.nullable, one.precision, one.scale] for one in table.fields]
+    columns = [_plain_field(one) for one in table.fields]
     return {"key": columns[: len(table.key)], "values": columns[len(table.key):]}
 
 
+def _plain_field(one: Field) -> list[Any]:
+    plain = [one.name, one.kind, one.nullable, one.precision, one.scale]
+    return plain if one.source is None else [*plain, one.source.to_plain()]
+
+
 def _table_of(name: str, plain: Mapping[str, Any]) -> Table:
-    return Table(name, tuple(Field(*one) for one in plain["key"]), tuple(Field(*one) for one in plain["values"]))
+    return Table(name, tuple(map(_field_of, plain["key"])), tuple(map(_field_of, plain["values"])))
+
+
+def _field_of(plain: Sequence[Any]) -> Field:
+    """A column; files from before types of the source were kept say nothing of one: then it is as the log has it."""
+    name, kind, nullable, precision, scale, *source = plain
+    return Field(name, kind, nullable, precision, scale, SourceType.from_plain(source[0]) if source else None)

@@ -4,14 +4,15 @@ A transaction's keys go into a temporary table by COPY and come back joined with
 COPY and into the target by one MERGE per table. The fence is checked, and its row locked, before anything is merged:
 whoever opens the range now waits for this commit, and a zombie finds out before it has touched a row.
 
-Tables that are missing are made, with the key as primary key; those that are there must have the columns, of the types
-that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE), and psycopg (``pip install '.[postgres]'``).
+Tables that are missing are made, with the key as primary key and the types of the source where they are known; those
+that are there must have the columns, of these types or of those that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE),
+and psycopg (``pip install '.[postgres]'``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,17 @@ from cdcv2 import steps
 from cdcv2.errors import ForeignStateError, MissingExtraError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
 from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable, demand_fit, lock, numbers_of, told
+from cdcv2.materialize.drivers.postgres_tables import (
+    SETTINGS,
+    PostgresTable,
+    alterations,
+    check_names,
+    demand_fit,
+    kept_columns,
+    lock,
+    numbers_of,
+    told,
+)
 from cdcv2.materialize.fence import fenced, meet_of, pieces
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -36,6 +47,7 @@ from cdcv2.materialize.messages import (
     StartCommit,
     StartedCommit,
     Store,
+    Table,
 )
 from cdcv2.materialize.spread import Hand, Spread
 
@@ -79,14 +91,19 @@ class PostgresDriver(Spread):
         delta = [table.name for table in message.tables if table.delta]
         if delta:
             raise UsageError(f"{delta[0]}: PostgreSQL keeps views, not changes: leave delta out")
-        self._tables = [PostgresTable(number, table) for number, table in enumerate(message.tables)]
+        for table in message.tables:
+            check_names(table)
         self._message = message
         with told("open", message.materialization):
             session = self._session = self._connect()
             if session.info.server_version < 150000:
                 version = session.info.server_version // 10000
                 raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
+            session.execute(SETTINGS)
             session.execute(postgres_fence.LOCK, {"name": "tables"})
+            kept = [kept_columns(session, table) for table in message.tables]
+            self._tables = [PostgresTable(number, table) for number, table in enumerate(kept)]
+            self.remarks = [one for pair in zip(message.tables, kept) for one in _remarks(*pair)]
             if "cdcv2_checkpoints" not in numbers_of(session, ["cdcv2_checkpoints"]):
                 session.execute(postgres_fence.CREATE)
             self._make(session, message)
@@ -222,8 +239,7 @@ class PostgresDriver(Spread):
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors connect with the same ``conninfo`` and the environment that they have."""
         if self._staging is None:
-            opened = self._opened()
-            self._staging = Staging(opened.tables, self._holding)
+            self._staging = Staging([table.table for table in self._tables], self._holding)
             with told("make staging tables for", self._holding["name"]):
                 self._staging.make(self._open_session())
         return PostgresHand(self._connect, [table.table for table in self._tables], self._staging.names)
@@ -286,6 +302,16 @@ class PostgresDriver(Spread):
         session.rollback()
         key = () if row is None else table.inward_key(row)
         raise ViewError(table.name, key, "its row has come or gone since the transaction looked it up")
+
+
+def _remarks(table: Table, kept: Table) -> Iterator[str]:
+    """What may be altered of a table that has some columns as the log has them."""
+    statements = alterations(table, kept)
+    if statements:
+        yield (
+            f"the table {table.name} has columns as the log has them, and goes on so. To give them the types of the "
+            f"source, stop, execute this, and start again: {' '.join(statements)}"
+        )
 
 
 def _checkpoint(text: str) -> Checkpoint:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable, told
+from cdcv2.materialize.drivers.postgres_tables import SETTINGS, PostgresTable, told
 from cdcv2.materialize.messages import Key, Store, Table, Values
 from cdcv2.materialize.spread import Hand, Work
 
@@ -80,6 +80,7 @@ class _Work(Work):
         self._table, self._attempt, self._rows = table, uuid.uuid4().hex, 0
         with told("open", table.name):
             self._session = connect()
+            self._session.execute(SETTINGS)
             self._session.execute(table.create_keys)
             self._session.commit()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
+from cdcv2.materialize.source_columns import demand_held, source_column
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import Connection
-    from psycopg.sql import Composed
+    from psycopg.sql import Composed, Identifier
 
 #: Bytes of a name; PostgreSQL cuts off what is longer.
 _LONGEST = 63
@@ -34,17 +36,22 @@ TYPES: dict[str, LiteralString] = {
 _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
+#: How the texts of moments, numbers and bytes are spelled, whatever the server or the user has set.
+SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET extra_float_digits = 1"
 
 _PLACE = "SELECT oid::bigint, relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)"
-# Of these columns (their tables, names and types, in three arrays): those that are not so, and how they are.
+# Of these columns (their tables, names, types, and names of types that may not be there, in four arrays): those that
+# are not so, and how they are.
 _MISFITS = """
 SELECT e.number - 1, format_type(a.atttypid, a.atttypmod)
-  FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS e (place, name, type, number)
+  FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS e (place, name, type, maybe, number)
   LEFT JOIN pg_attribute a
     ON a.attrelid = to_regclass(e.place) AND a.attname = e.name AND a.attnum > 0 AND NOT a.attisdropped
- WHERE format_type(a.atttypid, a.atttypmod) IS DISTINCT FROM e.type
+ WHERE format_type(a.atttypid, a.atttypmod)
+       IS DISTINCT FROM CASE WHEN e.maybe IS NULL THEN e.type ELSE format_type(to_regtype(e.maybe), NULL) END
  ORDER BY e.number
 """
+_THERE = "SELECT name FROM unnest(%s::text[]) name WHERE to_regtype(name) IS NOT NULL"
 _UNIQUE = """
 SELECT FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
    AND %s::text[] = ARRAY(SELECT a.attname::text FROM pg_attribute a
@@ -58,9 +65,67 @@ def type_of(field: Field) -> str:
     >>> type_of(Field("price", "decimal", precision=12, scale=2)), type_of(Field("n", "long"))
     ('numeric(12,2)', 'bigint')
     """
+    kept = source_column(field.source, field.kind)
+    if kept is not None:
+        return kept.postgres
     if field.kind == "decimal" and field.precision is not None:
         return f"numeric({field.precision},{field.scale or 0})"
     return TYPES[field.kind]
+
+
+def kept_columns(session: Connection[Any], table: Table) -> Table:
+    """The table as it is, or would be made, there: without the source's types of columns that are not kept in these.
+
+    They are kept as the log has them where a table was made so, and where the server lacks the type (an enum, say).
+    """
+    typed = [field for field in table.fields if source_column(field.source, field.kind) is not None]
+    wanted = [_maybe(field) for field in typed]
+    there = {name for (name,) in session.execute(_THERE, [wanted]).fetchall()} if any(wanted) else set()
+    place = identifier(table.name).as_string(session)
+    plain = [replace(field, source=None) for field in typed]
+    # Those of which the table has a column of the log's type, rather than another or none.
+    misfits = {number for number, _ in session.execute(_MISFITS, _wanted([(place, one) for one in plain])).fetchall()}
+    as_log = {
+        field.name for number, field in enumerate(typed)
+        if number not in misfits or _maybe(field) not in (None, *there)
+    }  # fmt: skip
+
+    def kept(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(replace(one, source=None) if one.name in as_log else one for one in fields)
+
+    return replace(table, key=kept(table.key), values=kept(table.values))
+
+
+def alterations(table: Table, kept: Table) -> list[str]:
+    """The statements that give a table, as it is kept, the types of the source."""
+    found = []
+    for field, now in zip(table.fields, kept.fields):
+        column = source_column(field.source, field.kind)
+        if column is not None and now.source is None and column.optional is None:
+            found.append(column.altering(_shown(table.name), f'"{field.name}"'))
+    return found
+
+
+def identifier(name: str) -> Identifier:
+    """A table's name, as SQL takes it."""
+    from psycopg import sql
+
+    return sql.Identifier(*name.split("."))
+
+
+def _shown(name: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+
+
+def _maybe(field: Field) -> str | None:
+    kept = source_column(field.source, field.kind)
+    return None if kept is None else kept.optional
+
+
+def _wanted(fields: Sequence[tuple[str, Field]]) -> list[list[str | None]]:
+    """The four arrays of :data:`_MISFITS`."""
+    rows = [(place, field.name, type_of(field), _maybe(field)) for place, field in fields]
+    return [[row[at] for row in rows] for at in range(4)]
 
 
 def line(cause: Exception) -> str:
@@ -68,7 +133,7 @@ def line(cause: Exception) -> str:
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
-def _check_names(table: Table) -> None:
+def check_names(table: Table) -> None:
     """Raise UsageError for a name that PostgreSQL would cut off."""
     for name in (*table.name.split("."), *(field.name for field in table.fields)):
         if len(name.encode("utf-8")) > _LONGEST:
@@ -96,11 +161,16 @@ class PostgresTable:
         from psycopg import sql
 
         self.name, self.table = table.name, table
-        _check_names(table)
-        self.identifier = sql.Identifier(*table.name.split("."))
+        check_names(table)
+        self.identifier = identifier(table.name)
         self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
         self._keys = sql.Identifier(f"cdcv2_keys_{number}")
-        self._inward = [_INWARD.get(field.kind) for field in table.fields]
+        kept = [source_column(field.source, field.kind) for field in table.fields]
+        self._inward = [
+            _INWARD.get(field.kind) if one is None else one.inward for field, one in zip(table.fields, kept)
+        ]
+        # Checked before a cast would round them.
+        self._typed = [(at, field) for at, (field, one) in enumerate(zip(table.fields, kept)) if one is not None]
         names = {"t": self.identifier, "rows": self._rows, "keys": self._keys, **self._lists(table)}
 
         def made(text: LiteralString) -> Composed:
@@ -124,7 +194,7 @@ class PostgresTable:
         )
         self._any = made("SELECT FROM {t} LIMIT 1")
         self._create = made("CREATE TABLE IF NOT EXISTS {t} ({typed}, PRIMARY KEY ({key}))")
-        self.create_keys = made("CREATE TEMP TABLE {keys} ({typed_key}) ON COMMIT DELETE ROWS")
+        self.create_keys = made("CREATE TEMP TABLE {keys} ({loose_key}) ON COMMIT DELETE ROWS")
         self._create_rows = made(
             "CREATE TEMP TABLE {rows} ({loose}, cdcv2_exists boolean, cdcv2_delete boolean) ON COMMIT DELETE ROWS"
         )
@@ -148,8 +218,10 @@ class PostgresTable:
                 sql.SQL(text).format(
                     c=sql.Identifier(field.name),
                     type=sql.SQL(type_of(field)),
+                    loose=sql.SQL(type_of(replace(field, source=None))),
                     null=sql.SQL("" if field.nullable else " NOT NULL"),
-                    text=sql.SQL("::text" if field.kind == "json" else ""),
+                    into=_expression(field, "into", "s"),
+                    out=_expression(field, "out", "t"),
                 )
                 for field in fields
             )
@@ -157,14 +229,14 @@ class PostgresTable:
         return {
             "key": listed("{c}", table.key),
             "all": listed("{c}", table.fields),
-            "staged": listed("s.{c}", table.fields),
+            "staged": listed("{into}", table.fields),
             "staged_key": listed("s.{c}", table.key),
-            "selected": listed("t.{c}{text}", table.fields),
-            "same": listed("t.{c} = s.{c}", table.key, " AND "),
-            "set": listed("{c} = s.{c}", table.values),
+            "selected": listed("{out}", table.fields),
+            "same": listed("t.{c} = {into}", table.key, " AND "),
+            "set": listed("{c} = {into}", table.values),
             "typed": listed("{c} {type}{null}", table.fields),
-            "typed_key": listed("{c} {type}", table.key),
-            "loose": listed("{c} {type}", table.fields),
+            "loose_key": listed("{c} {loose}", table.key),
+            "loose": listed("{c} {loose}", table.fields),
         }
 
     def make(self, session: Connection[Any]) -> Found:
@@ -205,8 +277,11 @@ class PostgresTable:
         return session.execute(self.select).fetchall()
 
     def outward(self, message: Store) -> tuple[Any, ...]:
-        """A row, as COPY takes it."""
-        return (*message.key, *message.values, message.exists, message.delete)
+        """A row, as COPY takes it. Raises MalformedError for a value that its column would round."""
+        row = (*message.key, *message.values, message.exists, message.delete)
+        for at, field in self._typed:
+            demand_held(field, row[at], self.name)
+        return row
 
     def inward(self, row: tuple[Any, ...]) -> tuple[Key, Values]:
         """A row that was selected: its key and its values."""
@@ -219,6 +294,17 @@ class PostgresTable:
     def inward_key(self, row: tuple[Any, ...]) -> Key:
         """A key that was selected."""
         return self.inward(row)[0]
+
+
+def _expression(field: Field, way: str, alias: str) -> Composed:
+    """What is put into a column (``into``, of what is staged), or what it gives (``out``)."""
+    from psycopg import sql
+
+    column = sql.SQL("{}.{}").format(sql.Identifier(alias), sql.Identifier(field.name))
+    kept = source_column(field.source, field.kind)
+    if kept is not None:
+        return sql.SQL(kept.into if way == "into" else kept.out).format(x=column)
+    return sql.SQL("{x}::text" if field.kind == "json" and way == "out" else "{x}").format(x=column)
 
 
 def lock(session: Connection[Any], tables: Sequence[PostgresTable]) -> None:
@@ -236,15 +322,14 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
     """
     fields = [(table, field) for table in tables for field in table.table.fields]
     places = {table.name: table.place(session) for table, _ in fields}
-    wanted = [[places[table.name] for table, _ in fields], [field.name for _, field in fields],
-              [type_of(field) for _, field in fields]]  # fmt: skip
-    wrong = session.execute(_MISFITS, wanted).fetchone()
+    wrong = session.execute(_MISFITS, _wanted([(places[table.name], field) for table, field in fields])).fetchone()
     if wrong is not None:
         (table, field), found = fields[wrong[0]], wrong[1]
         state = "is missing" if found is None else f"has the type {found}"
         raise RefusedError(
             f"the table {table.name} does not fit its binding: the column {field.name!r} {state} and should "
-            f"have the type {type_of(field)}. Alter it, or give the binding another target"
+            f"have the type {type_of(field)}. Alter it, or start again if you have just given it the source's type: a "
+            "table is looked at when it is opened; or give the binding another target"
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, RefusedError
 from cdcv2.materialize.drivers.postgres import connect
-from cdcv2.materialize.drivers.postgres_tables import PostgresTable, told
+from cdcv2.materialize.drivers.postgres_tables import SETTINGS, PostgresTable, kept_columns, told
 from cdcv2.materialize.fence import Holding, Range, pieces
 from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.texts import side
@@ -37,10 +37,10 @@ class PostgresView:
         *,
         connect: Callable[[str], Connection[Any]] = connect,
     ) -> None:
-        self._tables = {table.name: PostgresTable(number, table) for number, table in enumerate(tables)}
         with told("open", materialization):
             self._session = connect(conninfo)
             self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._session.execute(SETTINGS)
         with told("read", "cdcv2_checkpoints"):
             there = self._session.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
             wanted = {"name": materialization}
@@ -59,6 +59,9 @@ class PostgresView:
             )
         #: everything not beyond it is in the tables
         self.frontier = found[0].frontier
+        with told("read", "pg_attribute"):
+            kept = [kept_columns(self._session, table) for table in tables]
+        self._tables = {table.name: PostgresTable(number, table) for number, table in enumerate(kept)}
 
     def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
         """Keys and values, a part of them in memory at a time."""
@@ -69,7 +72,7 @@ class PostgresView:
 
     def side(self, table: Table, where: LiteralString) -> Side | None:
         """The table, whose fingerprints the database works out itself; None where it cannot."""
-        return side(self._session, table, where)
+        return side(self._session, table, self._tables[table.name].table, where)
 
     def close(self) -> None:
         """Leave."""

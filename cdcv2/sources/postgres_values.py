@@ -1,0 +1,274 @@
+"""Values of PostgreSQL's types, as the connector writes them: the one spelling of each, and what it means.
+
+A target whose columns have the source's types gives a value back as PostgreSQL holds it; :func:`normal` makes of every
+spelling of the connector's that one. What the connector has changed before (``docs/types.md``) cannot be told from a
+value that was so, and is not changed back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import partial
+from typing import Any, TypeAlias
+
+from cdcv2.errors import MalformedError
+from cdcv2.wire.source_types import SourceType
+
+#: From a value, not null, to another.
+Convert: TypeAlias = Callable[[Any], Any]
+
+#: Days of infinite dates: in a snapshot, and in the stream.
+DATES = {
+    -622191234: "infinity", 2146033979: "infinity", -625821272: "-infinity", -2147472691: "-infinity",
+}  # fmt: skip
+#: Infinite timestamps, in microseconds and in milliseconds.
+TIMESTAMPS = {
+    2**63 - 1: "infinity", -(2**63): "-infinity",
+    9223372036825200000: "infinity", -9223372036832400000: "-infinity",
+}  # fmt: skip
+_STREAM_DATES = {name: number for number, name in DATES.items() if number not in (-622191234, -625821272)}
+_MILLIS = {2**63 - 1: 9223372036825200000, -(2**63): -9223372036832400000}
+#: How the connector spells what is no number.
+NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+
+EXACT = Context(prec=20_000, traps=[Inexact])
+DAY = 86_400_000_000
+_PLAIN = re.compile(r"-?\d+(?:\.(\d+))?", re.ASCII)
+_ISO = re.compile(
+    r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)T)?(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
+)
+
+
+def normal(source: SourceType) -> Convert | None:
+    """What makes a value of the log, not null, the spelling that PostgreSQL's own type gives back; None: it is already.
+
+    A value that the type does not hold exactly is given back as it is: see :func:`holds`.
+
+    >>> normal(SourceType("numeric", precision=5, scale=-2))("12300.000")
+    '12300'
+    >>> normal(SourceType("timestamptz", precision=3))("2024-01-01T01:00:00.1+01:00")
+    '2024-01-01T00:00:00.100Z'
+    """
+    digits = source.precision if source.precision is not None else 6
+    if source.type in ("numeric", "money"):
+        return partial(_number, 2 if source.type == "money" else source.scale)
+    if source.type == "timestamptz":
+        return partial(_zoned, digits)
+    if source.type == "timestamp" and digits <= 3:
+        return _in_millis
+    if source.type == "bit" and source.length != 1:
+        return partial(_bits, ((source.length or 1) + 7) // 8)
+    others: dict[str, Convert] = {"date": _date, "timetz": _zoned_time, "varbit": _varying_bits, "uuid": str.lower}
+    return others.get(source.type)
+
+
+def holds(source: SourceType) -> Callable[[Any], bool] | None:
+    """Whether the type holds a value of the log, not null, without rounding it; None: it does, or refuses it itself.
+
+    >>> holds(SourceType("numeric", precision=12, scale=2))("1.505")
+    False
+    """
+    digits = source.precision if source.precision is not None else 6
+    if source.type in ("numeric", "money") and (source.type == "money" or source.precision is not None):
+        return partial(_has_digits, 2 if source.type == "money" else source.scale or 0)
+    if source.type in ("time", "timestamp") and digits not in (3, 6):
+        unit = 10 ** ((3 if digits < 3 else 6) - digits)
+        return lambda value: value in TIMESTAMPS or not value % unit
+    if source.type == "timestamptz" and digits < 6:
+        return lambda value: value in ("infinity", "-infinity") or not micros(value) % 10 ** (6 - digits)
+    return None
+
+
+def order(source: SourceType) -> Convert | None:
+    """What text of such a type is ranked by, as PostgreSQL ranks it; None: by itself.
+
+    >>> sorted(["9", "NAN", "10.0", "NEGATIVE_INFINITY"], key=order(SourceType("numeric")))
+    ['NEGATIVE_INFINITY', '9', '10.0', 'NAN']
+    """
+    if source.type in ("numeric", "money"):
+        return _number_order
+    return _moment_order if source.type in ("timestamptz", "timetz") else None
+
+
+def number_text(value: str) -> str:
+    """A number without zeros behind it, by which equal ones are found; what is none is named as PostgreSQL does.
+
+    >>> number_text("1.50"), number_text("-0.0"), number_text("NAN")
+    ('1.5', '0', 'NaN')
+    """
+    try:
+        number = Decimal(NO_NUMBERS.get(value, value))
+    except InvalidOperation:
+        # None of PostgreSQL's: it will differ, and be shown.
+        return value
+    if not number.is_finite():
+        return str(number)
+    return format(number.normalize(EXACT), "f") if number else "0"
+
+
+def date_text(value: int) -> str:
+    """Days since 1970-01-01, or infinity."""
+    return DATES.get(value, str(value))
+
+
+def moment_text(unit: int, value: int) -> str:
+    """Microseconds, or infinity; ``unit``: how many of them the value counts."""
+    return TIMESTAMPS[value] if value in TIMESTAMPS else str(value * unit)
+
+
+def micros(value: str) -> int:
+    """ISO text as microseconds: since 1970, or of the day where it has no date. Raises MalformedError for other text.
+
+    >>> micros("2024-02-29T10:34:56.123456Z"), micros("01:00:00.5+02:00")
+    (1709202896123456, -3599500000)
+    """
+    found = _ISO.fullmatch(value)
+    if found is None:
+        raise MalformedError(f"{value!r} is no moment in ISO text: the connector is at fault, or another writer")
+    year, month, day, hour, minute, second, broken, zone = found.groups()
+    total = ((int(hour) * 60 + int(minute)) * 60 + int(second or 0)) * 1_000_000
+    total += int((broken or "0").ljust(6, "0")[:6])
+    if zone != "Z":
+        away = int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)
+        total -= (away if zone[0] == "+" else -away) * 60_000_000
+    return total if year is None else days(int(year), int(month), int(day)) * DAY + total
+
+
+def zoned_text(value: str) -> str:
+    """ISO text by which equal moments are found: microseconds, of the day in UTC where it has no date; or as it is.
+
+    >>> zoned_text("2024-02-29T10:34:56.123456Z"), zoned_text("01:00:00.5+02:00"), zoned_text("infinity")
+    ('1709202896123456', '82800500000', 'infinity')
+    """
+    try:
+        return str(micros(value) if "T" in value else micros(value) % DAY)
+    except MalformedError:
+        return value
+
+
+def iso_text(total: int, digits: int = 6) -> str:
+    """Microseconds since 1970 as the connector writes a moment, with so many digits of its second.
+
+    >>> iso_text(1709202896123456), iso_text(-63517780800000000, 0), iso_text(253402300800000000, 0)
+    ('2024-02-29T10:34:56.123456Z', '-0043-03-15T12:00:00Z', '+10000-01-01T00:00:00Z')
+    """
+    day, rest = divmod(total, DAY)
+    year, month, of_month = date_of(day)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{month:02d}-{of_month:02d}T{time_text(rest, digits)}Z"
+
+
+def time_text(rest: int, digits: int = 6) -> str:
+    """Microseconds of a day as a time, with so many digits of its second.
+
+    >>> time_text(45296123456), time_text(86400000000, 0)
+    ('12:34:56.123456', '24:00:00')
+    """
+    seconds, broken = divmod(rest, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{text}.{f'{broken:06d}'[:digits]}" if digits else text
+
+
+def days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the calendar that is the same for ever, whose year 0 is 1 BC.
+
+    >>> days(1970, 1, 1), days(2000, 3, 1), days(0, 1, 1)
+    (0, 11017, -719528)
+    """
+    # The year begins in March, so that a leap day is its last.
+    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
+    before = 365 * year + year // 4 - year // 100 + year // 400
+    return before + (153 * month + 2) // 5 + day - 719_469
+
+
+def date_of(day: int) -> tuple[int, int, int]:
+    """The year, month and day of month of a number of days since 1970-01-01.
+
+    >>> date_of(0), date_of(11017), date_of(-719528)
+    ((1970, 1, 1), (2000, 3, 1), (0, 1, 1))
+    """
+    era, within = divmod(day + 719_468, 146_097)
+    of_era = (within - within // 1460 + within // 36_524 - within // 146_096) // 365
+    of_year = within - (365 * of_era + of_era // 4 - of_era // 100)
+    month = (5 * of_year + 2) // 153
+    of_month = of_year - (153 * month + 2) // 5 + 1
+    year = of_era + era * 400
+    return (year, month + 3, of_month) if month < 10 else (year + 1, month - 9, of_month)
+
+
+def _number(scale: int | None, value: str) -> str:
+    found = _PLAIN.fullmatch(value)
+    if found is not None and (scale is None or len(found[1] or "") == scale):
+        return value
+    try:
+        number = Decimal(NO_NUMBERS.get(value, value))
+    except InvalidOperation:
+        return value
+    if not number.is_finite():
+        return str(number)
+    if scale is not None:
+        try:
+            number = EXACT.quantize(number, Decimal((0, (1,), -max(scale, 0))))
+        except (Inexact, InvalidOperation):
+            return value
+    return format(number, "f")
+
+
+def _number_order(value: str) -> tuple[bool, Decimal]:
+    number = Decimal(NO_NUMBERS.get(value, value))
+    return number.is_nan(), Decimal(0) if number.is_nan() else number
+
+
+def _moment_order(value: str) -> float | int:
+    return float(value) if value in ("infinity", "-infinity") else micros(value)
+
+
+def _has_digits(scale: int, value: str) -> bool:
+    found = _PLAIN.fullmatch(value)
+    if found is not None and len(found[1] or "") <= scale:
+        return True
+    number = Decimal(NO_NUMBERS.get(value, value))
+    if not number.is_finite():
+        return True
+    try:
+        EXACT.quantize(number, Decimal((0, (1,), -scale)))
+    except (Inexact, InvalidOperation):
+        return False
+    return True
+
+
+def _date(value: int) -> int:
+    return _STREAM_DATES[DATES[value]] if value in DATES else value
+
+
+def _in_millis(value: int) -> int:
+    return _MILLIS.get(value, value)
+
+
+def _zoned(digits: int, value: str) -> str:
+    if value[-1:] == "Z" and value[:1].isdigit() and len(value) == 20 + (digits and digits + 1):
+        return value
+    try:
+        total = micros(value)
+    except MalformedError:
+        return value
+    return value if total % 10 ** (6 - digits) else iso_text(total, digits)
+
+
+def _zoned_time(value: str) -> str:
+    found = _ISO.fullmatch(value)
+    if found is None or found[1] is not None:
+        return value
+    _, _, _, hour, minute, second, broken, zone = found.groups()
+    broken = (broken or "").rstrip("0")
+    return f"{hour}:{minute}:{second or '00'}{f'.{broken}' if broken else ''}{'Z' if zone == '+00' else zone}"
+
+
+def _bits(size: int, value: bytes) -> bytes:
+    return value.ljust(size, b"\0")
+
+
+def _varying_bits(value: bytes) -> bytes:
+    return value.rstrip(b"\0")
