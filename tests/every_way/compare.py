@@ -1,0 +1,199 @@
+"""Whether what a capture came to is right: raises :class:`Different`, with all that a reader needs to see why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import accumulate
+
+from tests.every_way.database import SNAPSHOT_LSN, TABLES
+from tests.every_way.judge import EVER, SNAPSHOT, Culprit, Facts, Judge, Known, Step, Way, summed
+from tests.every_way.pure import UNWANTED, Came
+from tests.every_way.world import Cut, World
+
+NONE: Facts = {table: Counter() for table in TABLES}
+
+
+class Different(AssertionError):
+    """A capture says something else than the judge."""
+
+
+class Case:
+    """One history, captured one way."""
+
+    def __init__(self, name: str, world: World, way: Way, came: Came, *, bound: bool = False) -> None:
+        self.name, self.world, self.way, self.came, self.bound = name, world, way, came, bound
+        self.judge = Judge(world, way)
+        #: The LSNs of snapshots that the topics have.
+        self.snapshots = {SNAPSHOT_LSN} | {one.commit for one in Known(world, world.whole).of("read")}
+
+    def fail(self, why: str) -> Different:
+        """The report."""
+        found = "\n".join(f"    {time}: {_short(facts)}" for time, facts in sorted(self.came.facts.items()))
+        lives = "\n".join(f"    up to {upper}, {stop or 'no stop'}" for _, stop, upper in self.came.lives)
+        return Different(
+            f"{self.name} {self.way}, seed {self.world.seed}: {why}\n{self.world.described()}\n"
+            f"  the logs, up to {self.came.upper}:\n{found}\n  lives:\n{lives}"
+        )
+
+    def check_lives(self) -> None:
+        """A stop is one in every later life."""
+        stopped = False
+        for cut, stop, upper in self.came.lives:
+            if stop is not None and stop.startswith(UNWANTED) and not self._is_known_as_foreign(cut, stop, upper):
+                raise self.fail(stop)
+            if stopped and stop is None:
+                raise self.fail("a stop is forgotten")
+            stopped |= stop is not None and self.is_lasting(cut, upper)
+
+    def is_lasting(self, cut: Cut, upper: int) -> bool:
+        """Whether a stop there has other reasons than records of what is not given out: those are judged again."""
+        if self.bound:
+            return True
+        released = self.released(upper)
+        culprits = self.judge.culprits(Known(self.world, cut), released)
+        return any(one.tx in released or one.tx is None and SNAPSHOT in released for one in culprits)
+
+    def _is_known_as_foreign(self, cut: Cut, stop: str, upper: int) -> bool:
+        """Where another snapshot was given out, as nothing showed it, the logs are not those of the topics."""
+        return "ForeignStateError" in stop and self.judge.step(Known(self.world, cut), self.released(upper)).must
+
+    def check(self) -> None:
+        """All of it."""
+        self.check_lives()
+        if self.bound:
+            self.check_bound()
+        else:
+            self.check_commits()
+
+    def check_named(self, culprits: list[Culprit], stop: str) -> None:
+        """The stop names a transaction that is at fault, if it is one."""
+        guilty = {one.tx for one in culprits}
+        if None not in guilty and not any(str(tx) in stop for tx in guilty):
+            raise self.fail(f"the stop names none of {sorted(guilty, key=str)}")
+
+    # -- by commit times
+
+    def check_commits(self) -> None:
+        """Facts at commits, each life's stop, and that nothing is given out that was known to be wrong."""
+        commits = {one.commit: one.tx for one in self.world.transactions} | dict.fromkeys(self.snapshots, SNAPSHOT)
+        odd = sorted(set(self.came.facts) - commits.keys())
+        if odd:
+            raise self.fail(f"there is no commit at {odd}")
+        released: dict[int, Facts] = {}
+        for commit, tx in sorted(commits.items()):
+            if commit < self.came.upper and commit in self.came.facts:
+                if commit in self.came.cuts:
+                    self._check_given(tx, commit, released)
+                else:
+                    self._check_true(tx, commit, released)
+            other = tx == SNAPSHOT and commit not in self.came.facts and self.snapshots & self.came.facts.keys()
+            if commit < self.came.upper and not other:
+                released[tx] = self.came.facts.get(commit, NONE)
+        for cut, stop, upper in self.came.lives:
+            self._check_life(cut, stop, upper)
+
+    def _check_given(self, tx: int, commit: int, released: dict[int, Facts]) -> None:
+        known = Known(self.world, self.came.cuts[commit])
+        shown = [one for one in self.judge.culprits(known, released) if one.must and one.at <= commit]
+        if shown:
+            raise self.fail(f"{tx} was given out at {commit}, and the records showed {shown}: {self.came.cuts[commit]}")
+        if tx == SNAPSHOT:
+            wanted = known.snapshot_facts()
+        else:
+            end = next((one for one in known.ends() if one.tx == tx), None)
+            if end is None or not known.is_whole(end):
+                raise self.fail(f"{tx} was given out at {commit} and was not whole: {self.came.cuts[commit]}")
+            wanted = known.facts(end)
+        if wanted != self.came.facts[commit] and not (self.way.state and self.judge.some_is_wrong(released)):
+            raise self.fail(f"of {tx}, at {commit}, wanted is {_short(wanted)}")
+
+    def _check_true(self, tx: int, commit: int, released: dict[int, Facts]) -> None:
+        """It is not known what was known: the facts are what happened, or something shows that they are not."""
+        if tx == SNAPSHOT:
+            rows = self.world.database.snapshot
+            real = {table: Counter(rows[table]) for table in TABLES}
+        else:
+            real = self.judge.real(tx)
+        culprits = self.judge.culprits(Known(self.world, self.world.whole), released)
+        if real != self.came.facts[commit] and not any(one.at <= commit for one in culprits):
+            raise self.fail(f"of {tx}, at {commit}, wanted is {_short(real)}")
+
+    def released(self, upper: int) -> dict[int, Facts]:
+        """What is given out where the logs are stated up to there."""
+        found = {
+            one.tx: self.came.facts.get(one.commit, NONE) for one in self.world.transactions if one.commit < upper
+        }
+        if self.world.snapshot != "none" and upper:
+            found[SNAPSHOT] = next((self.came.facts[lsn] for lsn in self.snapshots if lsn in self.came.facts), NONE)
+        return found
+
+    def _check_life(self, cut: Cut, stop: str | None, upper: int) -> None:
+        released = self.released(upper)
+        step = self.judge.step(Known(self.world, cut), released)
+        missing = self._unfounded(cut, released, step)
+        if missing:
+            raise self.fail(f"{missing} were passed by, and no record shows it")
+        if stop is None:
+            if step.must:
+                raise self.fail(f"it must stop at {cut}: {step.culprits}")
+            if step.fresh:
+                raise self.fail(f"{sorted(step.fresh)} are whole at {cut} and not given out")
+            return
+        if not step.may:
+            raise self.fail(f"a false stop at {cut}: {stop}")
+        self.check_named(step.culprits, stop)
+        if step.fresh and not any(one.at in (1, EVER) or not one.must for one in step.culprits):
+            raise self.fail(f"{sorted(step.fresh)} are whole at {cut}, before the stop, and not given out")
+
+    def _unfounded(self, cut: Cut, released: dict[int, Facts], step: Step) -> list[int]:
+        """What was passed by without its facts, if nothing is known to be wrong."""
+        if step.may:
+            return []
+        real = {one.tx: one.differences for one in self.world.transactions}
+        known = Known(self.world, cut)
+        seen = {one.tx for one in known.of("row")}
+        return [tx for tx, facts in released.items() if tx != SNAPSHOT and tx in seen and facts != real[tx]]
+
+    # -- on a timeline
+
+    def check_bound(self) -> None:
+        """Facts at every time, exactly, up to the stop, which is where it may be and no later than it must be."""
+        self._check_stops()
+        upper, stop, released = self.came.upper, self.came.stop, dict[int, Facts]()
+        time = 0
+        for time, cut in sorted(self.came.cuts.items()):
+            if not time:
+                continue
+            step = self.judge.step(Known(self.world, cut), released)
+            facts = self.came.facts.get(time, NONE)
+            if stop is not None and step.may and self._stops_here(time, step, facts):
+                return self.check_named(step.culprits, stop)
+            if step.must:
+                raise self.fail(f"it must stop at {time} ({cut}): {step.culprits}")
+            if upper <= time:
+                raise self.fail(f"it goes no further than {upper}, and {cut} is bound at {time}: {step.culprits}")
+            if facts != summed(step.fresh.values()) and not (self.way.state and self.judge.some_is_wrong(released)):
+                raise self.fail(f"at {time} ({cut}) wanted is {[*step.fresh]}: {_short(summed(step.fresh.values()))}")
+            released |= step.fresh
+        if stop is not None:
+            raise self.fail(f"a false stop: {stop}")
+        if time and upper != time + 1:
+            raise self.fail(f"the last time is {time}, and the logs are stated up to {upper}")
+
+    def _check_stops(self) -> None:
+        uppers = {upper for _, stop, upper in self.came.lives if stop is not None}
+        if len(uppers) > 1:
+            raise self.fail(f"it stops at different times: {sorted(uppers)}")
+
+    def _stops_here(self, time: int, step: Step, facts: Facts) -> bool:
+        """Before the time, or behind what is whole at it."""
+        if self.came.upper != time + 1:
+            return self.came.upper == time
+        given = list(accumulate(([one] for one in step.fresh.values()), initial=[]))
+        if not any(one.at in (SNAPSHOT, 1, EVER) or not one.must for one in step.culprits):
+            given = given[-1:]
+        return facts in [summed(some) for some in given]
+
+
+def _short(facts: Facts) -> str:
+    return str({table[7:]: dict(rows) for table, rows in facts.items() if rows}) if facts else "nothing"

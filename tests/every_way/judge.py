@@ -1,0 +1,296 @@
+"""What every capture must say of a history, by definition: all that is in the topics up to some cut, looked at anew.
+
+The judge knows what really happened (each record names its event) and remembers nothing but what was given out. It
+works on cuts: so many records of each partition are known. Of a cut it says which transactions are whole, and whose
+records contradict what the connector may send: those are *culprits*. Nothing of a culprit is given out from the cut on
+that shows it, and nothing behind it; that is a stop. A stop is *due* when all before the culprit is whole; one that is
+not due may stop a capture already. What was given out before any record showed that it was wrong is no fault, but then
+the capture must stop when one does. Where records contradict each other about what was given out rightly, a capture may
+stop and need not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tests.every_way.connector import OLD, Place, Sent
+from tests.every_way.database import SNAPSHOT_LSN, TABLES, Change, Difference, difference
+from tests.every_way.world import Cut, World
+
+#: The snapshot as a transaction before all others.
+SNAPSHOT = 0
+#: An LSN behind all.
+EVER = 2**62
+#: With these, rows of a snapshot are in the topics twice.
+TWICE = {"snapshot begun twice", "late snapshot row", "one snapshot row more"}
+Facts = dict[str, Difference]
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is asked of a capture."""
+
+    #: "commit" or "complete".
+    ordering: str = "commit"
+    #: Whether old rows come from the state, so that a TRUNCATE can be carried over.
+    state: bool = False
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """Why a capture stops. ``at`` is the LSN from which on nothing may be given out; ``must``: it is certain.
+
+    ``now``: it is due whatever came before.
+    """
+
+    why: str
+    at: int
+    must: bool
+    tx: int | None = None
+    now: bool = False
+
+
+@dataclass
+class Known:
+    """The records up to a cut."""
+
+    world: World
+    cut: Cut
+
+    @cached_property
+    def all(self) -> list[tuple[Place, int, Sent]]:
+        """Each with where it is."""
+        return [(place, at, one) for place, found in self.world.entries.items()
+                for at, one in enumerate(found[:self.cut.get(place, 0)])]
+
+    def of(self, what: str, tx: int | None = None) -> list[Sent]:
+        """Of one kind, those of one topic in order."""
+        return [one for _, _, one in self.all if one.what == what and tx in (None, one.tx)]
+
+    def ends(self) -> list[Sent]:
+        """The first END of each transaction, in the order of the topic."""
+        first: dict[int, Sent] = {}
+        for one in self.of("end"):
+            first.setdefault(one.tx, one)
+        return list(first.values())
+
+    def rows(self, tx: int) -> dict[str, dict[int, Sent]]:
+        """By table and number the first record of each row of a transaction."""
+        found: dict[str, dict[int, Sent]] = {}
+        for one in self.of("row", tx):
+            found.setdefault(one.table, {}).setdefault(one.number, one)
+        return found
+
+    # -- the snapshot
+
+    @property
+    def scanned(self) -> dict[str, int] | None:
+        """How many rows the completed run has; None: none is completed."""
+        notes = self.of("note")
+        if not any(one.kind == "COMPLETED" for one in notes):
+            return None
+        notes = notes[:next(at for at, one in enumerate(notes) if one.kind == "COMPLETED")]
+        started = max(at for at, one in enumerate(notes) if one.kind == "STARTED")
+        return {table: rows for one in notes[started:] for table, rows in one.counts}
+
+    def first_reads(self) -> list[Sent]:
+        """The rows of the first snapshot, of a run that was broken off, too; of another one if no others are known."""
+        reads = self.of("read")
+        first = [one for one in reads if one.commit <= SNAPSHOT_LSN]
+        return first or (reads if any(self.world.database.snapshot.values()) else [])
+
+    def reads(self) -> Counter[str]:
+        """How many of these rows of each table are known."""
+        return Counter(one.table for one in self.first_reads())
+
+    def snapshot_is_whole(self) -> bool:
+        """Whether it can be given out."""
+        if self.world.snapshot == "marked":
+            return any(one.kind == "last" for one in self.of("read"))
+        return self.scanned is not None and all(self.reads()[table] >= n for table, n in self.scanned.items())
+
+    def snapshot_facts(self) -> Facts:
+        """Its rows."""
+        found: Facts = {table: Counter() for table in TABLES}
+        for one in self.first_reads():
+            assert one.row is not None
+            found[one.table][one.row] += 1
+        return found
+
+    # -- transactions
+
+    def is_whole(self, end: Sent) -> bool:
+        """Whether each table has all numbers from 1 to what END counts."""
+        rows = self.rows(end.tx)
+        return all(set(range(1, number + 1)) <= rows.get(table, {}).keys() for table, number in end.counts)
+
+    def facts(self, end: Sent) -> Facts:
+        """What the known rows of the transaction do; what it really did, if they are all of it."""
+        rows = self.rows(end.tx)
+        changes: list[Change] = []
+        for table, number in end.counts:
+            changes += [one.change for at, one in rows.get(table, {}).items() if one.change and at <= number]
+        real = next((one for one in self.world.transactions if one.tx == end.tx), None)
+        if real is not None and Counter(changes) == Counter(real.captured):
+            return {table: real.differences[table] for table in TABLES}
+        return {table: difference(changes).get(table, Counter()) for table in TABLES}
+
+
+class Judge:
+    """Of one history, captured one way."""
+
+    def __init__(self, world: World, way: Way) -> None:
+        self.world, self.way = world, way
+        self.commits = {one.tx: one.commit for one in world.transactions}
+
+    # -- what is wrong
+
+    def culprits(self, known: Known, released: dict[int, Facts]) -> list[Culprit]:
+        """All that the records show."""
+        return [*self._of_snapshot(known, released), *self._of_transactions(known, released)]
+
+    def _of_snapshot(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
+        if self.world.snapshot == "none":
+            return
+        kinds, given = [one.kind for one in known.of("note")], SNAPSHOT in released
+        first = kinds.index("COMPLETED") if "COMPLETED" in kinds else len(kinds)
+        if kinds[:first].count("STARTED") > 1:
+            yield Culprit("a snapshot begun twice", SNAPSHOT, True, now=True)
+        lsns = {one.commit for one in known.of("read")}
+        if TWICE & {*self.world.mishaps} and lsns:
+            # Their looks may show it before the notifications do.
+            yield Culprit("snapshot rows that are there twice", SNAPSHOT, False)
+        if "STARTED" in kinds[first:] or len(lsns) > 1 and max(lsns) > SNAPSHOT_LSN:
+            yield Culprit("a second snapshot", EVER, True, now=given)
+        elif max(lsns, default=0) > SNAPSHOT_LSN:
+            yield Culprit("rows of another snapshot", EVER, False)
+        elif len(lsns) > 1:
+            yield Culprit("two snapshots", SNAPSHOT, True, now=True)
+        if known.scanned is not None and any(known.reads()[table] > n for table, n in known.scanned.items()):
+            yield Culprit("more snapshot rows than were scanned", SNAPSHOT, True, now=True)
+        read = known.snapshot_facts()
+        if given and any(n > released[SNAPSHOT][table][row] for table in TABLES for row, n in read[table].items()):
+            yield Culprit("a snapshot row after the snapshot", SNAPSHOT, True, now=True)
+        for one in known.ends():
+            if one.commit <= min((one.commit for one in known.first_reads()), default=SNAPSHOT_LSN):
+                yield Culprit("an END before the snapshot", 1, bool(lsns), now=given and bool(lsns))
+
+    def _of_transactions(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
+        seen = 0
+        ends = known.ends()
+        for end in ends:
+            if end.commit < seen:
+                # Where nothing behind it was given out before, the order does no harm.
+                passed = any(self.commits.get(tx, 0) > end.commit for tx in released) and end.tx not in released
+                yield Culprit("a late END", end.commit, passed and bool(end.counts), end.tx)
+            seen = max(seen, end.commit)
+            yield from self._of_one(end, known, released)
+        for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
+            if any(one.commit > self.commits[tx] for one in ends):
+                yield Culprit("a lost END", self.commits[tx], True, tx)
+            yield from self._of_rows(tx, known, None, released)
+
+    def _of_one(self, end: Sent, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
+        tx, counted = end.tx, dict(end.counts)
+        if end.commit <= SNAPSHOT_LSN:
+            return
+        if len({(one.commit, one.counts) for one in known.of("end", tx)}) > 1:
+            yield Culprit("two ENDs", end.commit, self._is_open(tx, released), tx)
+        for table, rows in known.rows(tx).items():
+            if max(rows) > counted.get(table, 0):
+                yield Culprit("a row above END's count", end.commit, True, tx)
+        if not self.way.state and any(one.change and one.change.op == "t" for one in known.of("row", tx)):
+            yield Culprit("a TRUNCATE", end.commit, True, tx)
+        yield from self._of_rows(tx, known, end, released)
+
+    def _of_rows(self, tx: int, known: Known, end: Sent | None, released: dict[int, Facts]) -> Iterator[Culprit]:
+        changes: dict[object, set[tuple[Change | None, int, int]]] = {}
+        for one in known.of("row", tx):
+            for place in (one.order, (one.table, one.number)):
+                changes.setdefault(place, set()).add((one.change, one.order, one.number))
+        if any(len(different) > 1 for different in changes.values()):
+            # Without END its turn has not come.
+            due = (end is not None or tx in released) and self._is_open(tx, released)
+            yield Culprit("two rows of one number", self.commits[tx], due, tx)
+        if changes and self.world.connector.version == OLD and len(known.of("begin", tx)) > 1:
+            # A row of it says which version. Where it was not numbered anew, but sent again, nothing tells that.
+            given = known.facts(end) if end is not None and known.is_whole(end) else None
+            given = released.get(tx, given)
+            yield Culprit("numbered from 1 again", self.commits[tx], given not in (None, self.real(tx)), tx)
+
+    def _is_open(self, tx: int, released: dict[int, Facts]) -> bool:
+        """Whether it is not given out, or was wrongly: of one that is, nothing need be known any more."""
+        return tx not in released or self._is_wrong(tx, released)
+
+    def real(self, tx: int) -> Facts:
+        """What the transaction really did."""
+        return next(one.differences for one in self.world.transactions if one.tx == tx)
+
+    def _is_wrong(self, tx: int, released: dict[int, Facts]) -> bool:
+        """Whether what was given out is not what the transaction did."""
+        return tx in released and self.real(tx) != released[tx]
+
+    def some_is_wrong(self, released: dict[int, Facts]) -> bool:
+        """Whether old rows may not be found, as something before is not what it was."""
+        read = {table: Counter(rows) for table, rows in self.world.database.snapshot.items()}
+        if SNAPSHOT in released and released[SNAPSHOT] != read:
+            return True
+        return any(tx in self.commits and self._is_wrong(tx, released) for tx in released)
+
+    # -- what is given out
+
+    def step(self, known: Known, released: dict[int, Facts]) -> Step:
+        """What is given out at a cut, where that was given out before."""
+        culprits = self.culprits(known, released)
+        if self.way.state and self.some_is_wrong(released):
+            culprits.append(Culprit("an old row that is not there", EVER, False))
+        step = Step(culprits, must=any(one.must and one.now for one in culprits))
+        cap = min((one.at for one in culprits if one.must), default=EVER)
+        if SNAPSHOT not in released and self.world.snapshot != "none":
+            if cap == SNAPSHOT or not known.snapshot_is_whole():
+                return step
+            step.fresh[SNAPSHOT] = known.snapshot_facts()
+        self._give(known, released, step, cap)
+        return step
+
+    def _give(self, known: Known, released: dict[int, Facts], step: Step, cap: int) -> None:
+        bad = {one.tx for one in step.culprits if one.must}
+        is_due = True
+        for end in sorted(known.ends(), key=lambda one: one.commit):
+            for one in step.culprits:
+                if is_due and one.must and one.at <= end.commit:
+                    step.must = True
+            if end.tx in released or end.commit <= SNAPSHOT_LSN:
+                continue
+            whole = known.is_whole(end) and end.tx not in bad
+            is_due = is_due and whole
+            if whole and (is_due and end.commit < cap or self.way.ordering == "complete"):
+                step.fresh[end.tx] = known.facts(end)
+        if is_due and any(one.must for one in step.culprits):
+            step.must = True
+
+
+@dataclass
+class Step:
+    """What a cut comes to: what is given out at it, and whether a capture must, or may, stop there."""
+
+    culprits: list[Culprit]
+    fresh: dict[int, Facts] = field(default_factory=dict)
+    must: bool = False
+
+    @property
+    def may(self) -> bool:
+        """Whether there is anything to stop for."""
+        return bool(self.culprits)
+
+
+def summed(facts: Iterable[Facts]) -> Facts:
+    """Several together."""
+    found: Facts = {table: Counter() for table in TABLES}
+    for one in facts:
+        for table, rows in one.items():
+            found[table].update(rows)
+    return {table: Counter({row: n for row, n in rows.items() if n}) for table, rows in found.items()}

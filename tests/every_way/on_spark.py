@@ -1,0 +1,144 @@
+"""The ways to capture on Spark, run over a history: dumped topics in files, logs in directories, one session."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from cdcv2 import steps
+from cdcv2.errors import Cdcv2Error, SourceStop
+from cdcv2.protocol.messages import Message
+from cdcv2.sources.facts import Record
+from cdcv2.wire.remap_files import DirectoryRemap
+from tests.every_way.compare import Case
+from tests.every_way.connector import NOTIFICATIONS, PREFIX, TRANSACTIONS, Place
+from tests.every_way.database import TABLES
+from tests.every_way.judge import Way
+from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, recipe, stated
+from tests.every_way.world import Cut, World
+from tests.spark.binding import Bound, dumped
+from tests.spark.capturing import CaptureRun, dump_into, log_messages
+
+STEPS = ("capture.table-written", "capture.table-stated", "capture.stated", "transactions.temp-stated",
+         "transactions.table-stated", "shared-capture.read", "writer.updates-durable")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SparkRoad:
+    """A kind of capture on Spark, and what is asked of it; ``bound``: on a remap."""
+
+    name: str
+    way: Way
+    bound: bool
+
+    def takes(self, world: World) -> bool:
+        """As without Spark."""
+        return not self.bound or world.snapshot != "marked"
+
+
+ROADS = (
+    SparkRoad("commit times", Way(), False),
+    SparkRoad("commit times, from state", Way(state=True), False),
+    SparkRoad("remap", Way(), True),
+    SparkRoad("remap, from state", Way(state=True), True),
+    SparkRoad("remap, as complete", Way("complete"), True),
+)
+
+
+def check(road: SparkRoad, world: World, spark: SparkSession, folder: Path) -> Came:
+    """Run it, and judge. Raises :class:`~tests.every_way.compare.Different`."""
+    came = (bound if road.bound else by_commits)(world, road.way, world.seed, spark, folder)
+    Case(f"Spark, {road.name}", world, road.way, came, bound=road.bound).check()
+    return came
+
+
+def can(world: World) -> bool:
+    """Whether the topics are there that a capture asks for."""
+    wanted = [TRANSACTIONS, *([NOTIFICATIONS] if world.snapshot == "notified" else [])]
+    return all(world.entries.get((topic, 0)) for topic in wanted)
+
+
+def _stages(world: World, chance: random.Random) -> list[Cut]:
+    """A part, in which the topics are there, and all."""
+    part = {place: chance.randint(0, end) for place, end in world.stages[0].items()}
+    for place in part:
+        if place[0] in (TRANSACTIONS, NOTIFICATIONS):
+            part[place] = max(1, part[place])
+        elif world.snapshot == "marked":
+            part[place] = world.whole[place]
+    return [*([part] if chance.random() < 0.5 else []), world.whole]
+
+
+def _between(records: dict[Place, list[Record]], low: Cut, high: Cut, chance: random.Random) -> Iterator[Record]:
+    """The records that are new, each partition in order."""
+    left = {place: low.get(place, 0) for place, end in high.items() if low.get(place, 0) < end}
+    while left:
+        place = chance.choice(list(left))
+        yield records[place][left[place]]
+        left[place] += 1
+        if left[place] == high[place]:
+            del left[place]
+
+
+def _messages(logs: Path) -> dict[str, list[Message]]:
+    return {table: log_messages(logs / table, ROWS) if (logs / table).is_dir() else [] for table in TABLES}
+
+
+def _live(came: Came, logs: Path, cut: Cut, capture: Callable[[], object], step: tuple[str, int] | None) -> None:
+    stop = None
+    try:
+        with ExitStack() as stack:
+            if step is not None:
+                stack.enter_context(steps.placed(*step))
+            capture()
+    except steps.PlacedCrash:
+        return
+    except SourceStop as found:
+        stop = f"{found.reason}. {found.remedy}"
+    except Cdcv2Error as found:
+        stop = f"{UNWANTED} {type(found).__name__}: {found}"
+    came.lives.append((cut, stop, stated(_messages(logs))[1]))
+
+
+def _step(chance: random.Random, last: bool) -> tuple[str, int] | None:
+    return None if last or chance.random() < 0.5 else (chance.choice(STEPS), chance.choice((1, 2)))
+
+
+def by_commits(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) -> Came:
+    """A capture by commit times."""
+    chance, came, records, before = random.Random(seed), Came(), world.records(), Cut()
+    run = CaptureRun(folder, recipe(world, way))
+    for cut in _stages(world, chance):
+        new = list(_between(records, before, cut, chance))
+        if new:
+            dump_into(folder / "topics", new, size=max(1, len(new) // chance.choice((1, 1, 2)) + 1))
+        before = cut
+        _live(came, run.logs, cut, lambda: run.run(spark), _step(chance, cut == world.whole))
+    came.facts, came.upper = stated(_messages(run.logs))
+    return came
+
+
+def bound(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) -> Came:
+    """A capture on a remap of its own."""
+    chance, came, records = random.Random(seed), Came(), world.records()
+    (folder / "rows").mkdir(parents=True)
+    for table in TABLES:
+        (folder / "rows" / f"{table}.avsc").write_text(json.dumps(ROWS.schema), "utf-8")
+    words = ["--prefix", PREFIX, "--rows", str(folder / "rows"), "--full-identity", ",".join(sorted(world.full))]
+    words += ["--notifications", NOTIFICATIONS] if world.snapshot == "notified" else ["--snapshot", "none"]
+    words += ["--before", "from-state"] if way.state else []
+    words += ["--ordering", "complete"] if way.ordering == "complete" else []
+    run, size = Bound(folder, folder / "topics", words), str(chance.choice((3, 7, 20, 1000)))
+    for cut in _stages(world, chance):
+        dumped(folder / "topics" / "all.jsonl", _between(records, Cut(), cut, chance))
+        step = _step(chance, cut == world.whole)
+        _live(came, folder / "logs", cut, lambda: run.spark(spark, "logs", "--bind-at-most", size), step)
+    came.facts, came.upper = stated(_messages(folder / "logs"))
+    came.cuts = bindings(DirectoryRemap(folder / "remap"))
+    return came

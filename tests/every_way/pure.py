@@ -1,0 +1,352 @@
+"""The ways to capture that need no Spark, run over a history: in memory, with restarts, kills, and any cut of bindings.
+
+Each run says what it came to (:class:`Came`). Topics are seen as far as a stage of the history goes; a life of a
+capture reads them in an order of its own, may be killed at any step, and may have lost its memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdcv2 import steps
+from cdcv2.errors import Cdcv2Error, SourceStop
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Message, Updates
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.shared import View
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.capture import Capture
+from cdcv2.sources.database import Database
+from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.sources.facts import Record
+from cdcv2.sources.places import places
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.running import run
+from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.rows import RowType
+from tests.every_way.connector import PREFIX, Place
+from tests.every_way.database import TABLES
+from tests.every_way.judge import Facts, Way
+from tests.every_way.world import Cut, World, recipe_words
+
+ROWS = RowType({"type": "record", "name": "t", "fields": [
+    {"name": "id", "type": "int"}, {"name": "v", "type": "string"},
+]})  # fmt: skip
+PLAIN_STEPS = [name for name in steps.KNOWN if name.startswith(("capture.", "writer."))]
+BOUND_STEPS = [name for name in steps.KNOWN if name.startswith(("shared-capture.", "transactions.", "writer."))]
+
+
+#: What ended a life and is no stop.
+UNWANTED = "an error, and no stop:"
+
+
+@dataclass
+class Came:
+    """What a run came to: facts by time, how far the logs are stated, and what stopped it, life after life.
+
+    ``cuts`` says of a time what was known when its facts were written; of a timeline these are the bindings.
+    """
+
+    facts: dict[int, Facts] = field(default_factory=dict)
+    upper: int = 0
+    cuts: dict[int, Cut] = field(default_factory=dict)
+    #: Of each life that was not killed: how far the topics were, what stopped it, how far the logs were then.
+    lives: list[tuple[Cut, str | None, int]] = field(default_factory=list)
+
+    @property
+    def stop(self) -> str | None:
+        """What stopped the last life."""
+        return self.lives[-1][1] if self.lives else None
+
+
+@dataclass
+class KeptMemory:
+    """A memory that outlives the capture."""
+
+    plain: Any = None
+
+    def load(self) -> Any:
+        """What was saved last."""
+        return self.plain
+
+    def save(self, plain: Any) -> None:
+        """Keep it."""
+        self.plain = dict(plain)
+
+
+def recipe(world: World, way: Way) -> Recipe:
+    """How a history is captured."""
+    before = FROM_STATE if way.state else FROM_ENVELOPE
+    return Recipe(PREFIX, dict.fromkeys(TABLES, ROWS), before=before, **recipe_words(world))
+
+
+def stated(logs: Mapping[str, list[Message]]) -> tuple[dict[int, Facts], int]:
+    """What the logs say, by time, each update counted; up to the meet of what is stated."""
+    facts: dict[int, Facts] = {}
+    uppers = []
+    for table, messages in logs.items():
+        reader = Iter(messages)
+        for batch in reader:
+            for row, time, diff in batch.updates:
+                of_time = facts.setdefault(check_int(time), {one: Counter() for one in TABLES})
+                of_time[table][tuple(row)] += diff
+        uppers.append(check_int(reader.frontier.elements[0]) if messages else 0)
+    upper = min(uppers)
+    return {time: of_time for time, of_time in facts.items() if time < upper}, upper
+
+
+class Life:
+    """Which stage a capture sees, where it is killed, and what becomes of its memory before it begins."""
+
+    def __init__(self, chance: random.Random, cut: Cut, names: list[str]) -> None:
+        self.cut, self.chance = cut, chance
+        self.step = chance.choice(names) if chance.random() < 0.5 else None
+        self.nth = chance.choice((1, 1, 2, 3, 5))
+        self.memory = chance.choice(("kept", "kept", "lost", "older"))
+
+    def live(self, capture: Callable[[], None], came: Came, upper: Callable[[], int]) -> None:
+        """Until it ends, stops or is killed."""
+        try:
+            with ExitStack() as stack:
+                if self.step is not None:
+                    stack.enter_context(steps.placed(self.step, self.nth))
+                capture()
+            stop = None
+        except steps.PlacedCrash:
+            return
+        except SourceStop as found:
+            stop = f"{found.reason}. {found.remedy}"
+        except Cdcv2Error as found:
+            stop = f"{UNWANTED} {type(found).__name__}: {found}"
+        came.lives.append((self.cut, stop, upper()))
+
+
+def lives(world: World, chance: random.Random, names: list[str]) -> list[Life]:
+    """Some in each stage; then two that are not killed, one with its memory and one without."""
+    found = [Life(chance, stage, names) for stage in world.stages for _ in range(chance.choice((1, 1, 1, 2)))]
+    last = [Life(chance, world.whole, names) for _ in range(2)]
+    for life, memory in zip(last, ("kept", "lost")):
+        life.step, life.memory = None, memory
+    return [*found, *last]
+
+
+# -- by commit times
+
+
+class SeenRanges:
+    """Some of the topics, to be read by ranges."""
+
+    def __init__(self, records: Mapping[Place, list[Record]]) -> None:
+        self._records = records
+
+    def look(self) -> Look:
+        """How far they are."""
+        return Look({place: (0, len(found)) for place, found in self._records.items() if found})
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """The records of ranges."""
+        for place, (low, high) in ranges.items():
+            yield from self._records[place][low:high]
+
+
+class SeenTopics:
+    """The topics as far as a stage goes, read in any order; ``seen`` is what was read or is behind the positions."""
+
+    def __init__(self, records: Mapping[Place, list[Record]], cut: Cut, chance: random.Random) -> None:
+        self._records, self._cut, self._chance = records, cut, chance
+        self.seen: Cut = {}
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Record | None]:
+        """Each partition in order; now and then nothing."""
+        chance = self._chance
+        left = {place: positions.get(place, 0) for place, end in self._cut.items() if positions.get(place, 0) < end}
+        self.seen = {place: min(end, positions.get(place, 0)) for place, end in self._cut.items()}
+        weights = {place: chance.choice((1, 1, 5, 40)) for place in left}
+        while left:
+            place = chance.choices(list(left), [weights[place] for place in left])[0]
+            self.seen[place] = left[place] + 1
+            yield self._records[place][left[place]]
+            left[place] += 1
+            if left[place] == self._cut[place]:
+                del left[place]
+            if chance.random() < 0.1:
+                yield None
+
+    def identities(self) -> dict[str, str]:
+        """They have none."""
+        return {}
+
+    def ranges(self, topic: str) -> SeenRanges:
+        """One of them."""
+        return SeenRanges({at: found[:self._cut.get(at, 0)] for at, found in self._records.items() if at[0] == topic})
+
+    def ends(self) -> Cut:
+        """Of the stage."""
+        return dict(self._cut)
+
+    def let_wait(self, is_ahead: object) -> None:
+        """They do not."""
+
+
+class WatchedLog(MemoryLog):
+    """Notes what was known when an update was written first."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.known: Callable[[], Cut] = dict
+        self.cuts: dict[int, Cut] = {}
+
+    def send(self, message: Message) -> None:
+        """As the other one."""
+        if isinstance(message, Updates):
+            for _, time, _ in message.updates:
+                self.cuts.setdefault(check_int(time), self.known())
+        super().send(message)
+
+
+def by_commits(world: World, way: Way, seed: int) -> Came:
+    """A capture by commit times."""
+    chance, came, records = random.Random(seed), Came(), world.records()
+    logs, memory, older = {table: WatchedLog(table) for table in TABLES}, KeptMemory(), [None]
+
+    def upper() -> int:
+        return stated({table: log.messages for table, log in logs.items()})[1]
+
+    for life in lives(world, chance, PLAIN_STEPS):
+        older.append(memory.plain)
+        memory.plain = {"kept": memory.plain, "lost": None, "older": chance.choice(older)}[life.memory]
+        topics = SeenTopics(records, life.cut, chance)
+        for log in logs.values():
+            log.close()
+            log.known = lambda topics=topics: dict(topics.seen)  # type: ignore[misc]
+
+        def one(topics: SeenTopics = topics) -> None:
+            every = chance.choice((1, 1, 2, 5, 2000))
+            size = chance.choice((1, 2, 1000))
+            with Capture(recipe(world, way), logs, memory=memory, updates_per_message=size) as capture:
+                run(capture, topics, release_every=every)
+
+        life.live(one, came, upper)
+    came.facts, came.upper = stated({table: log.messages for table, log in logs.items()})
+    for log in logs.values():
+        for time, cut in log.cuts.items():
+            came.cuts.setdefault(time, cut)
+    return came
+
+
+# -- on a timeline
+
+
+class Timeline:
+    """A remap in memory, its logs, and topics that are seen to grow up to a stage."""
+
+    name = "remap"
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.records, self.chance = world.records(), chance
+        self.raws: list[bytes] = []
+        self.clock = 0
+        self.ends: Cut = {}
+        self.cut: Cut = {}
+        self.logs = {table: MemoryLog(table) for table in TABLES}
+        self.temp = MemoryLog("temp")
+
+    def read(self, after: Any) -> Any:
+        """The remap from a place on; or the records of ranges."""
+        if isinstance(after, int):
+            return View(list(enumerate(self.raws))[after:], len(self.raws))
+        return self._ranges(after)
+
+    def _ranges(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        for place in sorted(ranges, key=lambda place: self.chance.random()):
+            yield from self.records[place][slice(*ranges[place])]
+
+    def append(self, raw: bytes, after: int) -> int:
+        """A record of the remap."""
+        self.raws.append(raw)
+        return len(self.raws) - 1
+
+    def trim(self, before: int) -> None:
+        """Never."""
+        raise AssertionError
+
+    def look(self) -> Look:
+        """Somewhat further than the last time."""
+        for place, end in self.cut.items():
+            if self.chance.random() < 0.6:
+                now = self.ends.get(place, 0)
+                self.ends[place] = max(now, min(end, now + self.chance.choice((1, 1, 2, 4, 50))))
+        return Look({place: (0, end) for place, end in self.ends.items() if end})
+
+    def now(self) -> int:
+        """A clock."""
+        self.clock += 1
+        return self.clock
+
+    def run(self, world: World, way: Way) -> None:
+        """One life: until all of the stage is bound and written."""
+        how = recipe(world, way)
+        bound = BoundRecipe({table: {"database": how.prefix} for table in how.tables})
+        binder = Binder(
+            self, bound, topics=frozenset(how.topics()), now=self.now, at_most=self.chance.choice((1, 2, 3, 7, 1000)),
+        )
+        binder.begin(Look({}))
+        size = self.chance.choice((1, 1000))
+        writers = {table: Writer(self.logs[table], updates_per_message=size) for table in TABLES}
+        output = Database(how, writers, (self.temp, Writer(self.temp)), ordering=way.ordering)
+        capture = SharedCapture(binder, self, [output], at_most=self.chance.choice((1, 10, 1000)))
+        self.carry(binder, capture)
+
+    def carry(self, binder: Binder, capture: SharedCapture) -> None:
+        """Look, bind and carry, in turns that are drawn."""
+        while True:
+            look = self.look()
+            for _ in range(self.chance.choice((1, 1, 2, 5))):
+                if not binder.bind(look):
+                    break
+            moved = capture.carry()
+            seen = all(self.ends.get(place, 0) >= end for place, end in self.cut.items())
+            if not moved and seen and binder.caught_up(self.look().ends):
+                return
+
+    def close(self) -> None:
+        """What was sent and is not durable is gone."""
+        for log in (*self.logs.values(), self.temp):
+            log.close()
+
+
+def bound(world: World, way: Way, seed: int) -> Came:
+    """A capture on a remap of its own."""
+    chance, came = random.Random(seed), Came()
+    timeline = Timeline(world, chance)
+
+    def upper() -> int:
+        return stated({table: log.messages for table, log in timeline.logs.items()})[1]
+
+    for life in lives(world, chance, BOUND_STEPS):
+        timeline.close()
+        timeline.cut = life.cut
+        life.live(lambda: timeline.run(world, way), came, upper)
+    came.facts, came.upper = stated({table: log.messages for table, log in timeline.logs.items()})
+    came.cuts = bindings(timeline)
+    return came
+
+
+def bindings(log: Any) -> dict[int, Cut]:
+    """Where the topics were at each time of a remap that is bound."""
+    from cdcv2.reclock.minting import follow
+    from cdcv2.reclock.minting import run as minted
+    from cdcv2.reclock.partitioned import NOT_STARTED
+    from cdcv2.reclock.shared import Shared
+
+    shared = Shared(NOT_STARTED)
+    minted(log, follow(shared))
+    return {into: dict(places(where)) for into, where in shared.remap.bindings()}

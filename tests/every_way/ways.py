@@ -1,0 +1,51 @@
+"""The ways to capture a history without Spark, and the check of each; what is refused, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from tests.every_way import pure
+from tests.every_way.compare import Case
+from tests.every_way.judge import Way
+from tests.every_way.pure import Came
+from tests.every_way.world import World, drawn
+
+
+@dataclass(frozen=True)
+class Road:
+    """A kind of capture, and what is asked of it; ``bound``: on a remap."""
+
+    name: str
+    way: Way
+    bound: bool
+    run: Callable[[World, Way, int], Came]
+
+    def takes(self, world: World) -> bool:
+        """Whether such a history can be captured so: on a remap somebody must count the rows of a snapshot."""
+        return not self.bound or world.snapshot != "marked"
+
+    def check(self, world: World) -> Came:
+        """Run it, and judge. Raises :class:`~tests.every_way.compare.Different`."""
+        came = self.run(world, self.way, world.seed)
+        Case(self.name, world, self.way, came, bound=self.bound).check()
+        return came
+
+
+#: Every one that is not refused; see ``test_every_way.py`` for those that are.
+ROADS = (
+    Road("commit times", Way(), False, pure.by_commits),
+    Road("commit times, from state", Way(state=True), False, pure.by_commits),
+    Road("remap", Way(), True, pure.bound),
+    Road("remap, from state", Way(state=True), True, pure.bound),
+    Road("remap, as complete", Way("complete"), True, pure.bound),
+)
+
+
+def checked(seeds: Collection[int], features: Collection[str]) -> Iterator[tuple[World, Road, Came]]:
+    """Every history of these seeds, every way: raises at the first difference."""
+    for seed in seeds:
+        world = drawn(seed, features)
+        for road in ROADS:
+            if road.takes(world):
+                yield world, road, road.check(world)

@@ -1,0 +1,292 @@
+"""One history: what a database did, what is in the topics of it, what went wrong, and how the topics are seen to grow.
+
+Everything is drawn from one seed; ``features`` says which kinds of mishap may be drawn. See :data:`MISHAPS`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdcv2.sources.facts import Record
+from tests.every_way.connector import NEW, NOTIFICATIONS, OLD, TRANSACTIONS, Connector, Place, Sent
+from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Database, Transaction
+
+#: What may be wrong with a history, beside records that are sent again and partitions that lag.
+MISHAPS = (
+    "old connector", "torn END", "lost END", "late END", "two ENDs", "another row", "early END", "lost row",
+    "TRUNCATE", "snapshot begun twice", "second snapshot", "late snapshot row", "one snapshot row more",
+)
+#: A row that is sent again may have another `source.sequence`.
+ANOTHER_SEQUENCE = "another sequence"
+FEATURES = (ANOTHER_SEQUENCE, *MISHAPS)
+#: Those that the ordinary tests draw.
+DRAWN = (
+    "late END", "another row", "lost row", "TRUNCATE", "snapshot begun twice", "second snapshot", "late snapshot row",
+    "one snapshot row more",
+)
+Cut = dict[Place, int]
+
+
+@dataclass
+class World:
+    """What the judge and the captures are given; ``stages`` are how far the topics are, one after the other."""
+
+    seed: int
+    #: initial with notifications ("notified"), initial without ("marked"), or "none".
+    snapshot: str
+    #: Tables that the capture is told to have whole old rows.
+    full: frozenset[str]
+    mishaps: tuple[str, ...]
+    database: Database
+    connector: Connector
+    stages: list[Cut]
+
+    @property
+    def entries(self) -> dict[Place, list[Sent]]:
+        """The topics."""
+        return self.connector.topics.entries
+
+    @property
+    def transactions(self) -> list[Transaction]:
+        """In the order of their commits."""
+        return self.database.transactions
+
+    def records(self) -> dict[Place, list[Record]]:
+        """The topics as a capture finds them."""
+        return self.connector.topics.records()
+
+    @property
+    def whole(self) -> Cut:
+        """The ends of the topics."""
+        return {place: len(found) for place, found in self.entries.items()}
+
+    def described(self) -> str:
+        """For people: what happened, and what is where."""
+        lines = [f"seed {self.seed}: snapshot {self.snapshot} {self.database.snapshot}, {self.connector.version}, "
+                 f"mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
+        for one in self.transactions:
+            events = [f"{change.op} {change.table[7:]} {change.old or ''}{change.new or ''}" for change in one.changes]
+            lines.append(f"  transaction {one.tx} at {one.commit}: {'; '.join(events)}")
+        for place, found in sorted(self.entries.items()):
+            lines.append(f"  {place[0]}[{place[1]}]: " + ", ".join(_told(one) for one in found))
+        return "\n".join([*lines, *(f"  stage: {stage}" for stage in self.stages)])
+
+
+def _told(one: Sent) -> str:
+    if one.what == "row":
+        after = json.loads(one.value["source"]["sequence"])[0]
+        return f"{one.tx}.{one.order}#{one.number}>{after}"
+    if one.what == "read":
+        return f"r{one.commit}{one.row}{one.kind[:1]}"
+    if one.what == "note":
+        return f"{one.kind}{dict(one.counts) or ''}"
+    return f"{one.what.upper()} {one.tx}" + (f"@{one.commit}{dict(one.counts)}" if one.what == "end" else "")
+
+
+def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
+    """The history of a seed."""
+    chance = random.Random(seed)
+    snapshot = chance.choice(("notified", "notified", "notified", "notified", "marked", "none"))
+    number = chance.choice((0, 0, 0, 1, 1, 1, 1, 2))
+    possible = [one for one in MISHAPS if one in features]
+    mishaps = set(chance.sample(possible, min(number, len(possible))))
+    database = Database(chance, truncates=0.15 if "TRUNCATE" in mishaps else 0, captured=snapshot != "none")
+    version = OLD if "old connector" in mishaps else NEW
+    connector = Connector(
+        database, chance, version, notified=snapshot == "notified", steady=ANOTHER_SEQUENCE not in features
+    )
+    drawing = _Drawing(chance, database, connector, snapshot)
+    drawing.live(mishaps)
+    mishaps &= drawing.did | {"TRUNCATE", "old connector"}
+    full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
+    world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [])
+    world.stages = _stages(chance, world, drawing.first)
+    return world
+
+
+class _Drawing:
+    """Makes the topics; ``did`` has the mishaps that there was an occasion for."""
+
+    def __init__(self, chance: random.Random, database: Database, connector: Connector, snapshot: str) -> None:
+        self.chance, self.database, self.connector, self.snapshot = chance, database, connector, snapshot
+        self.did: set[str] = set()
+        #: Of each partition how much is of the first snapshot, where nothing else counts its rows.
+        self.first: Cut = {}
+
+    def live(self, mishaps: set[str]) -> None:
+        chance, connector, database = self.chance, self.connector, self.database
+        lsn = database.lsn
+        if self.snapshot != "none":
+            if "snapshot begun twice" in mishaps and connector.notified:
+                self.did.add("snapshot begun twice")
+                first = lsn - chance.choice((0, 0, 5))
+                for _ in range(chance.choice((1, 1, 2))):
+                    connector.snapshot(database.snapshot, first, broken_off=True)
+            connector.snapshot(database.snapshot, lsn)
+            self.first = {place: len(found) for place, found in self.entries.items()}
+        database.live(chance.choice((0, 1, 2, 3, 4, 6, 8)))
+        connector.stream(chance.choice((0, 0, 1, 2, 3)))
+        for mishap in MISHAPS:
+            if mishap in mishaps and hasattr(self, _method(mishap)):
+                if getattr(self, _method(mishap))():
+                    self.did.add(mishap)
+
+    @property
+    def entries(self) -> dict[Place, list[Sent]]:
+        return self.connector.topics.entries
+
+    def _one(self, *, captured: bool = True) -> Transaction | None:
+        found = [one for one in self.database.transactions if one.captured or not captured]
+        return self.chance.choice(found) if found else None
+
+    def _ends(self) -> list[Sent]:
+        return self.entries.get((TRANSACTIONS, 0), [])
+
+    def _torn_end(self) -> bool:
+        """END counts fewer rows of a table than were sent, in every copy."""
+        one, ends = self._one(), self._ends()
+        if one is None:
+            return False
+        table = self.chance.choice(one.captured).table
+        fewer = self.chance.choice((1, 1, 2, 99))
+        for at, sent in enumerate(ends):
+            if sent.what == "end" and sent.tx == one.tx:
+                counts = Counter(dict(sent.counts))
+                counts[table] = max(0, counts[table] - fewer)
+                ends[at] = self.connector.end(one, counts)
+        return True
+
+    def _lost_end(self) -> bool:
+        """No copy of it is in the topic."""
+        one, ends = self._one(), self._ends()
+        if one is None:
+            return False
+        ends[:] = [sent for sent in ends if sent.what != "end" or sent.tx != one.tx]
+        return True
+
+    def _late_end(self) -> bool:
+        """It comes for the first time after that of a later transaction."""
+        one, ends = self._one(captured=False), self._ends()
+        mine = [at for at, sent in enumerate(ends) if one is not None and sent.what == "end" and sent.tx == one.tx]
+        commit = ends[mine[0]].commit if mine else 0
+        later = [at for at, sent in enumerate(ends) if mine and sent.what == "end" and sent.commit > commit]
+        if not later:
+            return False
+        moved = ends[mine[0]]
+        after = self.chance.choice(later)
+        kept = [sent for at, sent in enumerate(ends) if at not in mine or at > after]
+        kept.insert(kept.index(ends[after]) + 1, moved)
+        ends[:] = kept
+        return True
+
+    def _two_ends(self) -> bool:
+        """Another END of a transaction, or of another one at the same LSN, contradicts the first."""
+        one, ends = self._one(), self._ends()
+        found = [sent for sent in ends if one is not None and sent.what == "end" and sent.tx == one.tx]
+        if one is None or not found:
+            return False
+        counts = Counter(dict(found[0].counts))
+        counts[self.chance.choice(one.captured).table] += self.chance.choice((-1, 1))
+        counts = Counter({table: number for table, number in counts.items() if number > 0})
+        ends.insert(self.chance.randint(ends.index(found[0]) + 1, len(ends)), self.connector.end(one, counts))
+        return True
+
+    def _early_end(self) -> bool:
+        """END of a transaction that was committed before the snapshot."""
+        if self.snapshot == "none" or not any(self.database.snapshot.values()):
+            return False
+        early = Transaction(99, SNAPSHOT_LSN - self.chance.choice((0, 3)))
+        self.entries.setdefault((TRANSACTIONS, 0), []).insert(0, self.connector.end(early, Counter()))
+        return True
+
+    def _another_row(self) -> bool:
+        """A row is sent again, and is another one."""
+        found = [(place, at) for place, sent in self.entries.items() for at, one in enumerate(sent)
+                 if one.what == "row" and one.change is not None and one.change.op == "c"]
+        if not found:
+            return False
+        place, at = self.chance.choice(found)
+        one = self.entries[place][at]
+        assert one.change is not None and one.change.new is not None
+        transaction = next(some for some in self.database.transactions if some.tx == one.tx)
+        change = replace(one.change, new=(one.change.new[0], "other"))
+        after = json.loads(one.value["source"]["sequence"])[0]
+        (other,) = self.connector.row(transaction, change, one.order, one.number, None if after is None else int(after))
+        self.entries[place].insert(self.chance.randint(at + 1, len(self.entries[place])), other)
+        return True
+
+    def _lost_row(self) -> bool:
+        """No copy of it is in the topics."""
+        rows = {(one.tx, one.order) for sent in self.entries.values() for one in sent if one.what == "row"}
+        if not rows:
+            return False
+        gone = self.chance.choice(sorted(rows))
+        for sent in self.entries.values():
+            sent[:] = [one for one in sent if one.what not in ("row", "tombstone") or (one.tx, one.order) != gone]
+        return True
+
+    def _second_snapshot(self) -> bool:
+        """After the stream: the slot was lost, and there is a new one."""
+        if not self.connector.notified:
+            return False
+        database = self.database
+        database.lsn += self.chance.randint(1, 40)
+        self.connector.snapshot(database.tables, database.lsn)
+        return True
+
+    def _late_snapshot_row(self) -> bool:
+        """One was sent twice into the topic, and another one comes when they are as many as were scanned."""
+        return self._again(late=True)
+
+    def _one_snapshot_row_more(self) -> bool:
+        """One was sent twice into the topic."""
+        return self._again(late=False)
+
+    def _again(self, *, late: bool) -> bool:
+        reads = [(place, at) for place, sent in self.entries.items() for at, one in enumerate(sent)
+                 if one.what == "read"]
+        if not reads or self.snapshot != "notified":
+            return False
+        place, at = self.chance.choice(reads)
+        others = [one for one in reads if one[0] != place and one[0][0] == place[0]]
+        if late and not others:
+            return False
+        sent = self.entries[place]
+        sent.insert(self.chance.randint(at + 1, len(sent)), sent[at])
+        if late:
+            other, number = self.chance.choice(others)
+            moved = self.entries[other].pop(number)
+            self.entries[other].insert(self.chance.randint(number, len(self.entries[other])), moved)
+        return True
+
+
+def _method(mishap: str) -> str:
+    return "_" + mishap.lower().replace(" ", "_")
+
+
+def _stages(chance: random.Random, world: World, first: Cut) -> list[Cut]:
+    """Some cuts, each beyond the one before; in the last is all, or at times not quite."""
+    whole, cuts = world.whole, list[Cut]()
+    # Where nothing says how many rows a snapshot has, it is complete when the capture looks.
+    cut = dict.fromkeys(whole, 0) | (first if world.snapshot == "marked" else {})
+    for _ in range(chance.choice((0, 0, 1, 1, 2))):
+        for place, end in whole.items():
+            if chance.random() < 0.6:
+                cut[place] = chance.randint(cut[place], end)
+        cuts.append(dict(cut))
+    return [*cuts, whole]
+
+
+def recipe_words(world: World) -> dict[str, Any]:
+    """What a capture of this history is told beside its tables."""
+    more: dict[str, Any] = {"full_identity": world.full}
+    if world.snapshot == "none":
+        more["snapshot"] = "none"
+    if world.snapshot == "notified":
+        more["notification_topic"] = NOTIFICATIONS
+    return more

@@ -1,0 +1,86 @@
+"""One history, every way to capture: what each gives out and where it stops is what a judge of its own says.
+
+Transactions over several tables and partitions; records sent again; ENDs that are torn, lost, late or contradict each
+other; snapshots broken off, taken twice, or late; TRUNCATE; restarts with and without memory; kills between
+statements; any cut of bindings. Thousands more of these histories are in the long runs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from cdcv2.errors import RefusedError, UsageError
+from tests.every_way import pure
+from tests.every_way.compare import Case, Different
+from tests.every_way.judge import Way
+from tests.every_way.ways import ROADS, checked
+from tests.every_way.world import DRAWN, MISHAPS, drawn
+
+#: Histories of each block, all of whose mishaps are drawn.
+BLOCKS, SEEDS = 4, 30
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_every_way_says_what_happened(block: int) -> None:
+    """Facts by transaction, stops by the transaction at which they stand, of any history, however it is read."""
+    first, came = block * SEEDS, Counter[str]()
+    for world, road, result in checked(range(first, first + SEEDS), DRAWN):
+        came[road.name] += 1
+        came["stopped"] += result.stop is not None
+        came["gave out"] += bool(result.facts)
+
+    assert {road.name for road in ROADS} <= came.keys() and came["stopped"] and came["gave out"]
+
+
+@pytest.mark.parametrize("mishap", [mishap for mishap in DRAWN if mishap in MISHAPS])
+def test_each_mishap_happens(mishap: str) -> None:
+    """Or the test above would prove less than it says: one in which it does, every way."""
+    seed = next(seed for seed in range(500, 600) if mishap in drawn(seed, [mishap]).mishaps)
+    ways = {road.name for _, road, _ in checked([seed], [mishap])}
+
+    assert ways <= {road.name for road in ROADS} and ways
+
+
+def test_what_a_way_is_documented_to_refuse_is_refused() -> None:
+    """A state without the order of commits; on a remap a snapshot whose rows nobody counts."""
+    world = drawn(3, ())
+    assert "notified" == world.snapshot
+    with pytest.raises(RefusedError, match="needs the state before each transaction"):
+        pure.Timeline(world, random.Random(0)).run(world, Way("complete", state=True))
+    marked = next(world for world in (drawn(seed, ()) for seed in range(99)) if world.snapshot == "marked")
+    with pytest.raises(UsageError, match="--notifications"):
+        pure.Timeline(marked, random.Random(0)).run(marked, Way())
+
+
+def test_the_judge_notices() -> None:
+    """A row that is missing, one at another transaction, a stop for nothing, and what is whole and not given out."""
+    world, road, came = next(
+        found for found in checked(range(200), ())
+        if len([time for time in found[2].facts if any(found[2].facts[time].values())]) > 2 and not found[1].bound
+    )
+    first, second, *_ = sorted(came.facts)
+    table = next(table for table, rows in came.facts[second].items() if rows)
+    row = next(iter(came.facts[second][table]))
+
+    def check() -> None:
+        Case(road.name, world, road.way, came).check()
+
+    check()
+    number = came.facts[second][table].pop(row)
+    with pytest.raises(Different, match=f"at {second}, wanted"):
+        check()
+    came.facts[first][table][row] += number
+    with pytest.raises(Different, match=f"at {first}, wanted"):
+        check()
+    came.facts[first][table][row] -= number
+    came.facts[second][table][row] = number
+    cut, _, upper = came.lives[-1]
+    came.lives[-1] = cut, "it is full moon", upper
+    with pytest.raises(Different, match="a false stop"):
+        check()
+    came.lives[-1] = cut, None, second
+    with pytest.raises(Different, match="are whole .* and not given out"):
+        check()

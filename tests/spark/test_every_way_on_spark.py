@@ -1,0 +1,24 @@
+"""One history, every way to capture on Spark: what the judge says of the ways without Spark holds for these, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.every_way import on_spark
+from tests.every_way.world import DRAWN, drawn
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("number", range(len(on_spark.ROADS)))
+def test_every_way_says_what_happened(number: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Facts by transaction and the place of the stop; hundreds more are in the long runs."""
+    road = on_spark.ROADS[number]
+    worlds = (drawn(seed, DRAWN) for seed in range(700 + number, 800))
+    world = next(one for one in worlds if on_spark.can(one) and road.takes(one) and len(one.transactions) > 3)
+    came = on_spark.check(road, world, spark, tmp_path)
+
+    assert came.lives

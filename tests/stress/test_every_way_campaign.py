@@ -1,0 +1,47 @@
+"""Many histories, every way to capture (``tests/every_way``); ``CDCV2_HISTORIES``, ``CDCV2_SPARK_RUNS`` for fewer."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.every_way import on_spark
+from tests.every_way.ways import checked
+from tests.every_way.world import DRAWN, drawn
+from tests.stress.summary import record
+
+HISTORIES = int(os.environ.get("CDCV2_HISTORIES", "20000"))
+#: Of each way on Spark.
+RUNS = int(os.environ.get("CDCV2_SPARK_RUNS", "60"))
+FIRST = int(os.environ.get("CDCV2_FIRST", "100000"))
+
+
+def test_many_histories_without_spark() -> None:
+    """All mishaps, and all ways."""
+    counts = Counter[str]()
+    for world, road, came in checked(range(FIRST, FIRST + HISTORIES), DRAWN):
+        counts[f"runs: {road.name}"] += 1
+        counts["runs that stopped"] += came.stop is not None
+        counts["lives of captures"] += len(came.lives)
+
+    record("every way to capture", range(FIRST, FIRST + HISTORIES), {"histories": HISTORIES, **counts})
+
+
+@pytest.mark.spark
+def test_many_histories_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Each history one way; the ways in turns."""
+    counts, seed = Counter[str](), FIRST - 1
+    while min(counts[f"runs on Spark: {road.name}"] for road in on_spark.ROADS) < RUNS:
+        seed += 1
+        world = drawn(seed, DRAWN)
+        road = on_spark.ROADS[seed % len(on_spark.ROADS)]
+        if on_spark.can(world) and road.takes(world):
+            came = on_spark.check(road, world, spark, tmp_path / str(seed))
+            counts[f"runs on Spark: {road.name}"] += 1
+            counts["runs that stopped"] += came.stop is not None
+
+    record("every way to capture, on Spark", range(FIRST, seed + 1), counts)
