@@ -5,12 +5,15 @@ Nothing here is clever: a double that needs tests of its own is no double.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
+from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.snapshot import Place
 from cdcv2.wire.stops import Stop
 
 CRASH = "crash"
@@ -124,3 +127,15 @@ class Lane:
     def sort_key(self) -> tuple[str, int]:
         """The lane's name first; the bottom's is empty."""
         return self.lane, self.at
+
+
+class NoRanges:
+    """A topic of which nothing is there."""
+
+    def look(self) -> Look:
+        """Nothing."""
+        return Look({})
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """Nothing is asked for."""
+        return iter(())

@@ -186,6 +186,7 @@ class _Watched:
         self._topics, self._move, self._turn = topics, move, turn
         self.ends, self.identities, self.let_wait = topics.ends, topics.identities, topics.let_wait
         self.topics, self.unread, self.waits = topics.topics, topics.unread, topics.waits
+        self.ranges = topics.ranges
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """The same items."""

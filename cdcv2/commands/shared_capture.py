@@ -24,13 +24,13 @@ from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.database import Database
-from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.proposed import check_first, check_fresh, check_there
-from cdcv2.sources.ranged import DumpedRanges, Look, Ranges
+from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.unbegun import clear_unbegun

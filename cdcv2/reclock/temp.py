@@ -4,7 +4,8 @@ The TEMP collection is a set of these, varying over the times of the timeline. W
 that the sources said up to there, so that a capture may be begun anew at any time that is bound::
 
     Begun, Through      how it was begun, and up to which commit all is given out
-    Row, Halt, End      of transactions that are not given out: what came of them so far
+    Row, Halt, End,
+    Restart             of transactions that are not given out: what came of them so far
     Done                given out before an earlier transaction was; only without the order of commits
 
 Repeats of one fact must be equal records, wherever they stand in the sources: so no record has a position in it.
@@ -34,7 +35,10 @@ class Row(NamedTuple):
 
     ``order`` tells it from the other rows of the transaction. ``after`` is a commit from that of the transaction
     before, in the order of commits, up to but without its own (Debezium's ``sequence[0]``); None: none was known yet.
-    Of rows of the snapshot it is where that was taken. What a record tells of a row that must be looked up is one
+    Of rows of the snapshot it is where that was taken. ``number`` counts the rows of its table in the transaction, from
+    1 (Debezium's ``data_collection_order``); None: that is not known. ``anew``: it is of a connector that numbers a
+    transaction anew when it is restarted inside it. A connector may send a row again with another ``after``, so that is
+    no part of which row it is: see :meth:`is_copy`. What a record tells of a row that must be looked up is one
     change of diff 0: see :mod:`cdcv2.reclock.state`.
 
     >>> Row("orders", 7, 1, None, (("tea", 1),)).tx
@@ -46,6 +50,32 @@ class Row(NamedTuple):
     order: Hashable
     after: int | None
     changes: tuple[tuple[Any, int], ...]
+    number: int | None = None
+    anew: bool = False
+
+    def is_copy(self, other: Row) -> bool:
+        """Whether that one, which has the same place in the same transaction, is the same row.
+
+        >>> one = Row("orders", 7, 1, None, (("tea", 1),), 1)
+        >>> one.is_copy(one._replace(after=100)), one.is_copy(one._replace(number=2))
+        (True, False)
+        """
+        numbers = {number for number in (self.number, other.number) if number is not None}
+        return (self.table, self.changes) == (other.table, other.changes) and len(numbers) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The transaction begins. What follows from that depends on the record before it: see :class:`Restart`."""
+
+    tx: Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Two BEGINs of the transaction, with nothing between: the connector was restarted inside it, or at its start."""
+
+    tx: Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +145,9 @@ class Begun:
 
 
 #: What a source of transactions says.
-Said: TypeAlias = Union[Row, Halt, End]
+Said: TypeAlias = Union[Row, Halt, End, Restart]
 #: What TEMP holds, each once.
-Held: TypeAlias = Union[Row, Halt, End, Done, Through, Begun]
+Held: TypeAlias = Union[Row, Halt, End, Restart, Done, Through, Begun]
 
 
 def check_ordered(ordering: str, purpose: str) -> None:

@@ -10,7 +10,7 @@ By definition, of the records that the sources hold up to R(t), for every time t
 Both are functions of the records up to R(t), and not of how they came. So at every time that is bound, R(t) and TEMP at
 t are all that a capture needs to go on exactly as it would have. What comes again, a record or a whole transaction, is
 told by what TEMP holds: rows by their place in the transaction, and those of transactions given out by the commit
-that they come after. No Begin is needed, and none is looked at.
+that they come after.
 
 Durable is first the binding; then the updates of output and TEMP; then TEMP's statement, then the output's: where the
 output is known to be complete, the state to go on from is there, too. :func:`resume` goes on at the meet.
@@ -23,6 +23,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from cdcv2 import steps
+from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
@@ -69,6 +70,8 @@ class Transactions:
         temp: the updates of TEMP so far, to go on from; those beyond ``frontier`` are of a run that went further.
         frontier: from where on it goes on; what is fed at times before that has been given out.
         state: the content of the tables at ``frontier``, where old rows are looked up; None: the rows have them.
+        recalled: what was read again of the transaction topic, of a TEMP that tells of transactions given out; None:
+            whatever comes again of these stops it.
 
     Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
     Memory: TEMP, and what came at times that are not
@@ -84,6 +87,7 @@ class Transactions:
         temp: Iterable[Update] = (),
         frontier: Antichain | None = None,
         state: State | None = None,
+        recalled: Recalled[Tx] | None = None,
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -95,7 +99,7 @@ class Transactions:
         if state is not None:
             check_ordered(ordering, "looking up old rows")
         self._whole = Wholeness(Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None), state)
-        self._whole.restore(_content(temp, self._frontier))
+        self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
         self._pending: OpenTimes[dict[Said, None]] = OpenTimes(total=True)
         self._stop: SourceStop | None = None

@@ -6,18 +6,19 @@ order in which they came: rows, Ends and repeats are all admitted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from sortedcontainers import SortedDict
-
+from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
+from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
-from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end
+from cdcv2.reclock.opened import Beside, Opened, stop_of
 from cdcv2.reclock.state import State, Unknown
-from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, Done, End, Halt, Held, Row, Said, Through, Tx
+from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, Done, End, Halt, Held, Restart, Row, Said, Through, Tx
 
 _ANEW = "Begin anew: another slot, other topics, other logs"
 
@@ -30,56 +31,6 @@ class Changed:
     output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
     #: The transactions that are given out.
     given: list[Tx] = field(default_factory=list)
-
-
-class Opened:
-    """One transaction that is not given out."""
-
-    __slots__ = ("rows", "halts", "seen", "end", "fresh", "fresh_rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[Any, Row] = {}
-        self.halts: set[Halt] = set()
-        #: Table -> how many rows are held.
-        self.seen: dict[str, int] = {}
-        self.end: End | None = None
-        #: What this step added that is no row; and how many rows: they are the last ones.
-        self.fresh: list[Held] = []
-        self.fresh_rows = 0
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing of it is missing."""
-        if self.end is None or self.halts:
-            return False
-        return all(self.seen.get(table, 0) == number for table, number in self.end.counts)
-
-    def content(self) -> Iterator[Held]:
-        """What is held of it."""
-        yield from self.rows.values()
-        yield from self._beside()
-
-    def added(self) -> Iterator[Held]:
-        """What this step added."""
-        yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows, None)
-        yield from self.fresh
-
-    def before(self) -> Iterator[Held]:
-        """What was held before this step."""
-        yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows)
-        yield from (held for held in self._beside() if held not in self.fresh)
-
-    def age(self) -> None:
-        """The step is over."""
-        self.fresh, self.fresh_rows = [], 0
-
-    def _beside(self) -> Iterator[Held]:
-        yield from self.halts
-        if self.end is not None:
-            yield self.end
-
-    def __len__(self) -> int:
-        return len(self.rows) + len(self.halts) + (self.end is not None)
 
 
 class Wholeness:
@@ -101,12 +52,11 @@ class Wholeness:
         # H as nothing in TEMP says it; None: not even the snapshot is released.
         self._start = None if begun.snapshot else Through(0, 0)
         self._through = self._start
+        self._tracker = TransactionTracker[Tx](begun.tables, self.through)
         self._open: dict[Tx, Opened] = {}
-        # The Ends beyond H by commit, without that of the snapshot; those that are done, too.
-        self._ends: SortedDict[int, Tx] = SortedDict()
         self._done: dict[Tx, Done] = {}
-        # What was released in this run only: a row that comes later still may be a repeat, or of an End that is lost.
-        self._succession = Succession[Tx](0)
+        # Those of them of which it is not known what their Ends counted.
+        self._uncounted: set[Tx] = set()
         self._records = self._halted = 0
 
     @property
@@ -134,9 +84,20 @@ class Wholeness:
         for opened in self._open.values():
             yield from opened.content()
 
-    def restore(self, content: Iterable[Held]) -> None:
-        """Hold what another run held. Raises ForeignStateError for what another capture held."""
-        for held in content:
+    def restore(self, content: Iterable[Held], recalled: Recalled[Tx] | None = None) -> None:
+        """Hold what another run held; ``recalled`` is what was read again of the transaction topic.
+
+        Without that, whatever is of transactions that were given out before stops it. Raises ForeignStateError for what
+        another capture held.
+        """
+        held_before = list(content)
+        self._through = next((held for held in held_before if isinstance(held, Through)), self._through)
+        base = None if self._through is None else self._through.base
+        self._tracker = TransactionTracker[Tx](self.tables, self.through, whole=self.through == base)
+        if recalled is not None and base is not None:
+            self._tracker.recall(recalled, base)
+        counted = {} if recalled is None else {lsn: counts for _, lsn, counts in recalled.after(self.through or 0)}
+        for held in sorted(held_before, key=_ends_in_order):
             if isinstance(held, Begun):
                 self._told = True
                 if held != self._begun:
@@ -144,15 +105,13 @@ class Wholeness:
                         f"what is in TEMP was begun as {held}, and this capture is {self._begun}: give it logs of its "
                         "own, or begin it alike"
                     )
-            elif isinstance(held, Through):
-                self._through = held
             elif isinstance(held, Done):
                 self._done[held.tx] = held
-                self._ends[held.commit] = held.tx
-            else:
+                if held.commit not in counted:
+                    self._uncounted.add(held.tx)
+                self._tracker.end(held.tx, held.commit, counted.get(held.commit, {}))
+            elif not isinstance(held, Through):
                 self._admit(held)
-        if self._through is not None:
-            self._succession.since = self._through.commit
         for opened in self._open.values():
             opened.age()
 
@@ -162,7 +121,8 @@ class Wholeness:
             return None
         turns: Iterable[Tx] = [SNAPSHOT]
         if self._through is not None:
-            turns = self._ends.values() if self._begun.ordering == AS_COMPLETE else islice(self._ends.values(), 1)
+            ends = self._tracker.ends()
+            turns = (end.tx for end in (ends if self._begun.ordering == AS_COMPLETE else islice(ends, 1)))
         stuck = (self._open[tx].halts for tx in turns if tx in self._open)
         return next((min(halts, key=str) for halts in stuck if halts), None)
 
@@ -177,14 +137,17 @@ class Wholeness:
         if not self._told:
             self._told = True
             changed.temp.append((self._begun, 1))
-        before, highest = self._through, self._highest()
+        before, highest = self._through, self._tracker.highest
         touched: dict[Tx, Opened] = {}
-        for said in records:
+        again = set[Tx]()
+        # Whether an End is new does not depend on which came first, and what is found first is to be the same.
+        for said in sorted(records, key=_ends_in_order):
             if not self._is_repeat(said, before, highest):
                 touched[said.tx] = self._admit(said)
-        for tx, opened in touched.items():
-            _check_counts(tx, opened)
-        self._check_ends()
+            elif isinstance(said, End):
+                again.add(said.tx)
+        self._check(touched)
+        self._drop_restarts(again, touched, changed)
         self._release(touched, changed)
         for tx, opened in touched.items():
             if tx in self._open:
@@ -197,41 +160,60 @@ class Wholeness:
 
     def _is_repeat(self, said: Said, before: Through | None, highest: int) -> bool:
         """Whether nothing follows from it: it is of a transaction given out before this step, or of no table here."""
+        if isinstance(said, Restart):
+            return said.tx in self._done or self._tracker.released.has(said.tx)
         if said.tx == SNAPSHOT:
             return self._is_snapshot_repeat(said, before)
         if isinstance(said, End):
             return self._is_end_repeat(said, before, highest)
-        if (isinstance(said, Row) and said.table not in self._captured) or said.tx in self._done:
+        if isinstance(said, Row) and said.table not in self._captured:
+            return True
+        table, number = (said.table, said.number or 0) if isinstance(said, Row) else ("", 0)
+        if said.tx in self._done:
+            self._check_done(said.tx, table, number)
             return True
         if before is None:
             return False
         after = before.base if said.after is None else said.after
-        if after < before.commit:
-            self._check_released(said.tx, after)
-        return after < before.commit
+        if after >= before.commit:
+            return False
+        found = self._tracker.released.row(said.tx, after, table, number)
+        if found is not None:
+            raise stop_of(found)
+        return True
 
-    def _check_released(self, tx: Tx, after: int) -> None:
-        """Raise SourceStop if what was released after this commit was not the transaction of the row that names it."""
-        instead = self._succession.instead(tx, after)
-        if instead is not None:
-            reason = f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them"
-            raise SourceStop(reason, SPOILT, lasting=True)
+    def _check_done(self, tx: Tx, table: str, number: int) -> None:
+        """Raise SourceStop if a row of a transaction that is given out, before an earlier one, is not counted."""
+        end = self._tracker.end_of(tx)
+        if tx in self._uncounted:
+            raise stop_of(unknown_row(tx, self._done[tx].commit - 1, self._tracker.released.oldest))
+        if end is not None and number > end.counts.get(table, 0):
+            raise stop_of(uncounted_row(tx, table, number, end.lsn, end.counts.get(table, 0)))
 
-    def _check_ends(self) -> None:
-        """Raise SourceStop if an End that must have come has not: they come in the order of commits."""
-        highest = self._highest()
-        lost = self._succession.lost(highest) if self._ends else None
+    def _check(self, touched: Mapping[Tx, Opened]) -> None:
+        """Raise SourceStop if what is held now cannot be right."""
+        if SNAPSHOT in touched:
+            _check_snapshot(touched[SNAPSHOT])
+        found = [(tx, self._tracker.contradiction(tx)) for tx in touched if tx != SNAPSHOT]
+        wrong = min(((str(tx), one) for tx, one in found if one is not None), default=None)
+        if wrong is not None:
+            raise stop_of(wrong[1])
+        lost = self._tracker.lost() if self._tracker.first() is not None else None
         if lost is not None:
-            later = next(self._ends.irange(lost[1], inclusive=(False, True)), highest)
-            raise SourceStop(lost_end(*lost, Commit(self._ends[later], later)), LOST)
+            raise SourceStop(self._tracker.lost_text(lost), LOST)
 
-    def _highest(self) -> int:
-        """The latest commit of which there was an End."""
-        if self._ends:
-            return int(self._ends.peekitem(-1)[0])
-        return 0 if self._through is None else self._through.commit
+    def _drop_restarts(self, again: Iterable[Tx], touched: dict[Tx, Opened], changed: Changed) -> None:
+        """What is held of these, whose Ends came again, is that they were begun again when they were given out."""
+        for tx in again:
+            opened = self._open.get(tx)
+            if opened is not None and [*opened.content()] == [Restart(tx)]:
+                changed.temp.extend((held, -1) for held in opened.before())
+                self._records -= 1
+                self._tracker.forget(tx)
+                del self._open[tx]
+                touched.pop(tx, None)
 
-    def _is_snapshot_repeat(self, said: Said, before: Through | None) -> bool:
+    def _is_snapshot_repeat(self, said: Row | Halt | End, before: Through | None) -> bool:
         """The same of what is said of the snapshot; when that is given out, nothing but its End is a repeat."""
         if not self._begun.snapshot:
             raise SourceStop("there are rows of a snapshot, and none was wanted", "Capture with the snapshot, or anew")
@@ -250,20 +232,14 @@ class Wholeness:
         raise SourceStop(reason, _ANEW, lasting=at == before.base)
 
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
-        if before is not None and said.commit <= before.commit:
-            if self._begun.snapshot and said.commit <= before.base:
-                raise _early(said.tx, said.commit, before.base)
+        if before is not None and self._begun.snapshot and said.commit <= before.base:
+            raise _early(said.tx, said.commit, before.base)
+        if said.tx in self._uncounted and said.commit == self._done[said.tx].commit:
             return True
-        tx = self._ends.get(said.commit, said.tx)
-        if tx != said.tx:
-            raise SourceStop(f"the commit {said.commit} is said to be of transactions {tx} and {said.tx}", NEW_SOURCE)
-        if said.commit in self._ends:
-            # Of one that is open, it is compared when it is admitted.
-            return said.tx in self._done
-        if said.tx in self._done or said.commit < highest:
-            reason = f"the End {said.commit} of transaction {said.tx} came for the first time after that of {highest}"
-            raise SourceStop(reason, NEW_SOURCE)
-        return False
+        found = self._tracker.end(said.tx, said.commit, dict(said.counts), highest)
+        if isinstance(found, Contradiction):
+            raise stop_of(found)
+        return not found
 
     def _admit(self, said: Said) -> Opened:
         """Hold a record of a transaction, unless it is held; the transaction."""
@@ -272,39 +248,38 @@ class Wholeness:
             opened = self._open[said.tx] = Opened()
         if isinstance(said, Row):
             self._admit_row(said, opened)
-        elif isinstance(said, Halt):
-            if said not in opened.halts:
-                self._halted += not opened.halts
-                self._records += 1
-                opened.halts.add(said)
-                opened.fresh.append(said)
-        else:
-            self._admit_end(said, opened)
+            return opened
+        one: Beside = said
+        if isinstance(said, End):
+            one = replace(said, counts=tuple(self._tracker.captured(dict(said.counts)).items()))
+        if one in opened.beside:
+            return opened
+        if isinstance(one, Halt):
+            self._halted += not opened.halts
+        elif isinstance(one, Restart):
+            self._tracker.restarted(one.tx)
+        elif one.tx != SNAPSHOT:
+            self._tracker.end(one.tx, one.commit, dict(one.counts))
+        elif opened.end is not None:
+            raise SourceStop(f"the Ends {opened.end} and {one} contradict each other", NEW_SOURCE)
+        self._records += 1
+        opened.beside[one] = None
+        opened.fresh.append(one)
         return opened
 
     def _admit_row(self, row: Row, opened: Opened) -> None:
         held = opened.rows.get(row.order)
-        if opened.end is None and row.tx != SNAPSHOT:
-            self._succession.row(row.tx, row.after)
         if held is None:
-            opened.rows[row.order] = row
-            opened.seen[row.table] = opened.seen.get(row.table, 0) + 1
-            opened.fresh_rows += 1
+            opened.add(row)
             self._records += 1
-        elif held != row:
-            raise SourceStop(f"transaction {row.tx} has two rows in the place {row.order!r}", NEW_SOURCE)
-
-    def _admit_end(self, end: End, opened: Opened) -> None:
-        mine = replace(end, counts=tuple(pair for pair in end.counts if pair[0] in self._captured))
-        if opened.end is None:
-            opened.end = mine
-            opened.fresh.append(mine)
-            self._records += 1
-            if end.tx != SNAPSHOT:
-                self._ends[end.commit] = end.tx
-                self._succession.ended(end.tx)
-        elif opened.end != mine:
-            raise SourceStop(f"the Ends {opened.end} and {mine} contradict each other", NEW_SOURCE)
+        elif not opened.add_copy(row, held):
+            return
+        if row.tx == SNAPSHOT:
+            return
+        self._tracker.rows_seen(row.tx, row.table, *opened.counted(row.table))
+        self._tracker.comes_after(row.tx, row.after)
+        if row.anew:
+            self._tracker.numbers_anew(row.tx)
 
     # -- what is released
 
@@ -314,42 +289,46 @@ class Wholeness:
         if self._through is None:
             if not self._release_snapshot(touched, changed):
                 return
-            asked = list(self._ends.values())
+            asked = [end.tx for end in self._tracker.ends()]
         if self._begun.ordering == AS_COMPLETE:
             self._release_complete(asked, touched, changed)
             return
-        while self._ends:
-            commit, tx = self._ends.peekitem(0)
-            if not self._open[tx].whole or not self._give(tx, touched, changed):
+        for end in list(self._tracker.ends()):
+            if not self._is_whole(end.tx) or not self._give(end.tx, touched, changed):
                 break
-            self._pass(commit)
+            self._pass(end)
 
     def _release_snapshot(self, touched: dict[Tx, Opened], changed: Changed) -> bool:
         opened = self._open.get(SNAPSHOT)
-        if opened is None or not opened.whole or opened.end is None:
+        end = opened.end if opened is not None else None
+        if opened is None or end is None or opened.halts:
             return False
-        base = opened.end.commit
-        if self._ends and self._ends.peekitem(0)[0] <= base:
-            commit, tx = self._ends.peekitem(0)
-            raise _early(tx, commit, base)
+        if any(opened.seen.get(table, 0) != number for table, number in end.counts):
+            return False
+        base, first = end.commit, self._tracker.first()
+        if first is not None and first.lsn <= base:
+            raise _early(first.tx, first.lsn, base)
         if not self._give(SNAPSHOT, touched, changed):
             return False
         self._through = Through(base, base)
-        self._succession.since = base
+        self._tracker.begin(base)
         return True
+
+    def _is_whole(self, tx: Tx) -> bool:
+        """Whether nothing is missing of a transaction, whose End is in."""
+        return tx in self._open and not self._open[tx].halts and not self._tracker.missing(tx)
 
     def _release_complete(self, asked: Iterable[Tx], touched: dict[Tx, Opened], changed: Changed) -> None:
         fresh: dict[Tx, Done] = {}
         for tx in asked:
-            opened = self._open.get(tx)
-            if opened is not None and opened.whole and opened.end is not None and tx != SNAPSHOT:
-                self._give(tx, touched, changed)
-                self._done[tx] = fresh[tx] = Done(tx, opened.end.commit)
-        while self._ends and self._ends.peekitem(0)[1] in self._done:
-            commit, tx = self._ends.peekitem(0)
-            self._pass(commit)
-            done = self._done.pop(tx)
-            if fresh.pop(tx, None) is None:
+            end = self._tracker.end_of(tx)
+            if end is not None and self._is_whole(tx) and self._give(tx, touched, changed):
+                self._done[tx] = fresh[tx] = Done(tx, end.lsn)
+        while (end := self._tracker.first()) is not None and end.tx in self._done:
+            self._pass(end)
+            done = self._done.pop(end.tx)
+            self._uncounted.discard(end.tx)
+            if fresh.pop(end.tx, None) is None:
                 changed.temp.append((done, -1))
         changed.temp.extend((done, 1) for done in fresh.values())
 
@@ -362,6 +341,7 @@ class Wholeness:
             touched[tx] = self._admit(Halt(tx, None, unknown.reason, unknown.remedy))
             return False
         del self._open[tx]
+        self._tracker.given_out(tx)
         self._records -= len(opened)
         changed.given.append(tx)
         changed.temp.extend((held, -1) for held in opened.before())
@@ -375,27 +355,31 @@ class Wholeness:
             return self._state.take(tx, rows)
         return ((row.table, row.changes) for row in rows)
 
-    def _pass(self, commit: int) -> None:
-        """All through this commit is released."""
-        self._succession.released([(self._ends.pop(commit), commit)], [{}])
-        self._through = Through(commit, 0 if self._through is None else self._through.base)
+    def _pass(self, end: OpenEnd[Tx]) -> None:
+        """All through this END is released."""
+        self._tracker.settle([Commit(end.tx, end.lsn)])
+        self._through = Through(end.lsn, 0 if self._through is None else self._through.base)
 
 
-def _check_counts(tx: Tx, opened: Opened) -> None:
+def _check_snapshot(opened: Opened) -> None:
     """Raise SourceStop for more rows than the End counts, and for a snapshot that was taken at two places."""
-    if tx == SNAPSHOT:
-        # Of those that were there before, all are at one place.
-        rows = *islice(opened.rows.values(), 1), *(held for held in opened.added() if isinstance(held, Row))
-        places = {row.after for row in rows} | ({opened.end.commit} if opened.end else set())
-        if len(places) > 1:
-            raise SourceStop(f"there are rows of snapshots at {sorted(places, key=str)}", _ANEW)
+    # Of those that were there before, all are at one place.
+    rows = *islice(opened.rows.values(), 1), *(held for held in opened.added() if isinstance(held, Row))
+    places = {row.after for row in rows} | ({opened.end.commit} if opened.end else set())
+    if len(places) > 1:
+        raise SourceStop(f"there are rows of snapshots at {sorted(places, key=str)}", _ANEW)
     if opened.end is None:
         return
     counted = dict(opened.end.counts)
     for table, seen in opened.seen.items():
         if seen > counted.get(table, 0):
-            reason = f"transaction {tx} has {seen} rows of {table}, and its End counts {counted.get(table, 0)}"
+            reason = f"transaction {SNAPSHOT} has {seen} rows of {table}, and its End counts {counted.get(table, 0)}"
             raise SourceStop(reason, NEW_SOURCE)
+
+
+def _ends_in_order(said: Held) -> tuple[bool, int, str]:
+    """Ends first, by their commits; everything else as it is."""
+    return (False, said.commit, str(said)) if isinstance(said, (End, Done)) else (True, 0, "")
 
 
 def _early(tx: Tx, commit: int, base: int) -> SourceStop:

@@ -226,7 +226,8 @@ class Binder:
                 f"the logs have come to {at}, and times up to {later[0].since} are bound under another recipe "
                 f"({points}): a capture with that one writes them, and stops there; then this one goes on"
             )
-        other = OTHER_LOGS if self._unlike() else "propose this one with --propose-recipe"
+        propose = "propose this one with --propose-recipe: the same command, once, with that option"
+        other = OTHER_LOGS if self._unlike() else propose
         return SourceStop(
             f"from the time {at} on this timeline is bound under another recipe than ours: {points}",
             f"Run the capture as that recipe says, or {other}",

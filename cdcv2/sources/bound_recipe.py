@@ -19,8 +19,9 @@ from typing import Any
 from cdcv2.errors import ForeignStateError
 from cdcv2.sources.snapshot import Place
 
-#: The version of the mapping from records to rows. Whoever changes what is written changes it.
-MAPPING = 1
+#: The version of the mapping from records to rows. Whoever changes what is written changes it, and
+#: :data:`~cdcv2.capture.released.KNOWN` is a part of it. Version 2: TEMP has the numbers of rows.
+MAPPING = 2
 _MARK, _VERSION = "cdcv2-capture", 1
 #: Of a table, and of a database, what is the same as long as it is written into the same logs.
 _OF_TABLE, _OF_DATABASE = ("row", "database", "table"), ("snapshot", "ordering", "before")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdcv2 import steps
+from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageError
@@ -30,13 +31,17 @@ from cdcv2.reclock.binding import check_int
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.evidence import Evidence
-from cdcv2.sources.facts import End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit
+from cdcv2.sources.facts import (
+    Begin, End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
+)
 from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.memory import Memory
+from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import FORGET, same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.stops import put_stop, stop_of
 
 LOGGER = logging.getLogger(__name__)
@@ -168,7 +173,20 @@ class Capture:
         """
         self._topics = same_topics(topics, self._topics)
 
+    def recall(self, ranges: Ranges) -> None:
+        """Read again, of the transaction topic, what was released last: it says what is a duplicate.
+
+        Call it once, before the first record. Raises what the topic raises.
+        """
+        start = self._next.get((self._recipe.transaction_topic, 0), 0)
+        self._commits.recall(TransactionTopic(ranges, self._recipe).around(start, self._commits.through))
+
     # -- what it knows
+
+    @property
+    def transaction_topic(self) -> str:
+        """The name of the topic that has the ENDs."""
+        return self._recipe.transaction_topic
 
     @property
     def frontier(self) -> Antichain | None:
@@ -230,6 +248,8 @@ class Capture:
         self._next[place] = position.offset + 1
         if isinstance(fact, (RowFact, ToldRow)):
             self._row(fact, place)
+        elif isinstance(fact, Begin):
+            self._commits.begin(fact.tx)
         elif isinstance(fact, End):
             if self._evidence is not None:
                 self._evidence.end(fact.lsn)
@@ -268,13 +288,15 @@ class Capture:
             self.counters.repeats += 1
             return
         self._commits.comes_after(fact.tx, fact.seq)
+        if fact.anew:
+            self._commits.numbers_anew(fact.tx)
         new = self._held.admit(fact)
         if new:
             self.counters.rows += 1
             self._commits.rows_seen(fact.tx, fact.table, *self._held.counted(fact.tx, fact.table))
         elif new is None:
-            reason = f"transaction {fact.tx} has two different rows numbered {fact.order}, one at {fact.position}"
-            self._commits.halt(fact.tx, reason, _CORRUPT)
+            found = two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
+            self._commits.halt(fact.tx, found.reason, found.remedy)
         else:
             self.counters.repeats += 1
 

@@ -25,20 +25,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sortedcontainers import SortedDict
-
+from cdcv2.capture.begins import Begins
+from cdcv2.capture.contradictions import LOST, Commit, Contradiction
+from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.snapshot import ANEW, Runs
+from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MalformedError, SourceStop, UsageError
-from cdcv2.reclock.succession import LOST, NEW_SOURCE, SPOILT, Commit, Succession, lost_end, uncounted_row
+from cdcv2.errors import SourceStop, UsageError
 from cdcv2.sources.again import WRONGLY_TOLD, Again
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
 from cdcv2.sources.snapshot import LACKED, NO_SNAPSHOT, Place, Snapshot
-
-
-#: So many releases are remembered for the next run, which can tell rows whose END is lost from repeats of those.
-REMEMBERED = 256
 
 
 class Commits:
@@ -72,7 +69,6 @@ class Commits:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
         self.tables = tuple(sorted(tables))
-        self._captured = frozenset(self.tables)
         self._mode = snapshot
         told = tuple(again)
         self._runs = Runs(declared=len(told))
@@ -83,12 +79,7 @@ class Commits:
         self._first_ones: set[int] = set()
         # Where snapshots were told of: the least commit that the rows of an open transaction name.
         self._named: dict[int, int] = {}
-        self._through: int | None = 0 if self._snapshot.released else None
-        # Unreleased ENDs by LSN: (tx, rows of each captured table). Each LSN is above `_through`.
-        self._ends: SortedDict[int, tuple[int, dict[str, int]]] = SortedDict()
-        self._end_of: dict[int, int] = {}
-        self._highest = 0
-        self._rows: dict[int, dict[str, tuple[int, int]]] = {}
+        self._tracker = self._tracking(0 if self._snapshot.released else None)
         self._halts: dict[int, tuple[str, str]] = {}
         # A stop that belongs to no open transaction; nothing above `_cap` is released any more.
         self._stop: tuple[str, str] | None = None
@@ -100,7 +91,7 @@ class Commits:
         self._snapshots_seen: set[int] = set()
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
-        self._succession = Succession[int](self._through)
+        self._begins = Begins[int]()
         # What was found only after the logs were stated beyond it, so that no log can be right any more.
         self._spoilt: tuple[str, str] | None = None
         # Whether that was a row that names no commit: the first transaction of a new slot has such rows, too.
@@ -109,24 +100,27 @@ class Commits:
             self._resume_at(known - 1)
 
     def _resume_at(self, through: int) -> None:
-        self._through, self._succession = through, Succession[int](through)
+        self._tracker = self._tracking(through)
         if not self._snapshot.released:
             self._snapshot.released = True
             # Only an empty snapshot is released through 0.
             self._snapshot.lsn = 0 if through == 0 else None
         self._again.released_through(through)
 
+    def _tracking(self, through: int | None) -> TransactionTracker[int]:
+        return TransactionTracker[int](self.tables, through)
+
     # -- what has been released
 
     @property
     def through(self) -> int | None:
         """H: the END up to which all is released; None while not even the snapshot is."""
-        return self._through
+        return self._tracker.through
 
     @property
     def frontier(self) -> Antichain | None:
         """Up to where the logs are complete; None when nothing is released."""
-        return None if self._through is None else Antichain([self._through + 1])
+        return None if self.through is None else Antichain([self.through + 1])
 
     @property
     def base(self) -> int | None:
@@ -141,12 +135,12 @@ class Commits:
     @property
     def certain(self) -> int | None:
         """A row whose ``sequence[0]`` is below it is a repeat, whichever its transaction; None: none is."""
-        return self._succession.since
+        return self._tracker.released.certain
 
     @property
     def lost(self) -> bool:
         """Whether an END is lost, or was wrong: remember it then, as another run might see too late what showed it."""
-        return self._spoilt is not None or self._succession.lost(self._highest) is not None
+        return self._spoilt is not None or self._tracker.lost() is not None
 
     @property
     def stopping(self) -> bool:
@@ -161,7 +155,7 @@ class Commits:
         While ``base`` is not known again (memory lost), a row with a null ``sequence[0]`` can be judged only when the
         END of its transaction is seen: ask again for such rows, before ``ready``, and count them anew.
         """
-        if self._through is None:
+        if self.through is None:
             return False
         none = seq is None
         if seq is None:
@@ -170,20 +164,23 @@ class Commits:
                 if tx in self._finished:
                     self._first_ones.add(tx)
                 return tx in self._finished
-        if seq >= self._through:
+        if seq >= self.through:
             return False
-        instead, uncounted = self._succession.instead(tx, seq), self._succession.uncounted(tx, seq, table, number)
-        if instead is not None:
-            self._spoil(f"{lost_end(tx, seq, instead)}; the logs are stated beyond it, and lack them", SPOILT, none)
-        elif uncounted is not None:
-            what = uncounted_row(tx, table, number, *uncounted)
-            self._spoil(f"{what}; the logs are stated beyond it, and lack it", NEW_SOURCE, none)
+        found = self._tracker.released.row(tx, seq, table, number)
+        if found is not None:
+            self._contradicted(found, None, by_none=none)
         return True
 
     @property
     def _null_reads(self) -> int | None:
         """What a null ``sequence[0]`` reads as; None: only the END of its transaction tells."""
         return None if self._again.told else self._snapshot.lsn
+
+    def _contradicted(self, found: Contradiction, cap: int | None, *, by_none: bool = False) -> None:
+        if found.stated:
+            self._spoil(found.reason, found.remedy, by_none)
+        else:
+            self._halt_all(found.reason, found.remedy, cap)
 
     def _spoil(self, reason: str, remedy: str, by_none: bool) -> None:
         if self._spoilt is None or (self._spoilt_by_none and not by_none):
@@ -193,11 +190,31 @@ class Commits:
 
     # -- facts
 
+    def begin(self, tx: int) -> None:
+        """BEGIN of a transaction; the records of the transaction topic come in their order."""
+        if self._begins.begin(tx) and not self._tracker.released.has(tx):
+            self._tracker.restarted(tx)
+
+    def numbers_anew(self, tx: int) -> None:
+        """A row of ``tx`` that is no repeat is of a connector that numbers a transaction anew when it is restarted."""
+        self._tracker.numbers_anew(tx)
+
+    def recall(self, recalled: Recalled[int]) -> None:
+        """What was read again of the transaction topic, before the first fact."""
+        self._begins.recall(recalled.last)
+        for tx in recalled.restarted:
+            self._tracker.restarted(tx)
+        through = self.through
+        if through is not None:
+            floor = max((lsn for lsn in self._again.told if lsn <= through), default=self._snapshot.lsn or 0)
+            self._tracker.recall(recalled, floor)
+
     def end(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
         """END of a transaction: its commit LSN, and how many rows each table has in it (tables not captured, too).
 
         Returns False for a repeat. The same END may come again with the same counts.
         """
+        self._begins.end()
         if lsn in self._again.told:
             reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"
             self._halt_all(reason, WRONGLY_TOLD, lsn - 1)
@@ -206,28 +223,13 @@ class Commits:
         if self._mode == "initial" and base is not None and lsn <= base:
             self._halt_another(f"transaction {tx} was committed at {lsn}, not after the snapshot at {base}", -1)
             return False
-        if self._through is not None and lsn <= self._through:
-            if self._null_reads is None:
-                self._finished.add(tx)
-            self._succession.ended(tx)
+        if self.through is not None and lsn <= self.through and self._null_reads is None:
+            self._finished.add(tx)
+        found = self._tracker.end(tx, lsn, counts)
+        if isinstance(found, Contradiction):
+            self._contradicted(found, lsn - 1)
             return False
-        mine = {table: number for table, number in counts.items() if number and table in self._captured}
-        if lsn in self._ends:
-            self._same_end(tx, lsn, mine)
-            return False
-        if lsn < self._highest or tx in self._end_of:
-            said = f"after END {self._highest}" if lsn < self._highest else f"after its END {self._end_of[tx]}"
-            self._halt_all(f"END {lsn} of transaction {tx} came for the first time {said}", NEW_SOURCE, lsn - 1)
-            return False
-        self._ends[lsn], self._end_of[tx], self._highest = (tx, mine), lsn, lsn
-        self._succession.ended(tx)
-        return True
-
-    def _same_end(self, tx: int, lsn: int, counts: dict[str, int]) -> None:
-        if self._ends[lsn] != (tx, counts):
-            first, said = self._ends[lsn]
-            reason = f"END {lsn} says both that transaction {first} has {said} rows, and that {tx} has {counts}"
-            self._halt_all(reason, NEW_SOURCE, lsn - 1)
+        return found
 
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
         """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
@@ -235,16 +237,7 @@ class Commits:
         ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1. No rows
         forgets those that were counted before.
         """
-        highest = distinct if highest is None else highest
-        if not 0 <= distinct <= highest:
-            raise MalformedError(f"{distinct} distinct rows cannot have order numbers from 1 to {highest}")
-        if distinct:
-            self._rows.setdefault(tx, {})[table] = (distinct, highest)
-        elif table in self._rows.get(tx, {}):
-            del self._rows[tx][table]
-            if not self._rows[tx]:
-                del self._rows[tx]
-                self._succession.ended(tx)
+        self._tracker.rows_seen(tx, table, distinct, distinct if highest is None else highest)
 
     def comes_after(self, tx: int, seq: int | None) -> None:
         """A row of ``tx`` that is no repeat, or what stops the capture there, has this ``sequence[0]``."""
@@ -253,8 +246,7 @@ class Commits:
             return
         if seq is not None and self._again.told:
             self._named[tx] = min(seq, self._named.get(tx, seq))
-        if tx not in self._end_of:
-            self._succession.row(tx, seq)
+        self._tracker.comes_after(tx, seq)
 
     def halt(self, tx: int, reason: str, remedy: str, *, unknown: bool = False) -> None:
         """The transaction says something that cannot be captured: release all before it, then stop.
@@ -287,8 +279,9 @@ class Commits:
         else:
             self._snapshot.rows_seen(table, lsn, distinct)
             self._check_snapshot()
-            if self._ends and self._ends.peekitem(0)[0] <= lsn:
-                early, (tx, _) = self._ends.peekitem(0)
+            first = self._tracker.first()
+            if first is not None and first.lsn <= lsn:
+                early, tx = first.lsn, first.tx
                 self._halt_another(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", -1)
 
     def snapshot_read(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> None:
@@ -305,7 +298,7 @@ class Commits:
         if self._mode == "none":
             self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
             return
-        through, base = self._through or 0, self._snapshot.lsn
+        through, base = self.through or 0, self._snapshot.lsn
         if lsn > through:
             reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
             self._halt_another(reason, lsn)
@@ -412,7 +405,7 @@ class Commits:
 
     def ready(self) -> Release | None:
         """What may be released now, or None. Changes nothing but finding contradictions: ask as often as you like."""
-        snapshot, through = None, self._through
+        snapshot, through = None, self.through
         if self._spoilt is not None or (self._another and self.seeks_another and self._again.pending is None):
             # What was committed behind that snapshot would be released, as if nothing had been lost before it.
             return None
@@ -426,15 +419,15 @@ class Commits:
                 return None
         again = self._again.pending
         transactions, lost = list[Commit[int]](), self._lost(again)
-        for lsn, (tx, counts) in self._ends.items():
-            if lost is not None and lsn > lost[1]:
+        for end in self._tracker.ends():
+            if lost is not None and end.lsn > lost[1]:
                 self._perhaps_another = self._perhaps_another or self._stop is None
-                self._halt_all(lost_end(*lost, Commit(tx, lsn)), LOST, None)
+                self._halt_all(self._tracker.lost_text(lost), LOST, None)
                 break
-            if (again is not None and lsn > again) or self._held_back(tx, lsn, counts):
+            if (again is not None and end.lsn > again) or self._held_back(end):
                 break
-            transactions.append(Commit(tx, lsn))
-            through = lsn
+            transactions.append(Commit(end.tx, end.lsn))
+            through = end.lsn
         assumed = snapshot is not None and self._snapshot.assumed
         if again is not None and self._again_is_whole(again):
             return Release(snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions))
@@ -444,10 +437,10 @@ class Commits:
 
     def _lost(self, again: int | None) -> tuple[int, int] | None:
         """A transaction whose END is lost, and no snapshot makes up for it."""
-        lost = self._succession.lost(self._highest)
-        if lost is None or again is None or self._highest <= again:
+        lost = self._tracker.lost()
+        if lost is None or again is None or self._tracker.highest <= again:
             return lost
-        return lost if next(self._ends.irange(lost[1] + 1), again + 1) <= again else None
+        return lost if self._tracker.up_to(again, after=lost[1]) else None
 
     def _again_is_whole(self, again: int) -> bool:
         whole = self._again.whole()
@@ -455,66 +448,47 @@ class Commits:
         if not whole or (self._cap is not None and self._cap < again):
             return False
         # What stops the capture before it stops it; what merely lacks rows or an END never gets them any more.
-        for lsn, (tx, counts) in self._ends.items():
-            if lsn > again or (self._missing(tx, counts) and tx not in self._halts):
+        for end in self._tracker.ends():
+            if end.lsn > again or (self._tracker.missing(end.tx) and end.tx not in self._halts):
                 return True
-            if tx in self._halts:
+            if end.tx in self._halts:
                 return False
         return True
 
     def _superseded(self, again: int, transactions: list[Commit[int]]) -> tuple[int, ...]:
         """The open transactions that were committed up to ``again``, but for these."""
         given = {tx for tx, _ in transactions}
-        ended = [tx for lsn, (tx, _) in self._ends.items() if lsn <= again and tx not in given]
-        return (*ended, *(tx for tx, seq in self._named.items() if seq < again and tx not in self._end_of))
+        ended = [end.tx for end in self._tracker.up_to(again) if end.tx not in given]
+        unended = [tx for tx, seq in self._named.items() if seq < again and self._tracker.end_of(tx) is None]
+        return (*ended, *unended)
 
-    def _held_back(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
-        beyond_stop = self._cap is not None and lsn > self._cap
-        return beyond_stop or tx in self._halts or self._surplus(tx, lsn, counts) or bool(self._missing(tx, counts))
-
-    def _surplus(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
-        """Whether there are more rows than its END counts, which can never be right: stop before it."""
-        for table, (distinct, highest) in self._rows.get(tx, {}).items():
-            if highest > counts.get(table, 0):
-                reason = (
-                    f"transaction {tx} has {distinct} rows of {table}, numbered up to {highest}, "
-                    f"but its END {lsn} counts {counts.get(table, 0)}"
-                )
-                self._halt_all(reason, NEW_SOURCE, lsn - 1)
-                return True
-        return False
-
-    def _missing(self, tx: int, counts: Mapping[str, int]) -> dict[str, int]:
-        rows = self._rows.get(tx, {})
-        lacks = {table: number - rows.get(table, (0, 0))[0] for table, number in counts.items()}
-        return {table: number for table, number in lacks.items() if number > 0}
+    def _held_back(self, end: OpenEnd[int]) -> bool:
+        if (self._cap is not None and end.lsn > self._cap) or end.tx in self._halts:
+            return True
+        found = self._tracker.contradiction(end.tx)
+        if found is not None:
+            self._halt_all(found.reason, found.remedy, end.lsn - 1)
+        return found is not None or bool(self._tracker.missing(end.tx))
 
     def settle(self, release: Release) -> None:
         """What :meth:`ready` gave is durable in every log, and stated: forget it."""
         if release.snapshot is not None:
             self._snapshot.release()
-        if self._succession.since is None:
-            self._succession.since = release.snapshot
-        self._succession.released(release.transactions, [self._ends[lsn][1] for _, lsn in release.transactions])
-        for tx, lsn in release.transactions:
-            del self._ends[lsn]
-            self._forget(tx)
+            self._tracker.begin(release.snapshot)
+        ended = {tx for tx in release.superseded if self._tracker.end_of(tx) is not None}
+        self._tracker.settle(release.transactions)
+        for tx, _ in release.transactions:
+            self._forget(tx, ended=True)
         if release.again is not None:
-            for lsn in list(self._ends.irange(maximum=release.again)):
-                del self._ends[lsn]
             for tx in release.superseded:
-                self._forget(tx)
-            self._succession = Succession[int](release.again)
-            for tx in self._named.keys() - self._end_of.keys():
-                self._succession.row(tx, self._named[tx])
+                self._tracker.forget(tx)
+                self._forget(tx, ended=tx in ended)
+            self._tracker.begin(release.again)
             self._again.released_through(release.again)
         self._forget_runs()
-        self._through = release.through
 
-    def _forget(self, tx: int) -> None:
+    def _forget(self, tx: int, *, ended: bool) -> None:
         """It is released, or superseded: by its END."""
-        ended = self._end_of.pop(tx, None) is not None
-        self._rows.pop(tx, None)
         self._halts.pop(tx, None)
         self._named.pop(tx, None)
         if ended and (tx in self._first_ones if self._again.told else self._snapshot.lsn is None):
@@ -525,8 +499,8 @@ class Commits:
         reason, remedy, may_be = self._stop_reached()
         if not reason:
             return None
-        if (self._another and not self._lasts) or (may_be and self._again.untold(self._snapshots_seen, self._through)):
-            remedy = self._again.remedy(self._snapshots_seen, self._through)
+        if (self._another and not self._lasts) or (may_be and self._again.untold(self._snapshots_seen, self.through)):
+            remedy = self._again.remedy(self._snapshots_seen, self.through)
         return SourceStop(reason, remedy, self.frontier, self._lasts)
 
     def keep(self, reason: str, remedy: str) -> None:
@@ -544,22 +518,22 @@ class Commits:
             return *self._spoilt, False
         if self._stop is not None:
             return *self._stop, self._another or self._perhaps_another
-        if self._ends and self._snapshot.released:
-            lsn, (tx, _) = self._ends.peekitem(0)
-            behind = self._again.pending is not None and lsn > self._again.pending
-            if tx in self._halts and not behind:
-                return *self._halts[tx], tx in self._unknown
+        first = self._tracker.first()
+        if first is not None and self._snapshot.released:
+            behind = self._again.pending is not None and first.lsn > self._again.pending
+            if first.tx in self._halts and not behind:
+                return *self._halts[first.tx], first.tx in self._unknown
         return "", "", False
 
     @property
     def seeks_another(self) -> bool:
         """Whether a snapshot nobody has told of stops it, perhaps, and its LSN is not known: see ``snapshot_found``."""
-        return self._stop_reached()[2] and not self._again.untold(self._snapshots_seen, self._through)
+        return self._stop_reached()[2] and not self._again.untold(self._snapshots_seen, self.through)
 
     def snapshot_found(self, lsn: int) -> None:
         """There are rows of a snapshot with this LSN, wherever they stand."""
         self._snapshots_seen.add(lsn)
-        for untold in self._again.untold(self._snapshots_seen, self._through)[:1]:
+        for untold in self._again.untold(self._snapshots_seen, self.through)[:1]:
             self._halt_all(*self._stop_reached()[:2], untold)
             self._perhaps_another = True
 
@@ -569,8 +543,8 @@ class Commits:
             return Waiting("stop", self._stop[0])
         if not self._snapshot.released:
             return Waiting("snapshot", self._snapshot.waits(), missing=self._snapshot.missing())
-        for lsn, (tx, counts) in self._ends.items():
-            missing = self._missing(tx, counts)
+        for lsn, tx, counts in self._tracker.ends():
+            missing = self._tracker.missing(tx)
             if self._again.pending is not None and lsn > self._again.pending:
                 break
             if tx in self._halts:
@@ -580,15 +554,15 @@ class Commits:
                 return Waiting("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
         if self._again.pending is not None:
             return Waiting("snapshot", self._again.waits(), missing=self._again.missing())
-        return without_end(self._rows)
+        return without_end(self._tracker.without_end())
 
     def open_transactions(self) -> int:
         """How many transactions have been seen in part, or wholly but behind one that is not whole."""
-        return len(self._rows.keys() | self._end_of.keys())
+        return len(self._tracker.open())
 
     def _lost_before(self, tx: int, after: int) -> None:
         """Another run has seen that the END of a transaction is lost."""
-        self._succession.row(tx, after)
+        self._tracker.comes_after(tx, after)
         if self._again.told:
             self._named[tx] = after
 
@@ -600,11 +574,10 @@ class Commits:
             "version": MEMORY_VERSION,
             "tables": list(self.tables),
             "mode": self._mode,
-            "through": self._through,
+            "through": self.through,
             "snapshot": self._snapshot.export(),
-            "lost": self._succession.lost(self._highest),
+            "lost": self._tracker.lost(),
             "spoilt": self._spoilt and [*self._spoilt, self._spoilt_by_none],
-            "released": self._succession.tail(REMEMBERED),
             **self._export_again(),
         }
 
@@ -628,7 +601,7 @@ class Commits:
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
         commits._snapshot.remember(plain["snapshot"])
-        commits._through, commits._succession = through, Succession[int](through)
+        commits._tracker = commits._tracking(through)
         if plain.get("again"):
             commits._again.remember(plain["again"], plain["snapshot"].get("notified", 0))
             commits._finished.update(plain["first"])
@@ -640,10 +613,6 @@ class Commits:
         if known > 0 and known - 1 != through:
             commits._resume_at(known - 1)
             return commits
-        if plain.get("released"):
-            since, released = plain["released"]
-            commits._succession = Succession[int](since)
-            commits._succession.released(((tx, lsn) for tx, lsn, _ in released), (counts for _, _, counts in released))
         if plain.get("lost"):
             commits._lost_before(*plain["lost"])
         return commits

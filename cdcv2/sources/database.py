@@ -8,8 +8,11 @@ at which it goes on. Each database has its own transactions and its own TEMP; on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import cast
 
+from cdcv2.capture.begins import Begins
+from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
@@ -19,15 +22,19 @@ from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, End, Halt, Held, Row, Said, check_ordered
+from cdcv2.reclock.temp import (
+    COMMIT_ORDER, SNAPSHOT, Begin, Done, End, Halt, Held, Restart, Row, Said, Through, Tx, check_ordered,
+)
 from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.keyed import Contents
+from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.said import said
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.told_rows import ToldRows
+from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.stops import put_stop, stop_of
 from cdcv2.wire.temp_rows import TempRows
 
@@ -64,7 +71,9 @@ class Database:
         self._rows = rows or TempRows(
             recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}
         )
-        self._transactions = self._operator((), Antichain([0]))
+        self._transactions = self._operator((), Antichain([0]), None)
+        # Of the transaction topic, whose records come in their order.
+        self._begins = Begins[Tx]()
         self._scanned = Scanned(recipe.tables)
         # Whether the snapshot's End was said, or none is wanted.
         self._ended = recipe.snapshot != "initial"
@@ -76,10 +85,13 @@ class Database:
         self._said: dict[int, list[Said]] = {}
         self._notified: dict[int, list[Notification]] = {}
 
-    def _operator(self, temp: tuple[Update, ...], frontier: Antichain) -> Transactions:
+    def _operator(
+        self, temp: tuple[Update, ...], frontier: Antichain, recalled: Recalled[Tx] | None
+    ) -> Transactions:
         return Transactions(
             self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
             frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
+            recalled=recalled,
         )
 
     def _state(self, frontier: Antichain) -> Contents:
@@ -114,14 +126,21 @@ class Database:
         """When its logs have updates, TEMP's among them."""
         yield from ((writer.log.name, writer.span) for writer in (*self._writers.values(), self._temp))
 
-    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
-        """Go on with what TEMP held there. While the snapshot is not whole its notifications are read again."""
+    def resume(
+        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
+    ) -> Mapping[Place, tuple[int, int]]:
+        """Go on with what TEMP held there, and with what the transaction topic says of what was given out last.
+
+        While the snapshot is not whole its notifications are read again.
+        """
         kept = stop_of(self.logs())
         self._kept = None if kept is None else SourceStop(*kept, frontier, lasting=True)
         sums: ChangeBatch[Held] = ChangeBatch(self._written(frontier))
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
-        self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier)
+        recalled = self._recalled([one for one, _ in sums], before, ranges)
+        self._begins.recall(recalled.last)
+        self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
         held = self._transactions.temp()
         self._ended |= self._transactions.through is not None
         self._ended |= any(isinstance(one, End) and one.tx == SNAPSHOT for one in held)
@@ -131,6 +150,16 @@ class Database:
             return {}
         topic = self._recipe.notification_topic
         return {place: (0, end) for place, end in before.items() if place[0] == topic}
+
+    def _recalled(self, held: Collection[Held], before: Mapping[Place, int], ranges: Ranges) -> Recalled[Tx]:
+        """What stands before in the transaction topic of what is given out."""
+        at = before.get((self._recipe.transaction_topic, 0), 0)
+        through = next((one for one in held if isinstance(one, Through)), None)
+        if through is None and self._recipe.snapshot != "initial":
+            through = Through(0, 0)
+        given = through is not None and (through.commit > through.base or any(isinstance(one, Done) for one in held))
+        found = TransactionTopic(ranges, self._recipe).before(at, through.commit if given and through else None)
+        return cast(Recalled[Tx], found)
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
         """The changes of TEMP at times before the frontier, in order."""
@@ -157,8 +186,14 @@ class Database:
         """Take a notification at its time, those of one time in their order."""
         self._notified.setdefault(into, []).append(fact)
 
-    def said(self, one: Said, into: int) -> None:
-        """Take what another record says at its time."""
+    def said(self, one: Said | Begin, into: int) -> None:
+        """Take what another record says at its time; those of the transaction topic in their order."""
+        if isinstance(one, Begin):
+            if not self._begins.begin(one.tx):
+                return
+            one = Restart(one.tx)
+        elif isinstance(one, End) and one.tx != SNAPSHOT:
+            self._begins.end()
         self._said.setdefault(into, []).append(one)
 
     def advance(self, frontier: Antichain) -> None:

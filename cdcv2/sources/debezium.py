@@ -26,6 +26,7 @@ The connector needs ``provide.transaction.metadata=true``, ``decimal.handling.mo
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,6 +57,9 @@ _CONVERTER = (
 )
 _OTHER = "Name the topics of a connector for PostgreSQL; another's can be captured as plain topics (--remap, --plain)"
 _POSTGRESQL = "postgresql"
+#: The first version of the connector whose numbers go on after a restart.
+_NUMBERS_GO_ON = (3, 7)
+_VERSION = re.compile(r"(\d+)\.(\d+)\b")
 _UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -209,12 +213,27 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
     try:
         if recipe.before == FROM_STATE:
             told = _told(op, body, table, record, recipe)
-            return ToldRow(table, tx, order, table_order, seq, told, record.position)
+            return ToldRow(table, tx, order, table_order, seq, told, record.position, numbers_anew(source))
         changes = _changes(op, body, table, record, recipe)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in transaction {tx}"
         return Unfit(table, tx, None, seq, record.position, reason, unfit.remedy)
-    return RowFact(table, tx, order, table_order, seq, op, changes, record.position)
+    return RowFact(table, tx, order, table_order, seq, op, changes, record.position, numbers_anew(source))
+
+
+def numbers_anew(source: Mapping[str, Any]) -> bool:
+    """Whether the connector of a record numbers a transaction anew when it is restarted inside it: before 3.7.0.
+
+    One that does not give its version is taken for a later one.
+    """
+    version = source.get("version")
+    return isinstance(version, str) and _before(version, _NUMBERS_GO_ON)
+
+
+@functools.lru_cache(maxsize=16)
+def _before(version: str, wanted: tuple[int, int]) -> bool:
+    found = _VERSION.match(version)
+    return found is not None and (int(found[1]), int(found[2])) < wanted
 
 
 def _changes(

@@ -20,13 +20,17 @@ import heapq
 import json
 import os
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
+from cdcv2.errors import (
+    DecodeError, MalformedError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError,
+)
 from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
 
 _WHAT = "a dumped record"
@@ -96,8 +100,51 @@ class DumpedTopics:
     def waits(self) -> None:
         """Nothing: it is all there."""
 
+    def ranges(self, topic: str) -> Ranges:
+        """The topic, to be read by ranges of offsets."""
+        return DumpedRanges(self, [topic])
+
     def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
         """Nothing: it is in memory already."""
+
+
+class DumpedRanges:
+    """Dumped topics, held in memory: their first record is where they begin. ``topics``: only these of them.
+
+    Raises MalformedError where two dumps have different records for one offset.
+    """
+
+    def __init__(self, dumped: DumpedTopics, topics: Collection[str] | None = None) -> None:
+        self._records: dict[Place, list[Record]] = {}
+        for place, records in dumped.partitions().items():
+            if topics is not None and place[0] not in topics:
+                continue
+            kept = self._records[place] = records[:1]
+            for record in records[1:]:
+                if record.offset > kept[-1].offset:
+                    kept.append(record)
+                elif record != kept[-1]:
+                    raise MalformedError(f"the dumps have two different records at {record.position}: dump it anew")
+
+    def look(self) -> Look:
+        """How far the dumps go."""
+        return Look({place: (records[0].offset, records[-1].offset + 1) for place, records in self._records.items()})
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """The records; see :class:`~cdcv2.sources.ranged.Ranges`."""
+        for place, (low, high) in sorted(ranges.items()):
+            records = self._records.get(place, [])
+            first = bisect_left(records, low, key=lambda record: record.offset)
+            found = records[first:bisect_left(records, high, key=lambda record: record.offset)]
+            if len(found) != high - low:
+                there = {record.offset for record in found}
+                gone = next(offset for offset in range(low, high) if offset not in there)
+                raise UnsafeTopicError(
+                    f"the dump of {place[0]!r} lacks {gone} in partition {place[1]}: that record was removed "
+                    "(compaction), or not dumped. Dump it too; a producer that writes in Kafka's transactions leaves "
+                    "such gaps: capture from Kafka then"
+                )
+            yield from found
 
 
 def _check_end(names: str, place: Place, last: int, wanted: int) -> None:

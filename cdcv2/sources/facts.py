@@ -30,8 +30,9 @@ class RowFact(NamedTuple):
     """A row changed in a transaction.
 
     ``tx`` and ``order`` (of all its rows, from 1) identify it; ``table_order`` is its number among those of its
-    table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it. ``changes`` are
-    pairs ``(row, diff)``.
+    table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it; a row that is sent
+    again may have another one. ``changes`` are pairs ``(row, diff)``. ``anew``: the connector numbers a transaction
+    anew when it is restarted inside it.
     """
 
     table: str
@@ -42,6 +43,7 @@ class RowFact(NamedTuple):
     op: str
     changes: tuple[tuple[Any, int], ...]
     position: Position
+    anew: bool = False
 
 
 class Part(NamedTuple):
@@ -80,6 +82,7 @@ class ToldRow(NamedTuple):
     seq: int | None
     told: Told
     position: Position
+    anew: bool = False
 
 
 class SnapshotRow(NamedTuple):
@@ -93,7 +96,7 @@ class SnapshotRow(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """A transaction begins. After a crash of the connector it may be missing, so nothing relies on it."""
+    """A transaction begins. After a crash of the connector it may be missing, or come twice."""
 
     tx: int
     lsn: int

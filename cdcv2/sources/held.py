@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Union
 
+from cdcv2.capture.numbers import Numbers
 from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import RowFact, SnapshotRow, Told, ToldRow
 from cdcv2.sources.snapshot import Place
@@ -20,11 +21,11 @@ Changes = Union[tuple[tuple[Any, int], ...], Told]
 class OpenTransaction:
     """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
 
-    __slots__ = ("tables", "highest", "first", "null_seq")
+    __slots__ = ("tables", "numbers", "first", "null_seq")
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[int, Changes]] = {}
-        self.highest: dict[str, int] = {}
+        self.numbers: dict[str, Numbers] = {}
         #: partition -> the first offset that holds something of it
         self.first: dict[Place, int] = {}
         #: its rows do not say which transaction came before
@@ -47,16 +48,17 @@ class Held:
         self.rows = 0
 
     def admit(self, fact: RowFact | ToldRow) -> bool | None:
-        """Keep a row. True: it is new; False: held already; None: another row is held under its identity."""
+        """Keep a row. True: it is new; False: held already; None: another row has its number."""
         transaction = self._transaction(fact.tx)
         rows = transaction.tables.setdefault(fact.table, {})
         does: Changes = fact.told if isinstance(fact, ToldRow) else fact.changes
         held = rows.get(fact.order)
         if held is not None:
             return False if held == does else None
+        if not transaction.numbers.setdefault(fact.table, Numbers()).add([fact.table_order]):
+            return None
         rows[fact.order] = does
         self.rows += 1
-        transaction.highest[fact.table] = max(fact.table_order, transaction.highest.get(fact.table, 0))
         transaction.null_seq |= fact.seq is None
         transaction.began(_place(fact.position), fact.position.offset)
         return True
@@ -68,7 +70,7 @@ class Held:
     def counted(self, tx: int, table: str) -> tuple[int, int]:
         """How many rows of the table the transaction has by now, and the greatest of their numbers."""
         transaction = self._open[tx]
-        return len(transaction.tables[table]), transaction.highest[table]
+        return len(transaction.tables[table]), transaction.numbers[table].highest
 
     def admit_snapshot(self, fact: SnapshotRow, again: int | None = None) -> int | None:
         """Keep a row of the snapshot; returns how many the table has by now. None: another is held of its position.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.sources.facts import Record
-from cdcv2.sources.kafka_topics import check_not_compacted
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.snapshot import Place
 from cdcv2.wire.kafka_client import Client
-from cdcv2.wire.kafka_topics import spans_of
+from cdcv2.wire.kafka_topics import KEEPING, describe, spans_of
+
+LOGGER = logging.getLogger(__name__)
+_RETENTION = ("retention.ms", "retention.bytes")
 
 
 class KafkaRanges:
@@ -24,8 +27,8 @@ class KafkaRanges:
     def __init__(self, client: Client, topics: Collection[str], *, single: Collection[str] = ()) -> None:
         self._client, self._topics = client, sorted(topics)
         self._single = frozenset(single)
-        # Those of which it was seen that they are not compacted.
-        self._checked: set[str] = set()
+        # Those of which it was seen that they are not compacted, with the settings by which they forget.
+        self._checked: dict[str, dict[str, str]] = {}
         self._consumer: Any = None
 
     def look(self) -> Look:
@@ -38,11 +41,11 @@ class KafkaRanges:
                     "one"
                 )
             if topic not in self._checked:
-                check_not_compacted(self._client, topic)
-                self._checked.add(topic)
+                self._checked[topic] = check_not_compacted(self._client, topic)
         return Look(
             {(topic, part): span for topic, (_, spans) in found.items() for part, span in spans.items()},
             {topic: identity for topic, (identity, _) in found.items()},
+            {topic: settings for topic, settings in self._checked.items() if settings},
         )
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
@@ -96,3 +99,20 @@ class KafkaRanges:
             )
         if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
             self._client.fail(f"topic {place[0]!r}", error)
+
+
+def check_not_compacted(client: Client, topic: str) -> dict[str, str]:
+    """Raise UnsafeTopicError, with the remedy, for a compacted topic; the settings by which it forgets by age or size.
+
+    Settings that we have no right to read are not checked, and a warning says so.
+    """
+    settings = describe(client, topic).settings
+    if not settings:
+        LOGGER.warning("we may not read the settings of topic %s: that it is not compacted is not checked", topic)
+    policy = settings.get("cleanup.policy", "")
+    if "compact" in policy:
+        raise UnsafeTopicError(
+            f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
+            "cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
+        )
+    return {name: settings[name] for name in _RETENTION if settings.get(name, KEEPING[name]) != KEEPING[name]}

@@ -14,11 +14,13 @@ from typing import Any
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
+from cdcv2.sources.kafka_ranges import KafkaRanges, check_not_compacted
 from cdcv2.sources.meeting import shown
+from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.running import Item, Reached
 from cdcv2.sources.snapshot import Place
 from cdcv2.wire.kafka_client import Client
-from cdcv2.wire.kafka_topics import describe, spans
+from cdcv2.wire.kafka_topics import spans
 
 LOGGER = logging.getLogger(__name__)
 #: How often a reader that follows looks for new topics and partitions, in seconds.
@@ -53,6 +55,10 @@ class KafkaTopics:
     def identities(self) -> dict[str, str]:
         """The ids that the cluster gives topics when they are made."""
         return {topic: str(self._client.topic_id(topic)) for topic in self._topics()}
+
+    def ranges(self, topic: str) -> Ranges:
+        """The topic, to be read by ranges of offsets."""
+        return KafkaRanges(self._client, [topic], single=[topic])
 
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind the last record that is there now."""
@@ -221,22 +227,6 @@ class KafkaTopics:
         if self._waiting - ahead:
             self._consumer.resume([partition(*place) for place in self._waiting - ahead])
         self._waiting = ahead
-
-
-def check_not_compacted(client: Client, topic: str) -> None:
-    """Whether the topic keeps every record, or forgets by age at most. Raises UnsafeTopicError with the remedy.
-
-    Settings that we have no right to read are not checked, and a warning says so.
-    """
-    settings = describe(client, topic).settings
-    if not settings:
-        LOGGER.warning("we may not read the settings of topic %s: that it is not compacted is not checked", topic)
-    policy = settings.get("cleanup.policy", "")
-    if "compact" in policy:
-        raise UnsafeTopicError(
-            f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
-            "cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
-        )
 
 
 def _check_span(place: Place, span: tuple[int, int], start: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from cdcv2.capture.contradictions import Commit
 from cdcv2.core.antichain import Antichain
-from cdcv2.reclock.succession import Commit
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeAlias, Union
 from cdcv2.errors import DecodeError, SourceStop
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Waiting
 from cdcv2.sources.snapshot import Place
 
@@ -35,6 +36,9 @@ class Topics(Protocol):
 
     def identities(self) -> dict[str, str]:
         """For each topic that is there what tells it from another of its name, where there is such a thing."""
+
+    def ranges(self, topic: str) -> Ranges:
+        """One of them, to be read by ranges of offsets."""
 
     def ends(self) -> dict[Place, int]:
         """For each partition, the offset behind the last record that is there now."""
@@ -69,6 +73,7 @@ def run(
     written. That of a snapshot nobody has told of names its LSN, where the topics have it.
     """
     capture.reads(topics.identities())
+    capture.recall(topics.ranges(capture.transaction_topic))
     items = topics.read(capture.positions(), follow=follow)
     try:
         return _run(capture, topics, items, release_every, hold, stopping)

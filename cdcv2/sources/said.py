@@ -7,20 +7,23 @@ streamed row its position says nothing. A row of the snapshot has no number, and
 from __future__ import annotations
 
 from cdcv2.reclock.state import TOLD
-from cdcv2.reclock.temp import SNAPSHOT, End, Halt, Row, Said
+from cdcv2.reclock.temp import SNAPSHOT, Begin, End, Halt, Row, Said
 from cdcv2.sources import facts
 from cdcv2.sources.facts import Fact
 
 
-def said(fact: Fact) -> Said | None:
+def said(fact: Fact) -> Said | Begin | None:
     """What :class:`~cdcv2.reclock.transactions.Transactions` takes of a fact; None when nothing follows from it.
 
-    The End of the snapshot is in no record: it is made of the notifications about it, by whoever reads them.
+    A Begin is for whoever has the order of such records: two of them are a Restart. The End of the snapshot is in no
+    record: it is made of the notifications about it, by whoever reads them.
     """
     if isinstance(fact, facts.ToldRow):
-        return Row(fact.table, fact.tx, fact.order, fact.seq, ((fact.told, TOLD),))
+        return Row(fact.table, fact.tx, fact.order, fact.seq, ((fact.told, TOLD),), fact.table_order, fact.anew)
     if isinstance(fact, facts.RowFact):
-        return Row(fact.table, fact.tx, fact.order, fact.seq, fact.changes)
+        return Row(fact.table, fact.tx, fact.order, fact.seq, fact.changes, fact.table_order, fact.anew)
+    if isinstance(fact, facts.Begin):
+        return Begin(fact.tx)
     if isinstance(fact, facts.End):
         return End.of(fact.tx, fact.lsn, fact.counts)
     if isinstance(fact, facts.SnapshotRow):

@@ -53,8 +53,13 @@ class Output(Protocol):
     def spans(self) -> Iterable[tuple[str, Span]]:
         """The first and the last time at which each of its logs has updates, with the log's name; None: at none."""
 
-    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
-        """Go on at a frontier, before which the topics were at ``before``; what of that it needs once more."""
+    def resume(
+        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
+    ) -> Mapping[Place, tuple[int, int]]:
+        """Go on at a frontier, before which the topics were at ``before``; what of that it needs once more.
+
+        What it can only find by looking it reads itself, of ``ranges``.
+        """
 
     def remember(self, record: Record) -> None:
         """Take a record that was written before, and is needed once more."""
@@ -95,7 +100,9 @@ class PlainTables:
         """When each log has updates."""
         yield from ((writer.log.name, writer.span) for writer in self._writers.values())
 
-    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+    def resume(
+        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
+    ) -> Mapping[Place, tuple[int, int]]:
         """Nothing is needed of what was written."""
         return {}
 
@@ -164,7 +171,7 @@ class SharedCapture:
         # Up to where the bindings go on from the frontier, those that are pending included.
         self._decided = begun.frontier
         for output in outputs:
-            for record in ranges.read(output.resume(begun.frontier, self._read)):
+            for record in ranges.read(output.resume(begun.frontier, self._read, ranges)):
                 output.remember(record)
         #: How many records were taken.
         self.records = 0

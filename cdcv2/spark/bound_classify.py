@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.reclock.temp import SNAPSHOT as SNAPSHOT_TX
-from cdcv2.reclock.temp import Row, Said
+from cdcv2.reclock.temp import Begin, Row, Said
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.plain import PlainRows
@@ -34,21 +34,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: ``kind`` is ROW, PLAIN or HEARD; ``output`` and ``table`` are numbers; ``place`` is one of the stretch, in order;
-#: ``tx`` is NO_TX for a row of the snapshot, whose ``number`` is its offset.
+#: ``tx`` is NO_TX for a row of the snapshot, whose ``number`` is its offset. ``of_table`` is the row's number among
+#: those of its table, ``anew`` whether its connector numbers anew.
 BOUND = (
     "kind byte, output int, table int, time long, tx long, number long, place int, after long, "
+    "of_table long, anew boolean, "
     "minus binary, plus binary, minus_mark binary, plus_mark binary, heard binary"
 )
 #: What of it the driver reads.
-TOLD = ("kind", "output", "table", "time", "tx", "number", "place", "after", "minus_mark", "plus_mark", "heard")
+TOLD = (
+    "kind", "output", "table", "time", "tx", "number", "place", "after", "of_table", "anew", "minus_mark", "plus_mark",
+    "heard",
+)
 ROW, PLAIN, HEARD = 0, 1, 2
 NO_TX = -1
 RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 _ARROW = pa.schema([
     ("kind", pa.int8()), ("output", pa.int32()), ("table", pa.int32()), ("time", pa.int64()), ("tx", pa.int64()),
-    ("number", pa.int64()), ("place", pa.int32()), ("after", pa.int64()), ("minus", pa.binary()),
-    ("plus", pa.binary()), ("minus_mark", pa.binary()), ("plus_mark", pa.binary()), ("heard", pa.binary()),
+    ("number", pa.int64()), ("place", pa.int32()), ("after", pa.int64()),
+    ("of_table", pa.int64()), ("anew", pa.bool_()), ("minus", pa.binary()), ("plus", pa.binary()),
+    ("minus_mark", pa.binary()), ("plus_mark", pa.binary()), ("heard", pa.binary()),
 ])  # fmt: skip
 
 #: Who reads the records of a topic: a database, or a plain table by its number, with its row type.
@@ -68,7 +74,7 @@ class Heard:
     #: Those that are none, with their times.
     wrong: list[tuple[int, DecodeError]] = field(default_factory=list)
     #: (output, time, offset, what it says)
-    told: list[tuple[int, int, int, Union[Said, Notification]]] = field(default_factory=list)
+    told: list[tuple[int, int, int, Union[Said, Begin, Notification]]] = field(default_factory=list)
     #: (output, table, time) of plain rows -> how many
     plain: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
@@ -114,7 +120,7 @@ def _classify(how: bytes, stretch: Stretch, batches: Iterable[pa.RecordBatch]) -
                 heard.records += 1
             except DecodeError as error:
                 heard.wrong.append((into, error))
-        rows.append((HEARD, *[None] * 11, pickle.dumps(heard)))
+        rows.append((HEARD, *[None] * 13, pickle.dumps(heard)))
         arrays = [pa.array(column, kind.type) for column, kind in zip(zip(*rows), _ARROW)]
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
@@ -136,7 +142,8 @@ class _OfDatabase:
             images = _images(record, one, encode)
             rows.append((
                 ROW, self._output, table, into, NO_TX if snapshot else one.tx, record.offset if snapshot else one.order,
-                place, one.after, *images, *(None if data is None else mark(data) for data in images), None,
+                place, one.after, one.number, one.anew, *images,
+                *(None if data is None else mark(data) for data in images), None,
             ))
         elif one is not None:
             heard.told.append((self._output, into, record.offset, one))
@@ -166,7 +173,8 @@ class _OfPlain:
     def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
         """Take the record's row. Raises DecodeError for a record that is none."""
         data = self._encode(self._rows.row(record))
-        rows.append((PLAIN, self._output, self._table, into, None, None, place, None, None, data, None, None, None))
+        nothing = None, None, None, None
+        rows.append((PLAIN, self._output, self._table, into, None, None, place, *nothing, data, None, None, None))
         key = self._output, self._table, into
         heard.plain[key] = heard.plain.get(key, 0) + 1
 

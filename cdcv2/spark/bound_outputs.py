@@ -30,6 +30,7 @@ from cdcv2.sources import shared_capture
 from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
@@ -48,7 +49,7 @@ _ROWS = pa.schema([
 class Share:
     """What an output hears of a stretch: the frame of all its rows, BOUND, and what the driver was told of them.
 
-    ``rows`` are ``(table, time, tx, number, place, after, minus_mark, plus_mark)``.
+    ``rows`` are ``(table, time, tx, number, place, after, of_table, anew, minus_mark, plus_mark)``.
     """
 
     frame: DataFrame
@@ -125,7 +126,9 @@ class BoundPlain:
         """When each log has updates."""
         yield from self._logs.logs.spans.items()
 
-    def resume(self, frontier: Antichain, before: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+    def resume(
+        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
+    ) -> Mapping[Place, tuple[int, int]]:
         """Nothing is needed of what was written."""
         return {}
 
@@ -260,12 +263,12 @@ class BoundDatabase(Database):
         if share is None:
             return
         tables, places = self._logs.logs.tables, share.places
-        for table, time, tx, number, place, after, minus, plus in share.rows:
+        for table, time, tx, number, place, after, of_table, anew, minus, plus in share.rows:
             changes = ((minus, -1),) if plus is None else ((plus, 1),) if minus is None else ((minus, -1), (plus, 1))
             if tx == NO_TX:
                 self.said(Row(tables[table], SNAPSHOT, (*places[place], number), after, changes), time)
             else:
-                self.said(Row(tables[table], tx, number, after, changes), time)
+                self.said(Row(tables[table], tx, number, after, changes, of_table, anew), time)
         hear_told(self, share)
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
@@ -318,7 +321,9 @@ class BoundDatabase(Database):
         frames, numbers = list[DataFrame](), list[tuple[int, int]]()
         if earlier:
             frames.append(spark.createDataFrame(self._held_rows(earlier, given)))
-            numbers += [(tx, order) for _, tx, order, _, _ in earlier if isinstance(tx, int) and isinstance(order, int)]
+            numbers += [
+                (row.tx, row.order) for row in earlier if isinstance(row.tx, int) and isinstance(row.order, int)
+            ]
         fresh = [] if share is None else [row for row in share.rows if row[1] <= given.get(row[2], -1)]
         if share is not None and fresh:
             times = {"tx": pa.array(given.keys(), pa.int64()), "given": pa.array(given.values(), pa.int64())}
@@ -341,7 +346,7 @@ class BoundDatabase(Database):
         """Rows that TEMP held before this stretch, as _ROWS."""
         numbers = {table: number for number, table in enumerate(self._logs.logs.tables)}
         columns: list[list[Any]] = [[] for _ in _ROWS]
-        for table, tx, order, _, changes in rows:
+        for table, tx, order, _, changes, *_ in rows:
             images = {diff: self._marks.encode(mark) for mark, diff in changes}
             key = NO_TX if tx == SNAPSHOT else int(tx)
             number = order if isinstance(order, int) else None

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import steps
+from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.commits import Commits
@@ -52,7 +53,6 @@ REMEMBERED = steps.declare("spark-capture.remembered", "updates, statements and 
 
 #: About so many rows go into one task of a release: fewer make small messages, more make slow tasks.
 ROWS_PER_TASK = 20_000
-_CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
 
 
 class Capture(CaptureQuery):
@@ -75,6 +75,7 @@ class Capture(CaptureQuery):
         kept = stop_of(self.logs.all())
         if kept is not None:
             self.commits.keep(*kept)
+        self.commits.recall(self._recalled(self.commits.through))
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
             None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
@@ -139,7 +140,7 @@ class Capture(CaptureQuery):
         if reading.repeats:
             # Rows of the snapshot have no number: those that are equal are several, and none of them comes twice.
             numbered = F.col("number").isNotNull()
-            once = rows.where(numbered).dropDuplicates(["table", "time", "tx", "number", "minus", "plus"])
+            once = rows.where(numbered).dropDuplicates(["table", "time", "tx", "number", "order", "minus", "plus"])
             if self._disputed(once):
                 return
             rows = once.unionByName(rows.where(~numbered))
@@ -172,7 +173,7 @@ class Capture(CaptureQuery):
         )
 
     def _rows(self, reading: Reading, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
-        """The records of a release: ``table, time, tx, number, minus, plus``."""
+        """The records of a release: ``table, time, tx, number, order, minus, plus``."""
         frames = []
         earlier = {
             place: (low, min(high, screen.start[place] - 1))
@@ -184,7 +185,7 @@ class Capture(CaptureQuery):
             again = Screen({}, screen.through, screen.base)
             frames.append(classified(self.topics.ranges(spark, earlier), self.recipe, again, counted=False))
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        columns = ["table", "time", "tx", "number", "minus", "plus"]
+        columns = ["table", "time", "tx", "number", "order", "minus", "plus"]
         times = spark.createDataFrame(_times(reading.times))
         changed = rows.where(F.col("kind") == ROW).join(F.broadcast(times), "tx").select(*columns)
         if reading.snapshot is None:
@@ -195,10 +196,11 @@ class Capture(CaptureQuery):
     def _disputed(self, rows: DataFrame) -> bool:
         """Whether two different rows have one number in a transaction: then it and what follows is not released."""
         several = rows.where(F.col("number").isNotNull()).groupBy("tx", "table", "number").count()
-        disputed = several.where(F.col("count") > 1).groupBy("tx").agg(F.min("number").alias("number")).collect()
+        first = F.min(F.struct("table", "number")).alias("first")
+        disputed = several.where(F.col("count") > 1).groupBy("tx").agg(first).collect()
         for row in disputed:
-            reason = f"transaction {row['tx']} has two different rows numbered {row['number']}"
-            self.commits.halt(row["tx"], reason, _CORRUPT)
+            found = two_rows(row["tx"], self.logs.tables[row["first"]["table"]], row["first"]["number"])
+            self.commits.halt(row["tx"], found.reason, found.remedy)
         return bool(disputed)
 
     def close(self) -> None:

@@ -24,14 +24,15 @@ from cdcv2.spark.capture_said import Said, Screen
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: ``kind`` is ROW, SNAPSHOT or SAID; ``tx`` of a snapshot row is the snapshot's LSN.
-CLASSIFIED = "kind byte, table int, tx long, number long, minus binary, plus binary, said string"
+#: ``kind`` is ROW, SNAPSHOT or SAID; ``tx`` of a snapshot row is its LSN. ``number`` is the number of a row among those
+#: of its table in the transaction, ``order`` that among all.
+CLASSIFIED = "kind byte, table int, tx long, number long, order long, minus binary, plus binary, said string"
 ROW, SNAPSHOT, SAID = 0, 1, 2
 RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 _ARROW = pa.schema([
     ("kind", pa.int8()), ("table", pa.int32()), ("tx", pa.int64()), ("number", pa.int64()),
-    ("minus", pa.binary()), ("plus", pa.binary()), ("said", pa.string()),
+    ("order", pa.int64()), ("minus", pa.binary()), ("plus", pa.binary()), ("said", pa.string()),
 ])
 
 
@@ -87,22 +88,24 @@ class _Columns:
     def __init__(self, recipe: Recipe, tables: tuple[str, ...]) -> None:
         self._numbers = {table: number for number, table in enumerate(tables)}
         self._encode = {table: recipe.tables[table].encode for table in tables}
-        self._columns: tuple[list[Any], ...] = ([], [], [], [], [], [])
+        self._columns: tuple[list[Any], ...] = ([], [], [], [], [], [], [])
 
     def add(self, fact: Any) -> None:
         """Keep the row of a RowFact or SnapshotRow."""
-        kind, table, tx, number, minus, plus = self._columns
+        kind, table, tx, number, order, minus, plus = self._columns
         encode = self._encode[fact.table]
         gone = come = None
         if isinstance(fact, SnapshotRow):
             kind.append(SNAPSHOT)
             tx.append(fact.lsn)
             number.append(None)
+            order.append(None)
             come = encode(fact.row)
         else:
             kind.append(ROW)
             tx.append(fact.tx)
-            number.append(fact.order)
+            number.append(fact.table_order)
+            order.append(fact.order)
             gone, come = _images(fact, encode)
         table.append(self._numbers[fact.table])
         minus.append(gone)
@@ -112,7 +115,7 @@ class _Columns:
         """The Arrow batch, with what was said in a last row of its own."""
         texts: list[str | None] = [None] * len(self._columns[0])
         if said is not None:
-            for column, value in zip(self._columns, (SAID, None, None, None, None, None)):
+            for column, value in zip(self._columns, (SAID, None, None, None, None, None, None)):
                 column.append(value)
             texts.append(said)
         arrays = [pa.array(column, field.type) for column, field in zip((*self._columns, texts), _ARROW)]

@@ -69,6 +69,7 @@ class KeyedCapture(CaptureQuery):
             self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell)
             failing.pop_all()
         self._capture.reads(self._identities)
+        self._capture.recall(topics.transactions(spark))
         self._tell_start(specs)
 
     @property

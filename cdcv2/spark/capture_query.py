@@ -15,11 +15,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import same_topics, tells_alike
+from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.spark.capture_memory import CaptureMemory
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
@@ -59,6 +61,11 @@ class CaptureQuery(ABC):
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False
         self.transactions = 0
+
+    def _recalled(self, through: int | None) -> Recalled[int]:
+        """What the transaction topic says of what was released last."""
+        topic = TransactionTopic(self.topics.transactions(self._spark), self.recipe)
+        return topic.around(self.start.get((self.recipe.transaction_topic, 0), 0), through)
 
     # -- what a kind of it does
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cdcv2.protocol.log import Position
-from cdcv2.sources.facts import End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.sources.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
 from cdcv2.sources.snapshot import MARKERS, Place
 
 
@@ -50,12 +50,16 @@ class Screen(NamedTuple):
 
 @dataclass
 class RowGroup:
-    """Rows of one table, transaction, ``sequence[0]`` and partition: their ``total_order``, and where they are."""
+    """Rows of one table, transaction, ``sequence[0]`` and partition, and where they are.
+
+    ``orders`` are their numbers among the rows of their table; ``anew``: some are of a connector that numbers a
+    transaction anew when it is restarted inside it.
+    """
 
     low: int
     high: int
-    highest: int
     orders: list[int]
+    anew: bool
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Said:
     rows: dict[tuple[int, int, int | None, str, int], RowGroup] = field(default_factory=dict)
     snapshot: dict[tuple[int, int, str, int], list[int]] = field(default_factory=dict)
     marks: list[list[Any]] = field(default_factory=list)
+    begins: list[list[Any]] = field(default_factory=list)
     ends: list[list[Any]] = field(default_factory=list)
     notifications: list[list[Any]] = field(default_factory=list)
     halts: list[list[Any]] = field(default_factory=list)
@@ -96,6 +101,8 @@ class Said:
         if isinstance(fact, End):
             counts = [[self._numbers[table], count] for table, count in fact.counts.items() if table in self._numbers]
             self.ends.append([position.offset, fact.tx, fact.lsn, counts])
+        elif isinstance(fact, Begin):
+            self.begins.append([position.offset, fact.tx])
         elif isinstance(fact, Notification):
             self.notifications.append([position.offset, fact.kind, fact.table, fact.rows])
         elif isinstance(fact, (Truncate, Unfit)):
@@ -116,11 +123,11 @@ class Said:
         key = self._numbers[fact.table], fact.tx, fact.seq, position.place, position.part
         group = self.rows.get(key)
         if group is None:
-            self.rows[key] = RowGroup(offset, offset, fact.table_order, [fact.order])
+            self.rows[key] = RowGroup(offset, offset, [fact.table_order], fact.anew)
         else:
             group.low, group.high = min(group.low, offset), max(group.high, offset)
-            group.highest = max(group.highest, fact.table_order)
-            group.orders.append(fact.order)
+            group.orders.append(fact.table_order)
+            group.anew |= fact.anew
         return True
 
     def _add_snapshot_row(self, fact: SnapshotRow, position: Position, screen: Screen) -> bool:
@@ -142,9 +149,10 @@ class Said:
         """What is sent to the driver."""
         return json.dumps({
             "seen": [[*place, *seen] for place, seen in self.seen.items()],
-            "rows": [[*key, group.low, group.high, group.highest, group.orders] for key, group in self.rows.items()],
+            "rows": [[*key, group.low, group.high, group.anew, group.orders] for key, group in self.rows.items()],
             "snapshot": [[*key, *group] for key, group in self.snapshot.items()],
             "marks": self.marks,
+            "begins": self.begins,
             "ends": self.ends,
             "notifications": self.notifications,
             "halts": self.halts,
@@ -156,7 +164,8 @@ class Said:
 def merged(parts: list[str]) -> dict[str, Any]:
     """The JSON of several shares as one plain value; lists are joined, the number of repeats is added up."""
     whole: dict[str, Any] = {
-        "seen": [], "rows": [], "snapshot": [], "marks": [], "ends": [], "notifications": [], "halts": [], "errors": [],
+        "seen": [], "rows": [], "snapshot": [], "marks": [], "begins": [], "ends": [], "notifications": [], "halts": [],
+        "errors": [],
     }
     repeats = 0
     for part in parts:

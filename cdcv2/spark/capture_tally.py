@@ -10,10 +10,11 @@ only when it is released.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdcv2.capture.numbers import Numbers
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.commits import Commits
@@ -23,44 +24,12 @@ from cdcv2.sources.release import Release
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture_said import Screen
 
-_BITS = 4096
-
-
-class Numbers:
-    """A set of numbers, of which many are neighbours: a few bytes for each 4096 of them.
-
-    >>> numbers = Numbers()
-    >>> numbers.add([1, 2, 2, 9000]), numbers.add([2, 3]), len(numbers)
-    (3, 1, 4)
-    """
-
-    def __init__(self) -> None:
-        self._chunks: dict[int, int] = {}
-        self._count = 0
-
-    def add(self, numbers: Iterable[int]) -> int:
-        """Add them; returns how many are new."""
-        fresh: dict[int, int] = {}
-        for number in numbers:
-            fresh[number // _BITS] = fresh.get(number // _BITS, 0) | 1 << number % _BITS
-        new = 0
-        for chunk, bits in fresh.items():
-            held = self._chunks.get(chunk, 0)
-            new += (bits & ~held).bit_count()
-            self._chunks[chunk] = held | bits
-        self._count += new
-        return new
-
-    def __len__(self) -> int:
-        return self._count
-
 
 @dataclass
 class OpenTransaction:
     """What was counted of a transaction that is not released."""
 
     numbers: dict[str, Numbers] = field(default_factory=dict)
-    highest: dict[str, int] = field(default_factory=dict)
     #: partition -> the least and the greatest offset of the rows that were new when they were counted
     ranges: dict[Place, tuple[int, int]] = field(default_factory=dict)
     #: partition -> the first record that says anything of it
@@ -142,13 +111,14 @@ class Tally:
         self.repeats += said["repeats"]
         self._errors += [(Position(*error[:3]), error[3]) for error in said["errors"]]
         self._absorb_snapshot(said)
-        for offset, tx, lsn, counts in sorted(said["ends"]):
-            if self._evidence is not None:
-                self._evidence.end(lsn)
-            if self._commits.end(tx, lsn, {self._tables[table]: count for table, count in counts}):
-                self._transaction(tx).began(self._transactions, offset)
-        for table, tx, seq, topic, part, low, high, highest, orders in said["rows"]:
-            self._absorb_rows(self._tables[table], tx, seq, (topic, part), low, high, highest, orders)
+        # In the order of their topic.
+        for offset, tx, *end in sorted([*said["begins"], *said["ends"]], key=lambda item: item[0]):
+            if end:
+                self._absorb_end(offset, tx, *end)
+            else:
+                self._commits.begin(tx)
+        for table, tx, seq, topic, part, low, high, anew, orders in said["rows"]:
+            self._absorb_rows(self._tables[table], tx, seq, (topic, part), low, high, anew, orders)
         for halt in said["halts"]:
             self._absorb_halt(*halt)
         if not self._commits.snapshot_released:
@@ -181,24 +151,31 @@ class Tally:
         for marker, topic, part, offset in said["marks"]:
             self._commits.snapshot_marked(marker, Position(topic, part, offset))
 
+    def _absorb_end(self, offset: int, tx: int, lsn: int, counts: list[list[int]]) -> None:
+        if self._evidence is not None:
+            self._evidence.end(lsn)
+        if self._commits.end(tx, lsn, {self._tables[table]: count for table, count in counts}):
+            self._transaction(tx).began(self._transactions, offset)
+
     def _absorb_rows(
-        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, highest: int, orders: list[int]
+        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, anew: bool, orders: list[int]
     ) -> None:
         self._commits.passed(place)
-        if self._commits.is_repeat(seq, tx, table, highest):
+        if self._commits.is_repeat(seq, tx, table, max(orders)):
             self.repeats += len(orders)
             return
         self._commits.comes_after(tx, seq)
+        if anew:
+            self._commits.numbers_anew(tx)
         held = self._transaction(tx)
         numbers = held.numbers.setdefault(table, Numbers())
         new = numbers.add(orders)
         held.raw += len(orders)
         held.seqs.add(seq)
-        held.highest[table] = max(highest, held.highest.get(table, 0))
         self.repeats += len(orders) - new
         if new:
             held.extend(place, low, high)
-            self._commits.rows_seen(tx, table, len(numbers), max(held.highest[table], len(numbers)))
+            self._commits.rows_seen(tx, table, len(numbers), numbers.highest)
 
     def _absorb_halt(
         self, table: int, tx: int | None, lsn: int | None, seq: int | None, topic: str, part: int, offset: int,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -21,6 +21,8 @@ from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
+from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
@@ -61,6 +63,9 @@ class Topics(Protocol):
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """The records in these ranges of offsets, both ends included."""
+
+    def transactions(self, spark: SparkSession) -> Ranges:
+        """The transaction topic, to be read by ranges of offsets on the driver."""
 
     def ends(self, spark: SparkSession) -> dict[Place, int]:
         """For each partition of the tables, the offset behind the last record that is there now."""
@@ -128,6 +133,10 @@ class FileTopics:
         frame = self._read(spark)
         return _records(frame.where(reduce(Column.__or__, wanted, F.lit(False))))
 
+    def transactions(self, spark: SparkSession) -> Ranges:
+        """Of the files."""
+        return _FileRanges(self, spark)
+
     def ends(self, spark: SparkSession) -> dict[Place, int]:
         """Behind the greatest offset in the files."""
         found = self._read(spark).groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect()
@@ -135,6 +144,27 @@ class FileTopics:
 
     def _read(self, spark: SparkSession) -> DataFrame:
         return _dumped(spark.read.text(readable(self.folder)))
+
+
+class _FileRanges:
+    """The transaction topic in dumped files."""
+
+    def __init__(self, topics: FileTopics, spark: SparkSession) -> None:
+        self._topics, self._spark = topics, spark
+        self._place = topics.recipe.transaction_topic, 0
+
+    def look(self) -> Look:
+        """From the least offset in the files to the greatest."""
+        own = self._topics._read(self._spark).where(F.col("topic") == self._place[0])
+        found = own.agg(F.min("offset").alias("low"), F.max("offset").alias("high")).collect()[0]
+        return Look({} if found["low"] is None else {self._place: (found["low"], found["high"] + 1)})
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        """The records, in order."""
+        found = self._topics.ranges(self._spark, {place: (low, high - 1) for place, (low, high) in ranges.items()})
+        columns = found.orderBy("offset").toArrow()
+        for topic, part, offset, key, value in zip(*(column.to_pylist() for column in columns.columns)):
+            yield Record(topic, part, offset, key, value)
 
 
 def _inside(place: Place, low: int, high: int) -> Column:
@@ -217,6 +247,10 @@ class KafkaTopics:
         """By offset, partition by partition."""
         behind = {place: (low, high + 1) for place, (low, high) in ranges.items()}
         return kafka_frame(spark, self._java, behind)
+
+    def transactions(self, spark: SparkSession) -> Ranges:
+        """By the client that asks."""
+        return self._asked.ranges(self._recipe.transaction_topic)
 
     def ends(self, spark: SparkSession) -> dict[Place, int]:
         """Asked now."""

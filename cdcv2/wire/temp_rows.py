@@ -2,7 +2,10 @@
 
 A row has a ``kind`` and the columns that this kind uses; the others are null, or empty lists. What is a name or a place
 in a source (a transaction, the order of a row in it) is JSON text, as sources name things by numbers, texts or lists of
-these. The data of a change are the bytes of their table's own row type: one schema serves all tables.
+these. The place of a row that has a number is an object: ``order``, ``number`` (among its table's rows in the
+transaction), and ``anew``: true where the connector numbers anew after a restart. Version 1 of the mapping knew no
+numbers; its places, and those of rows of a snapshot, are the order alone. The data of a change are the bytes of their
+table's own row type: one schema serves all tables.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from cdcv2.errors import DecodeError, MalformedError
-from cdcv2.reclock.temp import Begun, Done, End, Halt, Held, Row, Through
+from cdcv2.reclock.temp import Begun, Done, End, Halt, Held, Restart, Row, Through
 from cdcv2.wire import rows
 from cdcv2.wire.rows import RowType
 
@@ -85,7 +88,7 @@ class TempRows:
             raise DecodeError(f"{row.kind!r} is nothing that TEMP holds")
         try:
             return decode(self, row)
-        except (ValueError, TypeError) as cause:
+        except (ValueError, TypeError, KeyError) as cause:
             raise DecodeError(f"no {row.kind} of TEMP: {cause}") from None
 
     def _codec(self, table: str) -> Callable[[int], DataCodec]:
@@ -104,7 +107,7 @@ class TempRows:
     def _of_row(self, held: Row) -> dict[str, Any]:
         codec = self._codec(held.table)
         return {
-            "kind": "row", "transaction": _text(held.tx), "table": held.table, "place": _text(held.order),
+            "kind": "row", "transaction": _text(held.tx), "table": held.table, "place": _text(_place(held)),
             "after": held.after,
             "changes": [{"data": codec(diff).encode(data), "diff": diff} for data, diff in held.changes],
         }
@@ -112,7 +115,10 @@ class TempRows:
     def _to_row(self, row: rows.Row) -> Row:
         codec = self._codec(row.table)
         changes = tuple((codec(change.diff).decode(change.data), change.diff) for change in row.changes)
-        return Row(row.table, _value(row.transaction), _value(row.place), row.after, changes)
+        tx, place = _value(row.transaction), _value(row.place)
+        if not isinstance(place, dict):
+            return Row(row.table, tx, place, row.after, changes)
+        return Row(row.table, tx, place["order"], row.after, changes, place["number"], "anew" in place)
 
     def _of_halt(self, held: Halt) -> dict[str, Any]:
         return {"kind": "halt", "transaction": _text(held.tx), "after": held.after, "reason": held.reason,
@@ -127,6 +133,12 @@ class TempRows:
 
     def _to_end(self, row: rows.Row) -> End:
         return End(_value(row.transaction), row.commit, tuple((count.table, count.rows) for count in row.counts))
+
+    def _of_restart(self, held: Restart) -> dict[str, Any]:
+        return {"kind": "restart", "transaction": _text(held.tx)}
+
+    def _to_restart(self, row: rows.Row) -> Restart:
+        return Restart(_value(row.transaction))
 
     def _of_done(self, held: Done) -> dict[str, Any]:
         return {"kind": "done", "transaction": _text(held.tx), "commit": held.commit}
@@ -150,12 +162,18 @@ class TempRows:
 
 _ENCODE: dict[type, Callable[[TempRows, Any], dict[str, Any]]] = {
     Row: TempRows._of_row, Halt: TempRows._of_halt, End: TempRows._of_end, Done: TempRows._of_done,
-    Through: TempRows._of_through, Begun: TempRows._of_begun,
+    Restart: TempRows._of_restart, Through: TempRows._of_through, Begun: TempRows._of_begun,
 }  # fmt: skip
 _DECODE: dict[str, Callable[[TempRows, rows.Row], Held]] = {
     "row": TempRows._to_row, "halt": TempRows._to_halt, "end": TempRows._to_end, "done": TempRows._to_done,
-    "through": TempRows._to_through, "begun": TempRows._to_begun,
+    "restart": TempRows._to_restart, "through": TempRows._to_through, "begun": TempRows._to_begun,
 }  # fmt: skip
+
+
+def _place(row: Row) -> object:
+    if row.number is None and not row.anew:
+        return row.order
+    return {"order": row.order, "number": row.number, **({"anew": True} if row.anew else {})}
 
 
 def _text(value: object) -> str:
@@ -174,4 +192,6 @@ def _value(text: str) -> Any:
 
 
 def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tuples(one) for name, one in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

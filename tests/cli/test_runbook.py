@@ -22,6 +22,7 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.submit import package_zip
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.reclock.binding import check_int
+from cdcv2.sources.bound_recipe import MAPPING
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
 from tests.children import CDCV2, started
@@ -67,8 +68,9 @@ class Site:
             archive.extractall(path)
         recipe = path / "cdcv2" / "sources" / "bound_recipe.py"
         text = recipe.read_text("utf-8")
-        assert 1 == text.count("\nMAPPING = 1\n")
-        recipe.write_text(text.replace("\nMAPPING = 1\n", f"\nMAPPING = {mapping}\n"), "utf-8")
+        own = f"\nMAPPING = {MAPPING}\n"
+        assert 1 == text.count(own)
+        recipe.write_text(text.replace(own, f"\nMAPPING = {mapping}\n"), "utf-8")
         return {**os.environ, "PYTHONPATH": str(path)}
 
     def capture(self, into: str, *more: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
@@ -166,7 +168,7 @@ def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> Non
     site.until_all_in("old")
 
     # A new version of cdcv2: beside the old one; the frontier moves; the old one is stopped.
-    newer = site.capture("old", env=site.release("newer", mapping=1))
+    newer = site.capture("old", env=site.release("newer", mapping=MAPPING))
     site.moves_on("old")
     assert 0 == stopped(second)
     site.send()
@@ -188,9 +190,9 @@ def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> Non
     assert site.sent - 20 == len(site.pages("old")), "nobody writes the old logs any more"
 
     # A version that writes something else: it says so; proposed, the old one stops by itself.
-    other = site.release("other", mapping=2)
+    other = site.release("other", mapping=MAPPING + 1)
     _, said = site.capture("moved", env=other).communicate(timeout=120)
-    assert "the mapping is version 2, bound 1" in said and "--propose-recipe" in said, said
+    assert f"the mapping is version {MAPPING + 1}, bound {MAPPING}" in said and "--propose-recipe" in said, said
     changed = site.capture("moved", "--propose-recipe", env=other)
     _, said = moved.communicate(timeout=120)
     assert (4, True) == (moved.returncode, "bound under another recipe than ours" in said), said

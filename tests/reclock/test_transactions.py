@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from cdcv2 import steps
+from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.protocol.messages import Update, Updates
@@ -19,7 +20,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.reclock import Reclock
 from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, Through
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, Through, Tx
 from cdcv2.reclock.transactions import Summary, Transactions, resume, write
 from cdcv2.steps import PlacedCrash
 from cdcv2.wire.memory import MemoryLog
@@ -64,6 +65,12 @@ def carry(choose: Chooser, history: History, place: Place, reclock: Reclock, ope
         for table, updates in (*summary.output.items(), ("", summary.temp)):
             out[table] += updates
     return out
+
+
+def recalled(history: History, place: Place) -> Recalled[Tx]:
+    """All ENDs that the transaction topic has there."""
+    ends = {end.commit: (end.tx, end.commit, dict(end.counts)) for end in history.partitions[ENDS][:place.get(ENDS, 0)]}
+    return Recalled(tuple(ends[commit] for commit in sorted(ends)), True, None)
 
 
 def beyond(out: Run, time: int) -> dict[str, Counter[Any]]:
@@ -127,7 +134,10 @@ def test_the_summary_law(ordering: str, snapshot: bool, choose: Chooser) -> None
         source = bound(remap)
         assert (going_on, frontier(place)) == resume(source, [going_on, Antichain([into + 9])])
         reading = {} if choose.chance(4) else place  # from the start is too much, and right
-        operator = Transactions(CAPTURED, ordering=ordering, snapshot=snapshot, temp=whole[""], frontier=going_on)
+        operator = Transactions(
+            CAPTURED, ordering=ordering, snapshot=snapshot, temp=whole[""], frontier=going_on,
+            recalled=recalled(history, place),
+        )
         assert set(held(whole[""], into)) == operator.temp()
         again = carry(choose, history, reading, Reclock(source, source=frontier(reading)), operator)
 
@@ -155,7 +165,8 @@ def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Choo
             if uppers[table]:
                 writers[table] = Writer(logs[table])
         operator = Transactions(
-            CAPTURED, ordering=ordering, snapshot=True, temp=facts(logs[""]), frontier=going_on
+            CAPTURED, ordering=ordering, snapshot=True, temp=facts(logs[""]), frontier=going_on,
+            recalled=recalled(history, place_of(source, history)),
         )
         reclock = Reclock(remap, source=source, compacting=False)
         with suppress(PlacedCrash), steps.placed(choose.pick(STEPS), nth=choose.integer(1, 4) if crashes else 10**6):

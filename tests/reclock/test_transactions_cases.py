@@ -148,12 +148,15 @@ def test_many_transactions_in_turn_leave_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("said, reason", [
-    ([A1, A1._replace(changes=())], "two rows in the place 1"),
-    ([END1, End.of(1, 10, {"a": 3})], "contradict each other"),
-    ([END1, End.of(1, 12, {"a": 2})], "contradict each other|came for the first time"),
-    ([END1, End.of(2, 10, {"a": 2})], "said to be of transactions"),
-    ([A1, A2, End.of(1, 10, {"a": 1, "b": 1})], "has 2 rows of a, and its End counts 1"),
-    ([A1, End.of(1, 10, {"b": 1})], "has 1 rows of a, and its End counts 0"),
+    ([A1, A1._replace(changes=())], "two different rows of a numbered 1"),
+    ([END1, End.of(1, 10, {"a": 3})], "END 10 says both that transaction 1 has"),
+    ([END1, End.of(1, 12, {"a": 2})], "END 1[02] of transaction 1 came for the first time after"),
+    ([END1, End.of(2, 10, {"a": 2})], "END 10 says both that transaction"),
+    ([A1, A2, End.of(1, 10, {"a": 1, "b": 1})], "has 2 rows of a, numbered up to 2, but its END 10 counts 1"),
+    ([A1, End.of(1, 10, {"b": 1})], "has 1 rows of a, numbered up to 1, but its END 10 counts 0"),
+    ([A1._replace(number=2), End.of(1, 10, {"a": 1})], "has 1 rows of a, numbered up to 2, but its END 10 counts 1"),
+    ([A1._replace(number=1), A1._replace(number=2)], "two different rows of a numbered"),
+    ([A1._replace(number=1), A2._replace(number=1)], "two different rows of a numbered 1"),
     ([Row("a", SNAPSHOT, 1, 3, ())], "none was wanted"),
 ])  # fmt: skip
 @pytest.mark.parametrize("turned", (False, True))
@@ -183,7 +186,7 @@ def test_an_end_that_was_never_seen_cannot_come_late() -> None:
     step(transactions, 1, END2)
     transactions.updates([(END1, 2, 1)], Antichain([3]))
 
-    assert transactions.stop is not None and "came for the first time after that of 20" in str(transactions.stop)
+    assert transactions.stop is not None and "came for the first time after END 20" in str(transactions.stop)
 
 
 def test_what_no_update_can_say_stops_it_when_its_turn_comes() -> None:

@@ -19,6 +19,7 @@ from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, End, Halt, Row, Said, Through
 from cdcv2.reclock.transactions import Transactions
 from cdcv2.sources.keyed import Contents
+from cdcv2.sources.facts import Begin
 from cdcv2.sources.said import said
 from tests.recorded import CHECKPOINTS, TABLES, as_copied, checkpoint_time, dump, facts, truth
 
@@ -37,7 +38,7 @@ class Recording:
 
     def __init__(self, run: str) -> None:
         self.partitions: dict[Part, list[Said | None]] = {
-            f"{topic}/{part}": [said(fact) for _, fact in entries]
+            f"{topic}/{part}": [None if isinstance(fact, Begin) else said(fact) for _, fact in entries]
             for (topic, part), entries in facts(run, "from-state" if run in KEYED else "from-envelope").items()
         }
         self.tags = [*CHECKPOINTS, "final"] if run in KEYED else CHECKPOINTS

@@ -245,7 +245,7 @@ def test_the_same_identity_with_another_row_stops_before_its_transaction() -> No
     capture.absorb_fact(*row(A, 5, 1, 1, (("x", 1),)))
     capture.absorb_fact(*row(A, 5, 1, 2, (("y", 1),)))
     capture.absorb_fact(*end(5, 70, {A: 1}, 0))
-    with pytest.raises(SourceStop, match=r"two different rows numbered 1, one at src.public.a\[0\]@2"):
+    with pytest.raises(SourceStop, match=r"two different rows of public.a numbered 1, one at src.public.a\[0\]@2"):
         capture.release()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
-from cdcv2.reclock.succession import Commit
+from cdcv2.capture.contradictions import Commit
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.facts import End, Fact, RowFact
 from tests.connector import SNAPSHOT_LSN, History, histories, sent
@@ -190,11 +190,28 @@ def test_rows_of_a_table_that_the_end_does_not_name_stop_it() -> None:
 def test_an_end_at_or_below_what_is_released_is_a_repeat() -> None:
     """The connector sends again from wherever its last acknowledged position was."""
     commits = streaming()
-    assert commits.end(5, 70, {})
+    assert commits.end(4, 60, {}) and commits.end(5, 70, {})
     commits.settle(commits.ready())  # type: ignore[arg-type]
     assert not commits.end(5, 70, {})
     assert not commits.end(4, 60, {})
     assert commits.stopped() is None
+
+
+@pytest.mark.parametrize("tx, lsn, counts, said", [
+    (4, 60, {}, "END 60 of transaction 4 came for the first time after END 70"),
+    (6, 70, {}, "END 70 says both that transaction 5 has {} rows, and that 6 has {}"),
+    (5, 70, {TABLE: 2}, "END 70 says both that transaction 5 has {} rows, and that 5 has {'public.t': 2}"),
+])
+def test_an_end_that_contradicts_what_is_released_is_no_duplicate(
+    tx: int, lsn: int, counts: dict[str, int], said: str
+) -> None:
+    """All ENDs that are released are known, so one of no such transaction, or of another, is of another history."""
+    commits = streaming()
+    commits.end(5, 70, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert not commits.end(tx, lsn, counts)
+    stop = commits.stopped()
+    assert stop is not None and f"{said}; the logs are stated beyond it" == stop.reason
 
 
 def test_an_end_that_was_never_seen_below_the_highest_is_an_error() -> None:

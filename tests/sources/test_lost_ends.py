@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import assume, given, settings, strategies as st
@@ -11,17 +11,19 @@ from hypothesis import assume, given, settings, strategies as st
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Position
-from cdcv2.reclock import succession
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe
-from cdcv2.sources.facts import End, Fact, RowFact, Truncate
+from cdcv2.sources.facts import End, Fact, Record, RowFact, Truncate
+from cdcv2.sources.ranged import Look
 from cdcv2.wire.rows import RowType
 from tests.connector import PREFIX, SNAPSHOT_LSN, histories, sent
 from tests.doubles import RecordingLog
+from tests.envelopes import value
 from tests.recorded import TABLES, dump, ends, facts, recipe
 
 A, B = "public.a", "public.b"
+PLACE = (f"{PREFIX}.transaction", 0)
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 
 
@@ -226,27 +228,75 @@ def test_rows_that_come_when_others_are_released_look_like_repeats_and_are_none(
     assert again is not None and "transaction 6 is missing" in again.reason
 
 
-@pytest.mark.parametrize("fact, said", [
+class TransactionRecords:
+    """The transaction topic as ranges of records: what ``endings`` wrote, from the offset ``first`` on."""
+
+    def __init__(self, *endings: tuple[End, Position], first: int = 0) -> None:
+        values = [value(fact, PREFIX) for fact, _ in endings]
+        self.records = [Record(*PLACE, offset, None, text) for offset, text in enumerate(values)][first:]
+
+    def look(self) -> Look:
+        """From the first to the last."""
+        offsets = [record.offset for record in self.records]
+        return Look({PLACE: (offsets[0], offsets[-1] + 1)} if offsets else {})
+
+    def read(self, ranges: Mapping[tuple[str, int], tuple[int, int]]) -> list[Record]:
+        """Those in the range."""
+        ((low, high),) = ranges.values()
+        return [record for record in self.records if low <= record.offset < high]
+
+
+def released(*endings: tuple[End, Position], first: int = 0, memory: bool = True) -> Capture:
+    """A capture that is begun when a first one has released the row of 5 and these ENDs."""
+    kept, logs = KeptMemory(), {A: RecordingLog(), B: RecordingLog()}
+    first_one = Capture(model(snapshot="none"), logs, memory=kept)
+    for ending in endings:
+        first_one.absorb_fact(*ending)
+    first_one.absorb_fact(*row(5, 60))
+    assert first_one.release() is not None
+    if not memory:
+        kept.plain = None
+    second = Capture(model(snapshot="none"), {table: log.again() for table, log in logs.items()}, memory=kept)
+    second.recall(TransactionRecords(*endings, first=first))
+    return second
+
+
+ENDINGS = end(4, 60, {}), end(5, 70, {A: 1}), end(7, 90, {})
+LATE = [
     (row(6, 70), "the END of transaction 6 is missing: .* next END is 90, of transaction 7; the logs are stated"),
     ((RowFact(A, 7, 1, 1, 70, "c", (("x", 1),), place(A, 0)), place(A, 0)), "transaction 7 has a row .* END 90 counts"),
-])
-def test_the_next_run_tells_them_from_repeats_as_well(
-    fact: tuple[RowFact, Position], said: str, monkeypatch: pytest.MonkeyPatch
+]
+
+
+@pytest.mark.parametrize("memory", [True, False])
+@pytest.mark.parametrize("fact, said", LATE)
+def test_the_next_run_tells_them_from_duplicates_as_well(
+    fact: tuple[RowFact, Position], said: str, memory: bool
 ) -> None:
-    """What was released next after which commit outlives the run that released it; of the last ones."""
-    monkeypatch.setattr("cdcv2.sources.commits.REMEMBERED", 2)
-    memory, logs = KeptMemory(), {A: RecordingLog(), B: RecordingLog()}
-    first = Capture(model(snapshot="none"), logs, memory=memory)
-    for ending in (end(4, 60, {}), end(5, 70, {A: 1}), end(7, 90, {})):
-        first.absorb_fact(*ending)
-    first.absorb_fact(*row(5, 60))
-    first.release()
-    memory.plain = json.loads(json.dumps(memory.plain))
-    second = Capture(model(snapshot="none"), logs, memory=memory)
-    second.absorb_fact(*row(3, 50))
+    """What was released next after which commit is in the transaction topic, whatever is remembered beside it."""
+    second = released(*ENDINGS, memory=memory)
     second.absorb_fact(*row(5, 60))
     second.release()
     second.absorb_fact(*fact)
+    with pytest.raises(SourceStop, match=said):
+        second.release()
+
+
+@pytest.mark.parametrize("fact, said", [
+    (row(5, 60), None), LATE[0], LATE[1],
+    (row(3, 50), "whether a row of transaction 3, which comes after the commit 50, .* still holds .* is 70"),
+    (end(3, 60, {}), "whether END 60 of transaction 3 is a duplicate cannot be known"),
+])
+def test_a_start_that_knows_too_few_ends_stops_at_what_needs_an_older_one(
+    fact: tuple[RowFact | End, Position], said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it knows it judges; it warns at the start, and the stop is seen again by the next run."""
+    second = released(*ENDINGS, first=1)
+    assert "holds 2 of the last 1024 transactions" in caplog.text and "from END 70 on" in caplog.text
+    second.absorb_fact(*fact)
+    if said is None:
+        second.release()
+        return
     with pytest.raises(SourceStop, match=said):
         second.release()
 
@@ -279,15 +329,3 @@ def test_a_repeat_is_a_repeat() -> None:
     assert all([commits.is_repeat(90, 8, A, 2), commits.is_repeat(60, 5, A, 99)])
     assert all([commits.is_repeat(seq, tx) for seq, tx in ((60, 5), (69, 6), (70, 7), (89, 7), (90, 8), (94, 8))])
     assert (None, False) == (commits.stopped(), commits.lost)
-
-
-def test_only_so_many_commits_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of rows that come later than those, nothing can be said."""
-    monkeypatch.setattr(succession, "KEPT", 3)
-    kept = succession.Succession[int](0)
-    for tx in range(1, 8):
-        kept.released([(tx, 10 * tx)], [{A: tx}])
-
-    assert 40 == kept.since
-    assert (None, succession.Commit(5, 50), None) == (kept.instead(99, 39), kept.instead(99, 40), kept.instead(5, 45))
-    assert (None, (50, 5)) == (kept.uncounted(4, 39, A, 9), kept.uncounted(5, 40, A, 9))

@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.errors import MalformedError, UnsafeTopicError
 from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.ranged import DumpedRanges
+from cdcv2.sources.dumped import DumpedRanges
 
 
 def dumped(path: Path, *offsets: int, value: str = "x") -> Path:

@@ -14,7 +14,7 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.running import Item, Reached, run
 from cdcv2.sources.snapshot import Place
 from cdcv2.wire.rows import RowType
-from tests.doubles import RecordingLog
+from tests.doubles import NoRanges, RecordingLog
 
 TABLE = "public.t"
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
@@ -37,6 +37,10 @@ class Given:
     def identities(self) -> dict[str, str]:
         """None."""
         return {}
+
+    def ranges(self, topic: str) -> NoRanges:
+        """As if nothing of it was there before."""
+        return NoRanges()
 
     def ends(self) -> dict[Place, int]:
         """One row in the table's topic."""

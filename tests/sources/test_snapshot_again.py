@@ -23,7 +23,7 @@ from cdcv2.sources.debezium import Record
 from cdcv2.sources.remembered import tells_alike
 from cdcv2.sources.running import run
 from cdcv2.sources.snapshot import Place
-from tests.doubles import RecordingLog
+from tests.doubles import NoRanges, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World
 from tests.timelines import NOTIFICATIONS
@@ -79,6 +79,10 @@ class GivenTopics:
     def identities(self) -> dict[str, str]:
         """None."""
         return {}
+
+    def ranges(self, topic: str) -> NoRanges:
+        """As if nothing of it was there before."""
+        return NoRanges()
 
     def ends(self) -> dict[Place, int]:
         """Of all partitions."""

@@ -18,7 +18,7 @@ from cdcv2.sources.facts import End, Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_keyed import KeyedCapture
 from cdcv2.spark.capture_said import Said, merged
-from cdcv2.spark.capture_tally import Numbers, Tally
+from cdcv2.spark.capture_tally import Tally
 from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent
 from tests.recorded import TABLES as RECORDED
 
@@ -240,14 +240,6 @@ def test_a_truncate_is_held_open_by_its_transaction() -> None:
     said.add(truncate, Position(*place, 1), tally.screen())
     tally.absorb(merged([said.to_json()]))
     assert {place: 1} == tally.positions()
-
-
-def test_numbers_are_counted_once() -> None:
-    """Also far apart, also again."""
-    numbers = Numbers()
-    assert 3 == numbers.add([5, 5, 10**12, 4097])
-    assert 0 == numbers.add([4097, 5])
-    assert 3 == len(numbers)
 
 
 def test_old_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:

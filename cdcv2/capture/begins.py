@@ -1,0 +1,42 @@
+"""What two BEGINs of one transaction mean.
+
+The records of the transaction topic have an order, and a connector sends one transaction after the other. Where BEGIN
+of a transaction follows BEGIN of the same one, with nothing between, the connector was restarted inside the
+transaction, or at its start. Before Debezium 3.7.0 it then numbers what it sends from 1 again, as if that was the whole
+transaction; nothing tells these two cases apart. Where the restart was at an earlier transaction, records of that one
+stand between the two BEGINs, and the whole transaction is sent again.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+#: What a transaction is called by its source.
+T = TypeVar("T")
+
+
+class Begins(Generic[T]):
+    """Reads the records of the transaction topic, in their order.
+
+    >>> begins = Begins[int]()
+    >>> begins.begin(7), begins.begin(7), begins.end(), begins.begin(7)
+    (False, True, None, False)
+
+    Cost and memory: constant. Source: measured with kills of several releases of the connector.
+    """
+
+    def __init__(self) -> None:
+        self._last: T | None = None
+
+    def begin(self, tx: T) -> bool:
+        """A BEGIN: whether the connector was restarted inside this transaction, or at its start."""
+        restarted, self._last = self._last == tx, tx
+        return restarted
+
+    def recall(self, last: T | None) -> None:
+        """The record before the next one is a BEGIN of this transaction; None: it is none."""
+        self._last = last
+
+    def end(self) -> None:
+        """An END, of whichever transaction."""
+        self._last = None

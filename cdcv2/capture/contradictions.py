@@ -1,0 +1,140 @@
+"""What stops a capture of transactions: reasons and remedies, the same words in every way to capture."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+#: What a transaction is called by its source.
+T = TypeVar("T")
+
+_ANEW = (
+    "begin anew with a new snapshot (new topics, new slot, new logs), and with cleanup.policy=delete and no retention "
+    "on that topic"
+)
+#: The connector that does not number a transaction anew.
+_UPGRADE = "use Debezium 3.7.0 or later, and begin anew with a new snapshot: new topics, new slot, new logs"
+RENUMBERED = (
+    "A connector before 3.7.0 that is restarted inside a transaction numbers the rest from 1 again, counts only that "
+    f"in END, and may lose rows: {_UPGRADE}"
+)
+NEW_SOURCE = (
+    "The topics do not hold one history: was the slot, the database or a topic made anew under the old names? "
+    "Capture it as a new source: other topics, other logs. Or was the connector restarted inside the transaction? "
+    f"Before version 3.7.0 it then numbers and counts the rest only: {_UPGRADE}"
+)
+LOST = (
+    "The transaction topic lacks a record: was it compacted or trimmed, or not dumped whole? If it can be had again, "
+    f"remove the memory of this capture, and it is read from its start. If it is gone, {_ANEW}"
+)
+SPOILT = f"The transaction topic lacks a record: was it compacted or trimmed? Even if it can be had again, {_ANEW}"
+UNKNOWN = (
+    "A start reads the last transactions of the transaction topic again, and there are too few of them. Set "
+    "retention.ms=-1 and retention.bytes=-1 on it; a dump must hold it from further back. If those records are gone, "
+    f"{_ANEW}"
+)
+
+
+class Commit(NamedTuple, Generic[T]):
+    """A transaction and its commit time: the LSN of its END."""
+
+    tx: T
+    lsn: int
+
+
+class Contradiction(NamedTuple):
+    """Why records cannot all be right, and what to do.
+
+    ``stated``: the logs are stated beyond it, and lack something. ``judged``: the records show it; False: the
+    transaction topic no longer holds what would show whether they are right.
+    """
+
+    reason: str
+    remedy: str
+    stated: bool = False
+    judged: bool = True
+
+
+def lost_end(tx: object, after: int, instead: Commit[T]) -> str:
+    """That the END of ``tx`` is lost, in words.
+
+    >>> lost_end(6, 70, Commit(7, 90)).partition(":")[0]
+    'the END of transaction 6 is missing'
+    """
+    named = f"come after the commit {after}" if after >= 0 else "come before any other commit"
+    return (
+        f"the END of transaction {tx} is missing: its rows {named} and before the next one, "
+        f"and the next END is {instead.lsn}, of transaction {instead.tx}"
+    )
+
+
+def lost_rows(tx: object, after: int, instead: Commit[T]) -> Contradiction:
+    """Rows of a transaction whose END is lost came when later ones were released."""
+    return Contradiction(f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them", SPOILT, True)
+
+
+def uncounted_row(tx: object, table: str, number: int, end: int, counted: int) -> Contradiction:
+    """A row came that the END of its released transaction did not count."""
+    return Contradiction(
+        f"transaction {tx} has a row of {table} numbered {number}, but its END {end} counts {counted}; the logs are "
+        "stated beyond it, and lack it", NEW_SOURCE, True,
+    )
+
+
+def surplus(tx: object, table: str, distinct: int, highest: int, end: int, counted: int) -> Contradiction:
+    """There are more rows than END counts."""
+    return Contradiction(
+        f"transaction {tx} has {distinct} rows of {table}, numbered up to {highest}, but its END {end} counts "
+        f"{counted}", NEW_SOURCE,
+    )
+
+
+def two_ends(end: int, one: tuple[object, object], other: tuple[object, object], *, stated: bool) -> Contradiction:
+    """One END says two things; each is a transaction and its counts."""
+    beyond = "; the logs are stated beyond it" if stated else ""
+    return Contradiction(
+        f"END {end} says both that transaction {one[0]} has {one[1]} rows, and that {other[0]} has {other[1]}{beyond}",
+        NEW_SOURCE, stated,
+    )
+
+
+def late_end(tx: object, end: int, after: str, *, stated: bool = False) -> Contradiction:
+    """An END came for the first time where it cannot come."""
+    beyond = "; the logs are stated beyond it" if stated else ""
+    return Contradiction(f"END {end} of transaction {tx} came for the first time after {after}{beyond}",
+                         NEW_SOURCE, stated)
+
+
+def unknown_row(tx: object, after: int, oldest: int | None) -> Contradiction:
+    """A row came of which it cannot be known whether it is a duplicate; ``oldest`` is the first END that is known."""
+    return Contradiction(
+        f"whether a row of transaction {tx}, which comes after the commit {after}, is a duplicate cannot be known: "
+        f"{_known_from(oldest)}", UNKNOWN, judged=False,
+    )
+
+
+def unknown_end(tx: object, end: int, oldest: int | None) -> Contradiction:
+    """The same of an END."""
+    return Contradiction(
+        f"whether END {end} of transaction {tx} is a duplicate cannot be known: {_known_from(oldest)}", UNKNOWN,
+        judged=False,
+    )
+
+
+def _known_from(oldest: int | None) -> str:
+    if oldest is None:
+        return "the transaction topic holds no END of what is released"
+    return f"the first END that the transaction topic still holds of what is released is {oldest}"
+
+
+def renumbered(tx: object, end: int | None) -> Contradiction:
+    """A connector that numbers anew was restarted inside the transaction."""
+    where = f" (END {end})" if end is not None else ""
+    return Contradiction(
+        f"transaction {tx}{where} has two BEGINs, one directly after the other, and its rows are of a connector before "
+        "3.7.0: their numbers may have begun at 1 again, so END may count only some of them", RENUMBERED,
+    )
+
+
+def two_rows(tx: object, table: str, number: object, where: str = "") -> Contradiction:
+    """One number stands for two different rows."""
+    return Contradiction(f"transaction {tx} has two different rows of {table} numbered {number}{where}", NEW_SOURCE)

@@ -1,0 +1,122 @@
+"""What a start reads again of the transaction topic: the ENDs released last, which say what is a duplicate.
+
+What was released is a function of the transaction topic up to the END that was released last, and is remembered
+nowhere beside it. The topic has one partition, in which a connector sends transactions in the order of their commits.
+A connector that is started again goes back to some record that it had sent, and sends all from there on again. So of
+the ENDs before one that is not before H (the END through which all is released), those nearest to it are the last ones
+up to H, without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from cdcv2.capture.begins import Begins
+from cdcv2.capture.released import KNOWN
+
+#: What a transaction is called by its source.
+T = TypeVar("T")
+
+
+class TopicRecord(NamedTuple, Generic[T]):
+    """A BEGIN (``end`` is None) or an END (at ``end``) of the transaction topic, with its offset."""
+
+    offset: int
+    tx: T
+    end: int | None
+    counts: Mapping[str, int]
+
+
+class Recalled(NamedTuple, Generic[T]):
+    """What was read again.
+
+    ``ends`` are (transaction, END, counts), each once, in the order of commits: those released last, and what came
+    after them. ``whole``: before the first of these that is released none was released, or enough are there. ``last``
+    is the transaction whose BEGIN is the last record; None: that is an END, or there is none. ``restarted`` are open
+    transactions with two BEGINs, one directly after the other.
+    """
+
+    ends: tuple[tuple[T, int, Mapping[str, int]], ...]
+    whole: bool
+    last: T | None
+    restarted: frozenset[T] = frozenset()
+
+    def up_to(self, through: int) -> list[tuple[T, int, Mapping[str, int]]]:
+        """Those that are released through there, at most as many as are known."""
+        return [end for end in self.ends if end[1] <= through][-KNOWN:]
+
+    def after(self, through: int) -> list[tuple[T, int, Mapping[str, int]]]:
+        """The others."""
+        return [end for end in self.ends if end[1] > through]
+
+
+def recall(
+    read: Callable[[int, int], Iterable[TopicRecord[T]]], first: int, at: int, through: int | None, *,
+    start: int | None = None, known: int = KNOWN,
+) -> Recalled[T]:
+    """Read backwards from the offset ``at`` until the last ``known`` ENDs through H are there, or to ``first``.
+
+    ``read`` gives the records from one offset up to, not including, another. ``first`` is where the topic begins,
+    ``start`` from where on the capture reads it (default: ``at``). ``through`` None: nothing is released.
+
+    >>> topic = [TopicRecord(0, 7, None, {}), TopicRecord(1, 7, 100, {"a": 1}), TopicRecord(2, 8, None, {})]
+    >>> recall(lambda low, high: topic[low:high], 0, 3, 100)
+    Recalled(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset())
+
+    Cost: about twice ``known`` transactions are read, more where some were sent again. Source: what a connector sends
+    again.
+    """
+    records: list[TopicRecord[T]] = []
+    low, size, wanted = at, 4 * known, 0 if through is None else known
+    while low > first and (not records or len(_released(records, through)) < wanted):
+        following = max(first, low - size)
+        records, low, size = [*read(following, low), *records], following, 2 * size
+    released = _released(records, None if low == 0 else through)
+    found = {end: record for record in records if (end := record.end) is not None}
+    ends = [(found[lsn].tx, lsn, found[lsn].counts) for lsn in sorted(found)
+            if low == 0 or lsn in released or (through is not None and lsn > through)]
+    before = [record for record in records if start is None or record.offset < start]
+    last = before[-1].tx if before and before[-1].end is None else None
+    return Recalled(tuple(ends), low == 0 or len(released) >= wanted > 0, last, _restarted(before))
+
+
+def _restarted(records: list[TopicRecord[T]]) -> frozenset[T]:
+    found, begins = set[T](), Begins[T]()
+    for record in records:
+        if record.end is not None:
+            begins.end()
+            found.discard(record.tx)
+        elif begins.begin(record.tx):
+            found.add(record.tx)
+    return frozenset(found)
+
+
+def _released(records: list[TopicRecord[T]], through: int | None) -> set[int]:
+    """The ENDs through H that are nearest to the last one that is not before H: what follows that may have gaps."""
+    ends = [(record.offset, record.end) for record in records if record.end is not None]
+    if through is None:
+        return set()
+    anchor = max((offset for offset, end in ends if end >= through), default=-1)
+    return {end for offset, end in ends if end <= through and offset <= anchor}
+
+
+def read_on(
+    read: Callable[[int, int], Iterable[TopicRecord[T]]], start: int, behind: int, through: int, *,
+    size: int = 4 * KNOWN,
+) -> int:
+    """The offset of the first END after H, from ``start`` on; ``behind`` where there is none before that.
+
+    >>> read_on(lambda low, high: [TopicRecord(4, 7, 100, {}), TopicRecord(6, 8, 110, {})], 0, 9, 100)
+    6
+
+    Cost: what was sent through H from ``start`` on is read. Source: a capture whose logs are ahead of its positions.
+    """
+    low = start
+    while low < behind:
+        high = min(behind, low + size)
+        found = [record.offset for record in read(low, high) if record.end is not None and record.end > through]
+        if found:
+            return min(found)
+        low = high
+    return behind

@@ -1,0 +1,70 @@
+"""The transaction topic of a connector, as a start reads it again: see :mod:`cdcv2.capture.recalled`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
+from cdcv2.capture.released import KNOWN
+from cdcv2.sources.debezium import Recipe, classify
+from cdcv2.sources.facts import Begin, End
+from cdcv2.sources.ranged import Ranges
+
+LOGGER = logging.getLogger(__name__)
+
+
+class TransactionTopic:
+    """Reads the transaction topic of a recipe by ranges of offsets. Asks where it begins, and how long it keeps."""
+
+    def __init__(self, ranges: Ranges, recipe: Recipe) -> None:
+        self._ranges, self._recipe = ranges, recipe
+        self._place = recipe.transaction_topic, 0
+        look = ranges.look()
+        self._first, self._behind = look.spans.get(self._place, (0, 0))
+        self._retention: Mapping[str, str] = look.retention.get(recipe.transaction_topic, {})
+
+    def before(self, at: int, through: int | None) -> Recalled[int]:
+        """What stands before the offset ``at``, of a capture that has released all through H; None: nothing.
+
+        Raises what the topic raises, and DecodeError for a record that is none of the connector's.
+        """
+        return self._told(recall(self._read, self._first, min(at, self._behind), through), through)
+
+    def around(self, start: int, through: int | None) -> Recalled[int]:
+        """The same of a capture that reads on from ``start``: what it has released may stand behind that, too.
+
+        So it is where the logs are ahead of what is kept of positions, and where nothing is kept of these.
+        """
+        start = min(max(start, self._first), self._behind)
+        at = start if through is None else read_on(self._read, start, self._behind, through)
+        return self._told(recall(self._read, self._first, at, through, start=start), through)
+
+    def _read(self, low: int, high: int) -> Iterator[TopicRecord[int]]:
+        for record in self._ranges.read({self._place: (low, high)}):
+            fact = classify(record, self._recipe)
+            if isinstance(fact, Begin):
+                yield TopicRecord(record.offset, fact.tx, None, {})
+            elif isinstance(fact, End):
+                yield TopicRecord(record.offset, fact.tx, fact.lsn, fact.counts)
+
+    def _told(self, recalled: Recalled[int], through: int | None) -> Recalled[int]:
+        """The same; what is lost of it, or may be, is a warning."""
+        if through is None or len(recalled.up_to(through)) >= KNOWN or (self._first == 0 and not self._retention):
+            return recalled
+        name, known = self._recipe.transaction_topic, recalled.up_to(through)
+        says = f"it holds {len(known)} of the last {KNOWN} transactions that are released"
+        if self._first > 0:
+            since = f"from END {known[0][1]} on" if known else f"after END {through}"
+            says += (
+                f", and begins at the offset {self._first}: what comes again can be judged {since}, and what would "
+                "need an older END stops the capture"
+            )
+        settings = ", ".join(f"{key}={value}" for key, value in self._retention.items())
+        remedy = (
+            f"It forgets ({settings}): kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
+            f"{','.join(f'{key}=-1' for key in self._retention)} keeps what is still there"
+            if self._retention else "Keep it whole, or dump it from further back"
+        )
+        LOGGER.warning("the topic %s is read again at each start: %s. %s", name, says, remedy)
+        return recalled
