@@ -37,6 +37,7 @@ from cdcv2.sources.facts import (
 from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.memory import Memory
+from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import FORGET, same_topics, tells_alike
@@ -135,6 +136,7 @@ class Capture:
         # The partition of the notifications, once one was read.
         self._notified: Place | None = None
         self._failed = False
+        self._old = OldConnector(recipe.prefix)
         self.counters = Counters()
 
     def _remembered(self) -> Mapping[str, Any]:
@@ -246,6 +248,7 @@ class Capture:
         place = position.place, position.part
         self.counters.records += 1
         self._next[place] = position.offset + 1
+        self._old.seen(isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew)
         if isinstance(fact, (RowFact, ToldRow)):
             self._row(fact, place)
         elif isinstance(fact, Begin):

@@ -27,8 +27,9 @@ from cdcv2.reclock.temp import (
 )
 from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.keyed import Contents
+from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.said import said
 from cdcv2.sources.scanned import Scanned
@@ -72,6 +73,8 @@ class Database:
             recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}
         )
         self._transactions = self._operator((), Antichain([0]), None)
+        #: Told of each record.
+        self.old = OldConnector(recipe.prefix)
         # Of the transaction topic, whose records come in their order.
         self._begins = Begins[Tx]()
         self._scanned = Scanned(recipe.tables)
@@ -176,6 +179,7 @@ class Database:
     def take(self, record: Record, into: int) -> None:
         """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
         fact = classify(record, self._recipe)
+        self.old.seen(isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew)
         if isinstance(fact, Notification):
             self.notified(fact, into)
         one = said(fact)

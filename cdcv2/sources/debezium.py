@@ -297,7 +297,7 @@ def _snapshot_row(
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in the snapshot"
         return Unfit(table, None, lsn, None, record.position, reason, unfit.remedy)
-    return SnapshotRow(table, lsn, marker, row, record.position)
+    return SnapshotRow(table, lsn, marker, row, record.position, numbers_anew(source))
 
 
 def _key(record: Record) -> frozenset[str]:

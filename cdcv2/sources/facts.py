@@ -93,6 +93,7 @@ class SnapshotRow(NamedTuple):
     marker: str
     row: Any
     position: Position
+    anew: bool = False
 
 
 class Begin(NamedTuple):

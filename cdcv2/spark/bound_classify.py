@@ -23,7 +23,7 @@ from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.reclock.temp import SNAPSHOT as SNAPSHOT_TX
 from cdcv2.reclock.temp import Begin, Row, Said
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.said import said
 from cdcv2.sources.snapshot import Place
@@ -77,6 +77,8 @@ class Heard:
     told: list[tuple[int, int, int, Union[Said, Begin, Notification]]] = field(default_factory=list)
     #: (output, table, time) of plain rows -> how many
     plain: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    #: Outputs with records of a connector that numbers a transaction anew.
+    old: set[int] = field(default_factory=set)
 
     @staticmethod
     def read(raw: bytes) -> Heard:
@@ -135,6 +137,8 @@ class _OfDatabase:
     def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
         """Take note of what the record says. Raises DecodeError for one that is none."""
         fact = classify(record, self._recipe)
+        if isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew:
+            heard.old.add(self._output)
         one = fact if isinstance(fact, Notification) else said(fact)
         if isinstance(one, Row):
             table, encode = self._tables[one.table]
@@ -158,6 +162,8 @@ class _OfKeyed:
     def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
         """Take note of what the record says. Raises DecodeError for one that is none."""
         fact = classify(record, self._recipe)
+        if isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew:
+            heard.old.add(self._output)
         one = fact if isinstance(fact, Notification) else said(fact)
         if one is not None:
             heard.told.append((self._output, into, record.offset, one))

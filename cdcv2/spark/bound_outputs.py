@@ -57,10 +57,12 @@ class Share:
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     told: list[tuple[int, int, Any]] = field(default_factory=list)
     plain: dict[tuple[int, int], int] = field(default_factory=dict)
+    old: bool = False
 
     def add(self, heard: Heard, number: int) -> None:
         """What some of the records said to the output of this number."""
         self.told.extend(one[1:] for one in heard.told if one[0] == number)
+        self.old |= number in heard.old
         for (output, table, time), count in heard.plain.items():
             if output == number:
                 self.plain[table, time] = self.plain.get((table, time), 0) + count
@@ -363,6 +365,7 @@ class BoundDatabase(Database):
 
 def hear_told(database: Database, share: Share) -> None:
     """Have a database take what the driver was told, each at its time."""
+    database.old.seen(share.old)
     # Notifications have an order, and one partition.
     for time, _, one in sorted(share.told, key=lambda told: told[:2]):
         if isinstance(one, Notification):

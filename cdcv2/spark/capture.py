@@ -30,6 +30,7 @@ from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.evidence import Evidence
+from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture_logs import TableLogs, Written, consolidated
@@ -80,6 +81,7 @@ class Capture(CaptureQuery):
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
             None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
         )
+        self._old = OldConnector(recipe.prefix)
         self.updates = 0
         self._tell_start(specs)
 
@@ -128,6 +130,7 @@ class Capture(CaptureQuery):
         parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
         said = merged(parts)
         self.topics.came(self._tally.counted, ranges(said))
+        self._old.seen(said["old"])
         self._tally.absorb(said)
         if self.commits.wants_ends:
             self.commits.ends_read(self.topics.ends(spark))

@@ -80,6 +80,8 @@ class Said:
     halts: list[list[Any]] = field(default_factory=list)
     errors: list[list[Any]] = field(default_factory=list)
     repeats: int = 0
+    #: whether a record is of a connector that numbers a transaction anew when it is restarted inside it
+    old: bool = False
 
     def __post_init__(self) -> None:
         self._numbers = {table: number for number, table in enumerate(self.tables)}
@@ -94,6 +96,8 @@ class Said:
 
     def add(self, fact: Fact, position: Position, screen: Screen) -> bool:
         """Take note of what the record there says. Returns whether it has a row that may be released."""
+        if isinstance(fact, (RowFact, SnapshotRow)):
+            self.old |= fact.anew
         if isinstance(fact, RowFact):
             return self._add_row(fact, position, screen)
         if isinstance(fact, SnapshotRow):
@@ -158,22 +162,24 @@ class Said:
             "halts": self.halts,
             "errors": self.errors,
             "repeats": self.repeats,
+            "old": self.old,
         }, separators=(",", ":"))
 
 
 def merged(parts: list[str]) -> dict[str, Any]:
-    """The JSON of several shares as one plain value; lists are joined, the number of repeats is added up."""
+    """The JSON of several shares as one plain value; lists are joined, repeats are added up."""
     whole: dict[str, Any] = {
         "seen": [], "rows": [], "snapshot": [], "marks": [], "begins": [], "ends": [], "notifications": [], "halts": [],
         "errors": [],
     }
-    repeats = 0
+    repeats, old = 0, False
     for part in parts:
         plain = json.loads(part)
         repeats += plain["repeats"]
+        old |= plain["old"]
         for name, items in whole.items():
             items.extend(plain[name])
-    return whole | {"repeats": repeats}
+    return whole | {"repeats": repeats, "old": old}
 
 
 def ranges(said: Mapping[str, Any]) -> dict[Place, Seen]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.protocol.log import Position
-from cdcv2.reclock.temp import SNAPSHOT, End, Halt, Row, Said
+from cdcv2.reclock.temp import SNAPSHOT, Begin, End, Halt, Row, Said
 from cdcv2.sources import facts
 from cdcv2.sources.facts import Fact
 from cdcv2.sources.said import said
@@ -15,17 +15,18 @@ CHANGES = (("old", -1), ("new", 1))
 
 
 @pytest.mark.parametrize("fact, expected", [
-    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE), Row("t", 7, 3, 90, CHANGES)),
+    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE), Row("t", 7, 3, 90, CHANGES, 2)),
+    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE, True), Row("t", 7, 3, 90, CHANGES, 2, True)),
     (facts.SnapshotRow("t", 50, "first", "row", ONE), Row("t", SNAPSHOT, ("topic", 1, 17), 50, (("row", 1),))),
     (facts.End(7, 100, {"t": 3, "other": 0}), End.of(7, 100, {"t": 3})),
     (facts.Truncate("t", 7, 3, 2, 90, ONE, "truncated", "delete"), Halt(7, 90, "truncated", "delete")),
     (facts.Unfit("t", 7, None, 90, ONE, "a column", "anew"), Halt(7, 90, "a column", "anew")),
     (facts.Unfit("t", None, 50, None, ONE, "a column", "anew"), Halt(SNAPSHOT, 50, "a column", "anew")),
-    (facts.Begin(7, 95), None),
+    (facts.Begin(7, 95), Begin(7)),
     (facts.Nothing("heartbeat"), None),
     (facts.Notification("STARTED", None, None, 0), None),
 ])  # fmt: skip
-def test_each_kind_of_fact(fact: Fact, expected: Said | None) -> None:
+def test_each_kind_of_fact(fact: Fact, expected: Said | Begin | None) -> None:
     """What nothing follows from is nothing."""
     assert expected == said(fact)
 

@@ -1,0 +1,97 @@
+"""What a start reads again is what was released last, whatever the connector sent again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
+
+KNOWN = 4
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> list[TopicRecord[int]]:
+    """A transaction topic: the connector is started again some times, and goes back to some record that it had sent.
+
+    Transaction n has its END at 10 * n. Each run sends from where it goes back on; what it sent before a kill may lack
+    its end.
+    """
+    sent = [(tx, kind) for tx in range(1, draw(st.integers(1, 14)) + 1) for kind in ("BEGIN", "END")]
+    records: list[TopicRecord[int]] = []
+    kept = 0
+    for _ in range(draw(st.integers(0, 4))):
+        reached = draw(st.integers(kept, len(sent)))
+        records += [record(len(records) + at, *one) for at, one in enumerate(sent[kept:reached])]
+        kept = draw(st.integers(kept, reached))
+    return records + [record(len(records) + at, *one) for at, one in enumerate(sent[kept:])]
+
+
+def record(offset: int, tx: int, kind: str) -> TopicRecord[int]:
+    """A BEGIN or an END."""
+    return TopicRecord(offset, tx, 10 * tx if kind == "END" else None, {"a": tx} if kind == "END" else {})
+
+
+def recalled(topic: list[TopicRecord[int]], first: int, at: int, through: int | None) -> Recalled[int]:
+    """What is read again of a topic that was trimmed to ``first``."""
+    return recall(lambda low, high: topic[low:high], first, at, through, known=KNOWN)
+
+
+@settings(max_examples=400, deadline=None)
+@given(topics(), st.data())
+def test_the_ends_released_last_are_read_again(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
+    """The last ones up to H, without gaps, if the topic has them; and all that came after H."""
+    at = data.draw(st.integers(0, len(topic)))
+    there = sorted({one.end for one in topic[:at] if one.end is not None})
+    through = data.draw(st.sampled_from([0, *there]))
+    first = data.draw(st.integers(0, at))
+    found = recalled(topic, first, at, through)
+    released = [end for _, end, _ in found.ends if end <= through]
+    later = [end for _, end, _ in found.after(through)]
+
+    assert all(found.ends[at] == (end // 10, end, {"a": end // 10}) for at, end in enumerate([*released, *later]))
+    wanted = there[:bisect_right(there, through)]
+    assert wanted[len(wanted) - len(released):] == released, "the last ones, without gaps"
+    assert found.whole == (first == 0 or len(released) >= KNOWN)
+    if first == 0:
+        assert wanted[-KNOWN:] == released[-KNOWN:]
+        # What was sent again so often that it fills the chunk is all that can hide what came after H.
+        assert set(later) <= set(there)
+    begin = topic[at - 1] if at else None
+    assert found.last == (begin.tx if begin is not None and begin.end is None and at > first else None)
+
+
+def test_what_stands_behind_the_last_one_does_not_count() -> None:
+    """A connector that was killed soon after it was started again left a few old ENDs at the end of the topic."""
+    topic = [record(at, tx, "END") for at, tx in enumerate([*range(1, 31), 3, 4])]
+    found = recalled(topic, 1, len(topic), 300)
+
+    assert [270, 280, 290, 300] == [end for _, end, _ in found.up_to(300)][-KNOWN:]
+    assert found.whole
+
+
+@pytest.mark.parametrize("kinds, restarted, last", [
+    ("B7", set(), 7), ("B7 B7", {7}, 7), ("B7 B8 B7", set(), 7), ("B7 B7 E7", set(), None), ("B7 E7 B7", set(), 7),
+    ("B7 B7 B8", {7}, 8),
+])
+def test_two_begins_with_nothing_between_are_known_again(kinds: str, restarted: set[int], last: int | None) -> None:
+    """Of transactions whose END has not come since."""
+    names = {"B": "BEGIN", "E": "END"}
+    topic = [record(at, int(one[1]), names[one[0]]) for at, one in enumerate(kinds.split())]
+    found = recalled(topic, 0, len(topic), None)
+
+    assert (restarted, last) == (set(found.restarted), found.last)
+
+
+@given(topics(), st.data())
+def test_a_start_reads_on_to_the_first_end_that_is_not_released(
+    topic: list[TopicRecord[int]], data: st.DataObject
+) -> None:
+    """The logs may be ahead of the positions."""
+    start, through = data.draw(st.integers(0, len(topic))), 10 * data.draw(st.integers(0, 14))
+    behind = read_on(lambda low, high: topic[low:high], start, len(topic), through, size=3)
+
+    later = [one.offset for one in topic[start:] if one.end is not None and one.end > through]
+    assert min(later, default=len(topic)) == behind
