@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -139,20 +141,125 @@ def test_a_transaction_that_has_begun_is_repeated_by_whoever_comes(again: Again)
         again().open(Range(), START)
 
 
-def test_a_log_belongs_to_one_materialization(tmp_path: Path) -> None:
-    """Two in one folder would give each other's checkpoints."""
-    FileRecoveryLog("m", tmp_path).open(Range(), START)
+def test_transactions_that_have_begun_in_parts_are_finished_there(again: Again) -> None:
+    """Two extents cannot be one transaction, also where both parts are at one frontier."""
+    for half, extent in ((Range(0, 99), 4), (Range(100, 199), 5)):
+        again().open(half, START).prepare(Antichain([extent]), None)
 
-    with pytest.raises(ForeignStateError, match="holds the recovery log of 'm', not of 'other'"):
-        FileRecoveryLog("other", tmp_path).open(Range(), START)
+    with pytest.raises(RefusedError, match="open the old ranges again"):
+        again().open(Range(0, 199), START)
 
 
-def test_a_log_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_a_parent_that_comes_back_takes_the_checkpoint_of_its_halves(again: Again) -> None:
+    """Its own is stale, and so is the reader's state in it; which views it is of, they know no better."""
+    views = {"t": "mark"}
+    again().open(Range(0, 199), START).commit(Checkpoint(Antichain([3]), "reader", views), None)
+    for half in (Range(0, 99), Range(100, 199)):
+        again().open(half, START).commit(Checkpoint(Antichain([7]), "reader", views), None)
+    found = again().open(Range(0, 199), START).recovered
+
+    assert Checkpoint(Antichain([7])) == found.checkpoint
+    assert [Antichain([7])] == [piece.frontier for piece in found.pieces]
+    assert views == found.checkpoint.views
+
+
+def test_of_a_state_the_narrower_ranges_part_counts(again: Again) -> None:
+    """It is the later one: halves take over what their parent has."""
+    again().open(Range(0, 199), START).patch(Patch({"a": 1, "b": 1}))
+    again().open(Range(0, 99), START).patch(Patch({"a": 2}))
+
+    assert {"a": 2, "b": 1} == again().open(Range(0, 199), START).recovered.state
+
+
+def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+    """A transaction of a driver without a state costs no file more."""
+    one = FileRecoveryLog("m", tmp_path).open(Range(), START)
+    before = sorted(tmp_path.iterdir())
+
+    assert one.patch(None) is None and {"a": 1} == one.patch(Patch({"a": 1}))
+    assert len(before) + 1 == len(list(tmp_path.iterdir()))
+
+
+def test_a_log_that_was_taken_away_is_not_begun_anew(tmp_path: Path) -> None:
+    """The holding of the one that runs is gone: it has to stop."""
+    one = FileRecoveryLog("m", tmp_path).open(Range(), START)
+    for path in tmp_path.iterdir():
+        path.unlink()
+
+    with pytest.raises(FencedError, match="this instance of 'm' for the keys 0-4294967295 was fenced off"):
+        one.commit(Checkpoint(Antichain([5])), None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_number_that_is_gone_when_it_is_read_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have gone on so far meanwhile; one that is there and cannot be read is an error."""
+    log = FileRecoveryLog("m", tmp_path)
+    claimed, read, lower = log.open(Range(100, 199), START), log._files.read, []
+
+    def late(number: int) -> Any:
+        if not lower:
+            lower.append(FileRecoveryLog("m", tmp_path).open(Range(0, 99), START))
+            raise OutputError("it is gone")
+        return read(number)
+
+    monkeypatch.setattr(log._files, "read", late)
+    claimed.commit(Checkpoint(Antichain([5])), None)
+    lower[0].commit(Checkpoint(Antichain([5])), None)
+
+    def never(number: int) -> Any:
+        raise OutputError("no rights")
+
+    monkeypatch.setattr(log._files, "read", never)
+    with pytest.raises(OutputError, match="no rights"):
+        claimed.demand()
+
+
+@pytest.mark.parametrize("kind", [FileRecoveryLog, SqliteRecoveryLog])
+def test_a_log_belongs_to_one_materialization(kind: Any, tmp_path: Path) -> None:
+    """Two in one place would give each other's checkpoints; a database has a place for each."""
+    place = tmp_path / "log"
+    kind("m", place).open(Range(), START)
+    if kind is FileRecoveryLog:
+        with pytest.raises(ForeignStateError, match=f"^{place} holds the recovery log of 'm', not of 'other'"):
+            kind("other", place).open(Range(), START)
+    else:
+        with sqlite3.connect(place) as database:
+            database.execute("UPDATE cdcv2_recovery_log SET materialization = 'other'")
+        with pytest.raises(ForeignStateError, match=f"^{place} holds the recovery log of 'm', not of 'other'"):
+            kind("other", place).open(Range(), START)
+
+
+@pytest.mark.parametrize("text", [
+    '{"format": "cdcv2 recovery log", "version": 2}', '{"format": "another", "version": 1}',
+])  # fmt: skip
+def test_a_log_of_another_version_is_refused(tmp_path: Path, text: str) -> None:
     """Guessing what it means would be worse."""
-    (tmp_path / f"{3:020d}.json").write_text('{"format": "cdcv2 recovery log", "version": 2}', "utf-8")
+    (tmp_path / f"{3:020d}.json").write_text(text, "utf-8")
 
     with pytest.raises(ForeignStateError, match="holds no recovery log of version 1"):
         FileRecoveryLog("m", tmp_path).open(Range(), START)
+
+
+def test_a_database_may_be_used_from_another_thread_than_its_makers(tmp_path: Path) -> None:
+    """By one at a time."""
+    log = SqliteRecoveryLog("m", tmp_path / "log")
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.append(log.open(Range(), START)))
+    thread.start()
+    thread.join()
+
+    assert Checkpoint(START) == done[0].recovered.checkpoint
+
+
+def test_a_database_that_is_locked_is_named_with_the_cause(tmp_path: Path) -> None:
+    """When the patience is over."""
+    log = SqliteRecoveryLog("m", tmp_path / "log", patience=0.01)
+    with closing(sqlite3.connect(tmp_path / "log", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OutputError, match=f"of 'm' in {tmp_path / 'log'} cannot be written: database is locked; "):
+            log.open(Range(), START)
 
 
 def test_a_database_holds_several_logs(tmp_path: Path) -> None:
@@ -167,12 +274,12 @@ def test_a_database_holds_several_logs(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """With what to do."""
     (tmp_path / "file").write_text("not a folder", "utf-8")
-    for make in (
-        lambda: FileRecoveryLog("m", tmp_path / "file").open(Range(), START),
-        lambda: SqliteRecoveryLog("m", tmp_path / "file").open(Range(), START),
-        lambda: SqliteRecoveryLog("m", tmp_path / "none" / "log").open(Range(), START),
+    for make, why in (
+        (lambda: FileRecoveryLog("m", tmp_path / "file").open(Range(), START), "'m'"),
+        (lambda: SqliteRecoveryLog("m", tmp_path / "file").open(Range(), START), "'m'.*: file is not a database; "),
+        (lambda: SqliteRecoveryLog("m", tmp_path / "none" / "log"), "'m'.*: unable to open database file; "),
     ):
-        with pytest.raises(OutputError, match="'m'"):
+        with pytest.raises(OutputError, match=why):
             make()
 
 

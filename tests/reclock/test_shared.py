@@ -20,7 +20,21 @@ from cdcv2.errors import (
 )
 from cdcv2.protocol.iter import Iter
 from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.minting import Append, Get, List, Read, Trim, agree, ask, compact, follow, mint, on_objects, run
+from cdcv2.reclock.minting import (
+    Append,
+    Get,
+    List,
+    Put,
+    Read,
+    Trim,
+    agree,
+    ask,
+    compact,
+    follow,
+    mint,
+    on_objects,
+    run,
+)
 from cdcv2.reclock.partitioned import NOT_STARTED, offsets
 from cdcv2.reclock.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode, encode
 from cdcv2.reclock.remap import Remap
@@ -297,6 +311,71 @@ def test_a_reader_of_objects_asks_for_new_ones_only_and_lists_until_nothing_is_n
 
     assert [List(), Get(5), Get(6), List(), Get(7), List(), List()] == asked
     assert View([(5, b"5"), (7, b"7")], 8) == view
+
+
+def on_store(store: dict[int, bytes], minting: Any) -> Any:
+    """Do what a minter asks for of objects that are put if absent; its result."""
+    requests, answer = on_objects(minting), None
+    while True:
+        try:
+            request: Any = requests.send(answer)
+        except StopIteration as done:
+            return done.value
+        if isinstance(request, List):
+            answer = sorted(store)
+        elif isinstance(request, Get):
+            answer = store.get(request.number)
+        elif isinstance(request, Put):
+            answer = request.number not in store
+            store.setdefault(request.number, request.raw)
+        else:
+            answer = store.pop(request.number, None) and None
+
+
+def test_records_are_objects_with_the_first_free_numbers() -> None:
+    """From where their minter has read; what a summary stands for is removed, and nothing else."""
+    store, shared = {0: encode(GENESIS), 1: encode(proposal(1, 9, 3))}, Shared(START, recipe="v1")
+    on_store(store, follow(shared))
+    store.update({2: encode(proposal(9, 20, 4)), 3: encode(proposal(20, 30, 5))})
+
+    assert 4 == on_store(store, ask(Append(b"x", 2))) and b"x" == store.pop(4)
+    assert [2, 3, 4] == [one.position for one in on_store(store, mint(shared, Antichain([6]), lambda: 40))]
+
+    on_store(store, compact(shared, 25))
+
+    assert [5] == sorted(store)
+    assert [(25, Antichain([4])), (29, Antichain([5])), (40, Antichain([6]))] == list(shared.remap.bindings())
+
+
+class OneByOne(Shelf):
+    """A log of which each reading gives one record."""
+
+    def __init__(self, *records: Record) -> None:
+        super().__init__(*records)
+        self.after: list[int] = []
+
+    def read(self, after: int) -> View:
+        """The next."""
+        whole = super().read(after)
+        return View(whole.records[:1], min(after + 1, whole.end))
+
+    def append(self, raw: bytes, after: int) -> int:
+        """At the end; where its minter had read to is noted."""
+        self.after.append(after)
+        return super().append(raw, after)
+
+
+def test_what_is_won_meanwhile_is_given_out_whoever_proposed_it() -> None:
+    """Of the reading before an append, and of each behind it; an append says up to where its minter has read."""
+    shelf, shared = OneByOne(GENESIS, proposal(1, 9, 3), proposal(9, 20, 4)), Shared(START, recipe="v1")
+
+    assert [0, 1, 2, 4] == [one.position for one in run(shelf, mint(shared, Antichain([6]), lambda: 40))]
+    assert [1, 4] == shelf.after
+
+    other = Shared(START, recipe="v1")
+
+    assert [0, 1, 2, 4] == [one.position for one in run(shelf, compact(other, 0))]
+    assert [1, 4, 1] == shelf.after
 
 
 def test_two_remaps_that_differ_are_not_merged() -> None:
