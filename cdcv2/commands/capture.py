@@ -51,9 +51,10 @@ from cdcv2.sources.running import Item, Topics
 from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.wanted import together
-from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
+from cdcv2.wire.log_set import describe_log_set
 
 EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs", "from a dump"),
@@ -127,7 +128,9 @@ def run(args: argparse.Namespace) -> Exit:
         _try_first(topics, recipe, follow=args.follow)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
-        capture = opened.enter_context(Capture(recipe, _logs(recipe, into, memory), memory=memory))
+        logs = _logs(recipe, into, memory)
+        describe_log_set(logs, log_set_in(into))
+        capture = opened.enter_context(Capture(recipe, logs, memory=memory))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         lines = Lines(lambda text: remark(f"cdcv2 capture: {text}"))
         turn = partial(lines.turn, partial(_far, capture, topics)) if args.follow else _no_line

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--limit {args.limit}: it takes a number from 1 on")
     if args.remap or all(map(is_remap, args.log)):
         return _remaps(args)
-    logs = open_logs(args)
+    logs = open_logs(args, as_one=False)
     eager = {named.log.name: told for named in logs if (told := description_of(named.log).ordering) != COMMIT_ORDER}
     show = _json if args.json else _brief if args.brief else _text
     garbled = 0

@@ -29,6 +29,7 @@ from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
+from cdcv2.wire.log_set import Expecting, LogPart, one_timeline
 from cdcv2.wire.named import log_address, table_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_kind
@@ -62,6 +63,14 @@ def add_row_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", metavar="DIR", help="the same for many: DIR/TABLE.avsc")
     parser.add_argument("--times", default="int", metavar="N",
                         help="for Kafka logs whose times are Products: the number of their coordinates")
+    add_timeline_argument(parser)
+
+
+def add_timeline_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare of which timeline logs are that do not state it."""
+    parser.add_argument("--timeline", metavar="NAME",
+                        help="the timeline of logs that do not state it, as those of a program of yours: several "
+                             "that are read together must be of one")
 
 
 def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +82,11 @@ def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
                         help="how long to wait for Kafka (default: 30)")
 
 
-def open_logs(args: argparse.Namespace) -> list[Named]:
-    """The logs that the arguments name, to be read. Raises UsageError, MissingLogError, UnavailableError."""
+def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[Named]:
+    """The logs that the arguments name, to be read; ``as_one``: as parts and copies of one timeline.
+
+    Raises UsageError, MissingLogError, UnavailableError, and ForeignStateError for logs of two timelines.
+    """
     named = [log for address in given(args) for log in _open(address, args)]
     kinds: dict[str, RowType] = {}
     for log in named:
@@ -83,12 +95,35 @@ def open_logs(args: argparse.Namespace) -> list[Named]:
                 f"the logs given for table {log.table} have different row types, so they are no copies of one: "
                 "name them TABLE=LOG, each by its table"
             )
+    if as_one:
+        check_timeline(named, args.timeline)
     return named
+
+
+def check_timeline(logs: Sequence[Named], named: str | None) -> str | None:
+    """The timeline of logs that are read as one; ``named`` is what the user calls it. Raises as :func:`one_timeline`.
+
+    A topic without a message states nothing yet: what it is of is compared with the first message.
+    """
+    parts = []
+    for one in logs:
+        stated = description_of(one.log).timeline
+        if stated is not None or not _is_empty_topic(one.log):
+            parts.append(LogPart(f"the log {one.log.name}", stated))
+    timeline = one_timeline(parts, named)
+    for one in logs:
+        if timeline is not None and isinstance(one.log, Expecting):
+            one.log.expect(timeline)
+    return timeline
+
+
+def _is_empty_topic(log: Log) -> bool:
+    return isinstance(log, Expecting) and not any(log.ends().values())
 
 
 def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
     """The log of one table, or its copies; ``table`` chooses it where the arguments name logs of several."""
-    named = open_logs(args)
+    named = open_logs(args, as_one=False)
     tables = sorted({log.table for log in named})
     if table is None and len(tables) > 1:
         how = "choose one of these with --table" if hasattr(args, "table") else "name the log of one table"
@@ -96,6 +131,7 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
     chosen = [log for log in named if log.table == (table or tables[0])]
     if not chosen:
         raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}")
+    check_timeline(chosen, args.timeline)
     return chosen
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
-    LOG_FILE, Named, add_kafka_arguments, add_row_arguments, demand_whole, entries, kafka_log, open_logs, place, places,
+    LOG_FILE, Named, add_kafka_arguments, add_row_arguments, check_timeline, demand_whole, entries, kafka_log,
+    open_logs, place, places,
 )
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Copy each log."""
     # Refuses wrong numbers before anything is written.
     mangle((), copies=args.copies, window=args.window, rebatch=not args.no_rebatch, doubled=args.doubled)
-    logs = open_logs(args)
+    logs = open_logs(args, as_one=False)
     demand_whole(args, logs)
     folder = _capture_folder(args.log)
     targets = [_target(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
-    log, stated = _open(target, named, args), _stated(named)
+    log, stated = _open(target, named, args), _stated(named, args.timeline)
     try:
         _check_empty(log, target)
         if stated != LogDescription():
@@ -99,9 +100,9 @@ def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
         log.close()
 
 
-def _stated(named: Named) -> LogDescription:
-    """What the copy states of itself: it is another log of the same timeline, and of no capture's log set."""
-    return replace(description_of(named.log), log_set=None, identity=None)
+def _stated(named: Named, timeline: str | None) -> LogDescription:
+    """What the copy states of itself; ``timeline`` is what the user says of a log that does not state one."""
+    return replace(description_of(named.log).of_copy(), timeline=check_timeline([named], timeline))
 
 
 def _messages(named: Named) -> Iterator[Message]:

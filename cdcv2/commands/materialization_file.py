@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdcv2.commands.logs import Named, demand_ordered, directory_logs
+from cdcv2.commands.logs import Named, check_timeline, demand_ordered, directory_logs
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, UsageError
@@ -86,7 +86,8 @@ class Shown(Protocol):
 class Plan:
     """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
 
-    ``kafka``: where the logs' topics are, as address and as file of settings. ``lines``: the target (None) and each
+    ``kafka``: where the logs' topics are, as address and as file of settings. ``timeline``: that of logs which do not
+    state it. ``lines``: the target (None) and each
     binding (by its target) as they stand in the file. ``staging``: the folder of a driver that stages files.
     """
 
@@ -99,12 +100,17 @@ class Plan:
     rows: int
     start: int
     kafka: tuple[str | None, Path | None] = (None, None)
+    timeline: str | None = None
     lines: Mapping[str | None, Part] = field(default_factory=dict)
     staging: Callable[[], Manifests[Any]] | None = None
 
-    def demand_ordered(self) -> None:
-        """Asked again once there is something to commit, as a log without messages cannot tell. Raises RefusedError."""
+    def demand_one_timeline(self) -> str | None:
+        """The timeline of the logs, whose transactions are in the order of commits.
+
+        Asked again once there is something to commit, as a topic without messages states nothing. Raises RefusedError.
+        """
         demand_ordered(self.logs, "a view of")
+        return check_timeline(self.logs, self.timeline)
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -124,7 +130,7 @@ def read_plan(path: str) -> Plan:
     transactions that are not in the order of their commits.
     """
     whole = load(path)
-    fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start types")
+    fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start timeline types")
     reader = _Reader(Path(path).absolute().parent, fields)
     bound = fields["bindings"].items()
     if not bound:
@@ -134,6 +140,8 @@ def read_plan(path: str) -> Plan:
         if named.times != "int":
             fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
     demand_ordered(logs, "a view of")
+    timeline = fields["timeline"].text() if "timeline" in fields else None
+    fields["logs"].told(lambda: check_timeline(logs, timeline))
     if "types" in fields:
         logs = reader.typed(fields["types"], logs)
     types = {named.table: named.row_type for named in logs}
@@ -153,7 +161,7 @@ def read_plan(path: str) -> Plan:
     return Plan(
         name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
-        start=start, kafka=reader.kafka(), lines={**dict(zip(targets, bound)), None: target},
+        start=start, kafka=reader.kafka(), timeline=timeline, lines={**dict(zip(targets, bound)), None: target},
         staging=reader.staging(target),
     )  # fmt: skip
 

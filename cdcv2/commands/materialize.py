@@ -17,6 +17,7 @@
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
   rows: 100000                        # a transaction takes no further cut when it has as many updates
   start: 0                            # the time at which the logs begin
+  timeline: shop                      # that of logs which do not state it, as those of a program of yours
 
 Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:
 price, retractions: false} keeps no values to go back to). What drivers may also be told, with defaults: lake files: 8;
@@ -50,6 +51,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
+from cdcv2.materialize.kept import demand_timeline, of_timeline
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Updates
@@ -110,7 +112,8 @@ class _Reading:
 
     def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], int]) -> None:
         self._plan, self._logs, self._follow, self._told = plan, plan.logs, follow, told
-        self._ordered = False
+        self._of: str | None = None
+        self._demanded = False
         self._parts = list(dict.fromkeys(named.table for named in plan.logs))
         self._timeline: Timeline | None = None
         #: how many updates were read that the view did not have
@@ -121,6 +124,8 @@ class _Reading:
         if not checkpoint.frontier:
             # The history is finished, and in the view.
             return
+        if any(any(named.log.ends().values()) for named in self._logs):
+            demand_timeline(self._plan.name, self._plan.demand_one_timeline(), checkpoint)
         timeline = self._timeline = Timeline(self._parts, start=checkpoint.frontier)
         bookmarks = [Bookmark(named.log, _laid(checkpoint.state, named)) for named in self._logs]
         for named, entry in self._turns(timeline, bookmarks):
@@ -133,10 +138,11 @@ class _Reading:
                 self._demand_begun(named, entry)
             cut = None if entry is None else timeline.absorb(named.table, entry)
             if cut is not None:
-                self._demand_ordered()
+                self._demand(checkpoint)
                 self.updates += sum(map(len, cut.updates.values()))
                 marks = [bookmark.plain(cut.upper) for bookmark in bookmarks]
-                yield cut, {"bookmarks": {named.log.name: mark for named, mark in zip(self._logs, marks)}}
+                laid = {named.log.name: mark for named, mark in zip(self._logs, marks)}
+                yield cut, {"bookmarks": laid, **of_timeline(self._of)}
             elif entry is None:
                 yield None
 
@@ -150,11 +156,12 @@ class _Reading:
                 "view would lack them. Leave start out, or name the time at which the logs begin"
             )
 
-    def _demand_ordered(self) -> None:
-        """Before the first cut, when every log has messages to tell it."""
-        if not self._ordered:
-            self._plan.demand_ordered()
-        self._ordered = True
+    def _demand(self, checkpoint: Checkpoint) -> None:
+        """Before the first cut, when every log has messages to state it."""
+        if not self._demanded:
+            self._of = self._plan.demand_one_timeline()
+            demand_timeline(self._plan.name, self._of, checkpoint)
+        self._demanded = True
 
     def _turns(self, timeline: Timeline, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:
         """An entry of each log in turn that is behind; None when a log has nothing now. Ends where the slowest ends.

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lsn", action="store_true", help="write commits as PostgreSQL writes LSNs")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
-    parser.set_defaults(row=[], rows=None, times="int", row_type=TEMP)
+    parser.set_defaults(row=[], rows=None, times="int", row_type=TEMP, timeline=None)
 
 
 def _temp_of(log: LogAddress) -> LogAddress:

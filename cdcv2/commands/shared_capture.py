@@ -35,10 +35,11 @@ from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
-from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
+from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
@@ -181,10 +182,12 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         _check_logs(args, asked, binder)
     if folder is not None:
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
-    of_temp = LogDescription(timeline=binder.recipe.timeline)
-    described = replace(of_temp, ordering=asked.ordering)
+    described = LogDescription(asked.ordering)
     with ExitStack() as opened:
+        logs: dict[str, Log] = {}
+
         def written(log: Log) -> Writer:
+            logs[log.name] = log
             return opened.enter_context(Writer(log))
 
         outputs: list[Output] = []
@@ -197,9 +200,12 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
             writers = {
                 table: written(_log(args, names[table], kind, described)) for table, kind in recipe.tables.items()
             }
-            temp = _log(args, temp_name(args.into, prefix), TEMP, of_temp)
+            temp = _log(args, temp_name(args.into, prefix), TEMP)
             outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
-        capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST)
+        capture = SharedCapture(
+            binder, ranges, outputs, at_most=args.release_every or AT_MOST,
+            own=lambda: describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline)),
+        )
         opened.callback(capture.close)
         yield capture
 

@@ -41,6 +41,8 @@ EXAMPLES = (
     ("cdcv2 verify kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
 )
 
+#: What is said in place of how far a log is complete that has lost messages.
+LACKING = "a part of it is missing, so nothing is known to be complete"
 #: How many findings of one table the text names; JSON has all that are kept.
 MOST_SHOWN = 10
 #: Of so many bytes that are no messages, and of each so many, is kept what they are: a topic may hold nothing else.
@@ -82,7 +84,7 @@ class Judged:
     """One table: its reader, and what it comes to."""
 
     def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: Malformed, *, closed: bool,
-                 lost: list[str], start: Antichain, stops: Collection[Stop] = ()) -> None:
+                 lost: list[str], start: Antichain, copies: int, stops: Collection[Stop] = ()) -> None:
         self.table, self.row_type, self.reader, self.malformed = table, row_type, reader, malformed
         # What is in dispute is told as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
@@ -90,8 +92,8 @@ class Judged:
         self.unfinished = closed and not reader.closed
         self.orphans = len(reader.orphans())
         self.start = start
-        #: Of its copies, why nothing more can be read of those that have lost messages.
-        self.lost = lost
+        #: Of its copies, why nothing more can be read of those that have lost messages; and whether that are all.
+        self.lost, self.lacks = lost, len(lost) == copies
         #: Why a capture stopped that found them lacking something that they state.
         self.stops = sorted(stops)
 
@@ -105,8 +107,10 @@ class Judged:
     def text(self) -> list[str]:
         """What people are told, the first line first."""
         counted = self.reader.counters
+        # What is complete in the rest of a log says nothing of the log, unless a copy has what it lacks.
+        through = LACKING if self.lacks else through_text(self.reader.frontier, self.start)
         lines = [
-            f"{self.table}: {through_text(self.reader.frontier, self.start)} ({counted['updates']} updates, of them "
+            f"{self.table}: {through} ({counted['updates']} updates, of them "
             f"{counted['repeats']} repeats; {counted['statements']} statements)"
         ]
         findings = [f"wrong: the capture stopped: {reason}. {remedy}" for reason, remedy in self.stops]
@@ -169,6 +173,7 @@ def run(args: argparse.Namespace) -> Exit:
         Judged(
             table, row_types[table], reader, malformed[table], closed=args.closed,
             lost=[str(why) for of, why in lost if of == table], start=start, stops=stops[table],
+            copies=sum(named.table == table for named in logs),
         )
         for table, reader in sorted(readers.items())
     ]
@@ -177,8 +182,9 @@ def run(args: argparse.Namespace) -> Exit:
         frontier = frontier.meet(reader.frontier)
     # A copy of it, given by its table, is as good.
     gone = [log for log in gone_logs(args) if log.name not in readers]
-    if gone:
-        # Nothing is complete in a log that is not there.
+    lacks = any(one.lacks for one in judged)
+    if gone or lacks:
+        # Nothing is complete in a log that is not there, or of which a part is not.
         frontier = frontier.meet(start)
     verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
     assumed = snapshot_assumed(args)
@@ -186,7 +192,8 @@ def run(args: argparse.Namespace) -> Exit:
         if args.json:
             output.line(_plain(judged, gone, frontier, verdict, assumed))
         else:
-            for line in _text(judged, gone, through_text(frontier, start), verdict, assumed):
+            through = LACKING if lacks else through_text(frontier, start)
+            for line in _text(judged, gone, through, verdict, assumed):
                 output.line(line)
     return verdict
 
@@ -199,7 +206,8 @@ def _text(judged: list[Judged], gone: list[Path], through: str, verdict: Exit, a
     ]
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
-    said = {Exit.DONE: "", Exit.MISSING: "incomplete: so far ", Exit.WRONG: "wrong: so far "}[verdict]
+    so_far = "" if through == LACKING else "so far "
+    said = {Exit.DONE: "", Exit.MISSING: f"incomplete: {so_far}", Exit.WRONG: f"wrong: {so_far}"}[verdict]
     return [*lines, f"{said}{through}"]
 
 

@@ -33,6 +33,7 @@ from cdcv2.embedded.processes import Child, poll_until
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.exits import Exit
 from cdcv2.protocol.iter import Iter
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
 
 NAME = "bank"
@@ -103,7 +104,11 @@ class Demo:
         """Start everything; return when both targets have come a few frontiers far."""
         road = self.road
         self.copies = {
-            table: KafkaLog(f"mangled.{table}", road.kafka.bootstrap, road.rows[table], create=True, partitions=3)
+            table: KafkaLog(
+                f"mangled.{table}", road.kafka.bootstrap, road.rows[table], create=True, partitions=3,
+                # The capture is not there yet, which would say what it calls its timeline.
+                description=LogDescription(timeline="the bank"),
+            )
             for table in TABLES
         }
         for copy in self.copies.values():

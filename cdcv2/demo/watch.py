@@ -13,6 +13,7 @@ from cdcv2.protocol.log import Positions
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
 
@@ -98,6 +99,14 @@ class LogWatch:
         self._read(table)
         return self._messages[table]
 
+    def description(self, table: str) -> LogDescription:
+        """What the table's log states of itself."""
+        log = KafkaLog(self._topics[table], self.bootstrap, self.rows[table])
+        try:
+            return log.description()
+        finally:
+            log.close()
+
     def _read(self, table: str) -> None:
         try:
             log = KafkaLog(self._topics[table], self.bootstrap, self.rows[table])
@@ -122,7 +131,10 @@ def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitio
     Reordered within a sixth of the log only, so that a reader finishes something before it has read everything.
     """
     original = list(smaller(watch.messages(table)))
-    target = KafkaLog(topic, watch.bootstrap, watch.rows[table], create=True, partitions=partitions)
+    target = KafkaLog(
+        topic, watch.bootstrap, watch.rows[table], create=True, partitions=partitions,
+        description=watch.description(table).of_copy(),
+    )
     try:
         for message in mangle(original, seed=seed, copies=2, window=max(8, len(original) // 6)):
             target.send(message)

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2.errors import RefusedError
+from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.columns import column_of
 from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.messages import Checkpoint
@@ -64,3 +64,25 @@ def demand_same(materialization: str, wanted: dict[str, str], checkpoint: Checkp
                 "would be missing or wrong there. Leave it as it was; or materialize anew, under another name and into "
                 "an empty place"
             )
+
+
+def of_timeline(timeline: str | None) -> dict[str, str]:
+    """What a reader's state in the checkpoint says of the timeline of its logs."""
+    return {} if timeline is None else {"timeline": timeline}
+
+
+def demand_timeline(materialization: str, timeline: str | None, checkpoint: Checkpoint) -> None:
+    """Raise ForeignStateError unless the checkpoint is of this timeline; one by an earlier release does not say.
+
+    >>> from cdcv2.core.antichain import Antichain
+    >>> demand_timeline("shop", "x", Checkpoint(Antichain([7]), of_timeline("x")))
+    """
+    state = checkpoint.state
+    before = state.get("timeline") if isinstance(state, dict) else None
+    if before not in (None, timeline):
+        raise ForeignStateError(
+            f"{materialization!r} is at {checkpoint.frontier} of the timeline {before}, and its logs are "
+            f"{f'of {timeline}' if timeline else 'of none that they state'}: their times have nothing to do with each "
+            "other. Give it the logs that it was made of; or materialize anew, under another name and into an empty "
+            "place"
+        )

@@ -179,10 +179,13 @@ class SpreadRuntime:
             )
         self._acknowledge()
 
-    def transact(self, upper: Antichain, carried: Callable[[Hand], Iterable[tuple[int, Any]]]) -> None:
+    def transact(
+        self, upper: Antichain, carried: Callable[[Hand], Iterable[tuple[int, Any]]], state: Any = None
+    ) -> None:
         """Commit the transaction of the times beyond the checkpoint and not beyond ``upper``.
 
-        ``carried`` sends the hand to where the rows are, and gives out (number of the binding, receipt) of each task.
+        ``state`` is the reader's own, for the checkpoint. ``carried`` sends the hand to where the rows are, and gives
+        out (number of the binding, receipt) of each task.
         """
         for answer in self._flush(upper):
             if isinstance(answer, Flushed):
@@ -197,7 +200,7 @@ class SpreadRuntime:
             self._demand(upper)
             raise
         steps.reach(CARRIED)
-        checkpoint = Checkpoint(upper, None, self._marks)
+        checkpoint = Checkpoint(upper, state, self._marks)
         started = self._said(self._driver.start_commit, StartCommit(checkpoint))
         steps.reach(BEFORE_COMMIT)
         if self._claimed is not None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, SourceStop, UnavailableError
+from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnavailableError
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
@@ -24,6 +24,7 @@ from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.shared_capture import Span, check_bound
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.wanted import Wanted
+from cdcv2.wire.description import description_of
 
 LOGGER = logging.getLogger(__name__)
 #: So many records of each partition are tried.
@@ -41,6 +42,7 @@ def check_there(binder: Binder, logs: Iterable[tuple[str, Callable[[], Log]]]) -
     for table, opened in logs:
         try:
             with Writer(opened()) as writer:
+                _check_timeline(binder, writer.log)
                 found.append((table, writer.known))
                 spans.append((writer.log.name, writer.span))
         except MissingLogError:
@@ -49,6 +51,15 @@ def check_there(binder: Binder, logs: Iterable[tuple[str, Callable[[], Log]]]) -
     binder.follow()
     check_bound(binder.remap, spans)
     resume(binder.remap, [Antichain([binder.starts(table, check_int(at))]) for table, known in found for at in known])
+
+
+def _check_timeline(binder: Binder, log: Log) -> None:
+    stated, bound = description_of(log).timeline, binder.bound.timeline
+    if stated not in (None, bound):
+        raise ForeignStateError(
+            f"the log {log.name} is of the timeline {stated}, and this remap is {bound}: it was written with another "
+            "remap, or by a capture without one. Name that remap, or give this capture logs of its own"
+        )
 
 
 def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at_first: bool) -> None:

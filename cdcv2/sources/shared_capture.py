@@ -141,13 +141,15 @@ class SharedCapture:
     """Carries what is bound into logs. One thread.
 
     ``binder`` has begun, and is of no other capture; ``at_most`` is about how many records are read at once: at least
-    those of one binding. Raises RefusedError where the remap has forgotten where the topics were, ForeignStateError for
-    logs that were written with another remap, and what the remap and the outputs raise. An error of :meth:`carry` ends
-    this object: open another, with another binder.
+    those of one binding. ``own`` is called once the logs are known to be of this remap, before anything is written to
+    them or held for them. Raises RefusedError where the remap has forgotten where the topics were, ForeignStateError
+    for logs that were written with another remap, and what the remap and the outputs raise. An error of :meth:`carry`
+    ends this object: open another, with another binder.
     """
 
     def __init__(
-        self, binder: Binder, ranges: Ranges, outputs: Sequence[Output], *, at_most: int = 50_000
+        self, binder: Binder, ranges: Ranges, outputs: Sequence[Output], *, at_most: int = 50_000,
+        own: Callable[[], object] = lambda: None,
     ) -> None:
         self._binder, self._ranges, self._outputs, self._at_most = binder, ranges, outputs, at_most
         self._output = {topic: output for output in outputs for topic in output.topics}
@@ -159,6 +161,7 @@ class SharedCapture:
             for output in outputs for table, known in output.knowns() for at in known
         ]
         begun = resume(binder.remap, [Antichain([at]) for at in known])
+        own()
         #: All logs are complete up to here.
         self.frontier = begun.frontier
         before = of_topics(places(begun.source), self._output)

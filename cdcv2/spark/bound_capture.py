@@ -8,7 +8,7 @@ is bound, so it may die in any of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -37,9 +37,9 @@ class BoundCapture(SharedCapture):
 
     def __init__(
         self, binder: Binder, ranges: Ranges, frames: Frames, outputs: Sequence[BoundOutput], spark: SparkSession, *,
-        at_most: int, report: Report | None = None,
+        at_most: int, report: Report | None = None, own: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(binder, ranges, outputs, at_most=at_most)
+        super().__init__(binder, ranges, outputs, at_most=at_most, own=own)
         self._frames, self._bound, self._spark = frames, outputs, spark
         self._report = report or Report()
         self._readers = {

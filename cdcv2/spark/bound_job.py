@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.temp import COMMIT_ORDER
@@ -38,8 +38,9 @@ from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
-from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
@@ -196,35 +197,49 @@ def _opened(
         _check_logs(plan, binder)
     if folder is not None:
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
-    of_temp = LogDescription(timeline=binder.recipe.timeline)
-    described = replace(of_temp, ordering=asked.ordering)
+    described = LogDescription(asked.ordering)
     with ExitStack() as opened:
         outputs: list[BoundOutput] = []
+        spread: list[TableLogs] = []
+        kept: dict[str, Log] = {}
+
+        def own() -> None:
+            whole = describe_log_set(
+                {**kept, **{log.name: log for logs in spread for log in logs.all()}},
+                replace(log_set_in(folder), timeline=binder.recipe.timeline),
+            )
+            for logs in spread:
+                logs.described(whole)
+
+        def written(log: Log) -> Writer:
+            kept[log.name] = log
+            return opened.enter_context(Writer(log))
+
         if asked.plain:
             logs = TableLogs({
                 table: plan.spec(table, kind, described) for table, (_, kind) in asked.plain.items()
             })
+            spread.append(logs)
             outputs.append(BoundPlain(0, asked.plain, logs, spark))
             opened.callback(logs.close)
         for prefix, (recipe, names) in asked.databases.items():
             specs = {
                 table: plan.spec(names[table], kind, described) for table, kind in recipe.tables.items()
             }
-            temp = plan.spec(temp_name(plan.logs, prefix), TEMP, of_temp).open(create=True)
-            writer = opened.enter_context(Writer(temp))
+            temp = plan.spec(temp_name(plan.logs, prefix), TEMP).open(create=True)
+            writer = written(temp)
             if recipe.before == FROM_STATE:
-                writers = {
-                    table: opened.enter_context(Writer(spec.open(create=True))) for table, spec in specs.items()
-                }
+                writers = {table: written(spec.open(create=True)) for table, spec in specs.items()}
                 outputs.append(BoundKeyed(recipe, writers, (temp, writer), ordering=asked.ordering, names=names))
                 continue
             logs = TableLogs(specs)
+            spread.append(logs)
             opened.callback(logs.close)
             outputs.append(BoundDatabase(
                 len(outputs), recipe, logs, (temp, writer), spark, ordering=asked.ordering, names=names
             ))
         capture = BoundCapture(
-            binder, ranges, frames, outputs, spark, at_most=options.max_records, report=report
+            binder, ranges, frames, outputs, spark, at_most=options.max_records, report=report, own=own
         )
         opened.callback(capture.close)
         report.tell(

@@ -42,6 +42,8 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
+from cdcv2.wire.description import LogDescription
+from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.stops import put_stop, stop_of
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
@@ -65,7 +67,7 @@ class Capture(CaptureQuery):
 
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None = None, begin: Callable[[], None] = lambda: None,
+        report: Report | None = None, begin: Callable[[], LogDescription] = LogDescription,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
             raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
@@ -76,6 +78,7 @@ class Capture(CaptureQuery):
         kept = stop_of(self.logs.all())
         if kept is not None:
             self.commits.keep(*kept)
+        self.logs.described(describe_log_set({log.name: log for log in self.logs.all()}, self.stated))
         self.commits.recall(self._recalled(self.commits.through))
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,

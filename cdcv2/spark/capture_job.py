@@ -58,6 +58,8 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
+from cdcv2.wire.captured import log_set_in
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.numbered import local_path
 
 
@@ -104,9 +106,10 @@ def _bound(options: argparse.Namespace) -> Exit:
 def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> CaptureQuery:
     """Run a capture until its input ends (``available_now``), a signal asks for it (``signals``), or an error."""
 
-    def begin() -> None:
+    def begin() -> LogDescription:
         if plan.together is not None:
             note(plan.together, plan.recipe, option="--logs")
+        return log_set_in(plan.together)
 
     kind = KeyedCapture if plan.recipe.before == FROM_STATE else Capture
     made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin)

@@ -38,6 +38,8 @@ from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
+from cdcv2.wire.description import LogDescription
+from cdcv2.wire.log_set import describe_log_set
 
 #: What one record says, or why it is none; with its offset.
 Told: TypeAlias = tuple[int, Union[Fact, DecodeError]]
@@ -55,7 +57,7 @@ class KeyedCapture(CaptureQuery):
 
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None = None, begin: Callable[[], None] = lambda: None,
+        report: Report | None = None, begin: Callable[[], LogDescription] = LogDescription,
     ) -> None:
         if recipe.before != FROM_STATE:
             raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
@@ -65,6 +67,7 @@ class KeyedCapture(CaptureQuery):
             logs = opened(specs, tails)
             for log in logs.values():
                 failing.callback(log.close)
+            describe_log_set(logs, self.stated)
             memory = _Kept(self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.knowns())
             self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell)
             failing.pop_all()

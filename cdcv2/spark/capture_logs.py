@@ -25,6 +25,7 @@ from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_stated
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
+from cdcv2.wire.description import LogDescription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -106,6 +107,10 @@ class TableLogs:
     def all(self) -> list[Log]:
         """The logs."""
         return list(self._logs.values())
+
+    def described(self, log_set: LogDescription) -> None:
+        """The logs state of which timeline and log set they are, as all that is written from now on does."""
+        self._specs = tuple(spec.described(log_set) for spec in self._specs)
 
     def meet(self) -> int:
         """How far all of them are stated."""

@@ -28,19 +28,20 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.job import Guard
 from cdcv2.spark.paths import nameable, writable
+from cdcv2.wire.description import LogDescription
 
 
 class CaptureQuery(ABC):
     """One capture: what it remembers, and its query. Made on the driver; opening its logs is left to the kinds of it.
 
     ``specs`` has the log of each of the recipe's tables; ``state`` is its folder (memory and checkpoint). Reads the
-    memory, asks the source, and calls ``begin``. Raises what these raise: ForeignStateError, MissingLogError,
-    UnsafeTopicError, UnavailableError.
+    memory, asks the source, and calls ``begin``, which returns what is known of the timeline and the log set of the
+    logs. Raises what these raise: ForeignStateError, MissingLogError, UnsafeTopicError, UnavailableError.
     """
 
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None, begin: Callable[[], None],
+        report: Report | None, begin: Callable[[], LogDescription],
     ) -> None:
         nameable(spark, state)
         self.recipe, self.topics, self.state = recipe, topics, state
@@ -56,7 +57,8 @@ class CaptureQuery(ABC):
         self._identities = same_topics(
             topics.check(spark, self.start), self._remembered.identities if self._remembered else {}
         )
-        begin()
+        #: What is known of the timeline and the log set of the logs.
+        self.stated = begin()
         self._missing: list[str] | None = None
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False

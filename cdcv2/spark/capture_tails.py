@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
@@ -66,6 +66,11 @@ class LogSpec:
             self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
             writing=writing, partitions=self.partitions, description=self.description,
         )
+
+    def described(self, log_set: LogDescription) -> LogSpec:
+        """The same log, of this timeline and log set."""
+        whole = replace(self.description, timeline=log_set.timeline, log_set=log_set.log_set)
+        return replace(self, description=whole)
 
     def topic_id(self) -> str | None:
         """What Kafka calls the topic; None for a directory."""

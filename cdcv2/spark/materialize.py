@@ -105,8 +105,12 @@ class Given(Protocol):
     def kafka(self) -> tuple[str | None, Path | None]:
         """Where the logs' topics are: an address, a file of settings."""
 
-    def demand_ordered(self) -> None:
-        """Whether the logs have transactions in the order of commits, asked once they have something. RefusedError."""
+    @property
+    def timeline(self) -> str | None:
+        """That of logs which do not state it."""
+
+    def demand_one_timeline(self) -> str | None:
+        """The timeline of the logs, in the order of commits, asked once they have something. Raises RefusedError."""
 
 
 def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -> int:
@@ -130,7 +134,7 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
                     runtime.open()
                     for one in driver.remarks:
                         print(f"materialize: {one}", file=sys.stderr)
-                    return Views(runtime, given.demand_ordered)
+                    return Views(runtime, given.demand_one_timeline)
 
                 return outcome(replay(spark, plan, ProgressLines.standard("materialize"), target=target))
         finally:
@@ -158,6 +162,7 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
     return Plan(
         Logs(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
         Antichain([given.start]), options.available_now, options.interval,
+        given.timeline,
     )  # fmt: skip
 
 

@@ -37,8 +37,11 @@ from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
-from cdcv2.spark.sources import Logs, Place, row_type_of
-from cdcv2.spark.topics import check, describe, settings
+from cdcv2.spark.sources import Logs, Place, row_type_of, stated
+from cdcv2.spark.topics import Described, check, describe, settings
+from cdcv2.wire.description import description_of
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_set import LogPart, one_timeline
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -47,7 +50,7 @@ from cdcv2.wire.rows import RowType
 class Plan:
     """What a replay is to do: the arguments, checked as far as they can be without Spark.
 
-    ``output``: None where the target is no folder.
+    ``output``: None where the target is no folder. ``timeline``: that of logs which do not state it.
     """
 
     logs: Logs
@@ -58,6 +61,7 @@ class Plan:
     start: Antichain
     available_now: bool
     interval: float
+    timeline: str | None = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,6 +109,7 @@ def opened(
     called = [(plan.output or plan.state) / table for table in plan.tables]
     nameable(spark, plan.state, plan.checkpoint, *called, *plan.logs.directories)
     topics = describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
+    _check_timeline(spark, plan, topics)
     reader = Reader(
         plan.state, plan.logs, plan.tables, _target(plan, target), start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch,
@@ -113,6 +118,13 @@ def opened(
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
     return reader
+
+
+def _check_timeline(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> None:
+    """Whether all logs are of one timeline. A topic without a message states nothing yet, and is passed over."""
+    told = stated(spark, plan.logs.kafka, [one.topic for one in topics])
+    told |= {name: description_of(DirectoryLog(name)) for name in plan.logs.directories}
+    one_timeline([LogPart(f"the log {name}", one.timeline) for name, one in sorted(told.items())], plan.timeline)
 
 
 def _target(plan: Plan, target: Callable[[], Target] | None) -> Target:
@@ -153,7 +165,7 @@ def planned(options: argparse.Namespace) -> Plan:
     kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
     return Plan(
         Logs(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
-        kept, start, options.available_now, options.interval,
+        kept, start, options.available_now, options.interval, options.timeline,
     )
 
 
@@ -179,6 +191,8 @@ def parser() -> argparse.ArgumentParser:
         help="begin a batch at most so often (default: 1)")
     add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
     add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
+    add("--timeline", metavar="NAME",
+        help="the timeline of logs that do not state it: several that are read together must be of one")
     add("--start", type=int, default=0, metavar="TIME", help="where the history begins (default: 0)")
     add("--name", default="cdcv2 replay", help="the application's name in Spark")
     add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")

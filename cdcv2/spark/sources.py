@@ -7,6 +7,7 @@ read decides only what a micro-batch brings. What has been *absorbed* is decided
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -21,8 +22,11 @@ from cdcv2.protocol.log import LogAddress
 from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
 from cdcv2.spark.topics import reading
-from cdcv2.wire.container import unpack
+from cdcv2.wire import log_json
+from cdcv2.wire.container import Origin, unpack
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.kafka_topics import Topic
 from cdcv2.wire.named import check_table, log_address
 from cdcv2.wire.rows import RowType
 
@@ -146,6 +150,29 @@ def read_offsets(
     return _from_kafka(frame)
 
 
+def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic]) -> dict[str, LogDescription]:
+    """What topics state of their logs, by the last message of each partition; those without a message are left out.
+
+    Raises ForeignStateError where messages of one topic disagree.
+    """
+    found: dict[str, LogDescription] = {}
+    for topic in topics:
+        lasts = {str(part): high - 1 for part, (low, high) in topic.spans.items() if low < high}
+        if not lasts:
+            continue
+        frame = (
+            spark.read.format("kafka").options(**reading(kafka)).option("includeHeaders", "true")
+            .option("assign", json.dumps({topic.name: sorted(map(int, lasts))}))
+            .option("startingOffsets", json.dumps({topic.name: lasts}))
+            .option("endingOffsets", json.dumps({topic.name: {part: last + 1 for part, last in lasts.items()}})).load()
+        )
+        found[topic.name] = LogDescription()
+        for row in frame.select("headers").collect():
+            headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
+            found[topic.name] = LogDescription.from_headers(headers).joined(found[topic.name], topic.name)
+    return found
+
+
 def _from_kafka(frame: DataFrame) -> DataFrame:
     return frame.select(
         F.col("topic").alias("place"), F.col("partition").alias("part"), "offset", F.lit(0).alias("index"), "value",
@@ -154,26 +181,28 @@ def _from_kafka(frame: DataFrame) -> DataFrame:
 
 
 def _from_files(frame: DataFrame, directory: str) -> DataFrame:
-    return frame.select("path", "content").mapInArrow(_unpacker(directory), RAW)
+    stated = log_json.read(Path(directory)).description
+    place = Origin(stated.identity, stated.timeline, None)
+    return frame.select("path", "content").mapInArrow(_unpacker(directory, place), RAW)
 
 
-def _unpacker(directory: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _unpacker(directory: str, place: Origin) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path, content in zip(batch.column("path").to_pylist(), batch.column("content").to_pylist()):
-                yield from _messages(directory, path, content)
+                yield from _messages(directory, place, path, content)
 
     return unpack
 
 
-def _messages(directory: str, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
-    """The messages in a file, as Arrow batches of RAW; a fault where the file breaks off."""
+def _messages(directory: str, place: Origin, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
+    """The messages in a file, as Arrow batches of RAW; a fault where the file breaks off, or is another log's."""
     number = int(path[-len(f"{0:020d}.avro"):-len(".avro")])
     values: list[bytes | None] = []
     first = size = 0
     fault = None
     try:
-        for value in unpack(content):
+        for value in unpack(content, place._replace(number=number)):
             values.append(value)
             size += len(value)
             if size > _BATCH:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,19 @@ def noted(folder: Path) -> dict[str, Any]:
     return plain
 
 
+def log_set_in(folder: Path | None) -> LogDescription:
+    """What the note in a directory says of all logs there: a timeline, if it names one, and the log set, its ``id``.
+
+    Without a directory, or a note, it is nothing. Raises as :func:`noted`.
+    """
+    return LogDescription() if folder is None else _log_set_of(noted(folder))
+
+
+def _log_set_of(note: Mapping[str, Any]) -> LogDescription:
+    named = {name: str(note[name]) for name in ("timeline", "id") if note.get(name)}
+    return LogDescription(timeline=named.get("timeline"), log_set=named.get("id"))
+
+
 def described_by_note(folder: Path, log: str) -> LogDescription:
     """What the note in a directory states of one of the logs there, which need not state it itself.
 
@@ -49,8 +63,8 @@ def described_by_note(folder: Path, log: str) -> LogDescription:
     ordering = str(note.get("ordering", COMMIT_ORDER))
     if log not in note.get("tables", ()):
         return LogDescription(ordering)
-    named = {name: str(note[name]) for name in ("timeline", "id") if note.get(name)}
-    return LogDescription(ordering, named.get("timeline", named.get("id")), named.get("id"))
+    named = _log_set_of(note)
+    return replace(named, ordering=ordering, timeline=named.timeline or named.log_set)
 
 
 def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:

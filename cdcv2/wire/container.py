@@ -9,6 +9,10 @@ each block, of the SHA-256 of its count and its bytes. So a changed byte of a bl
 gone, also at the end. The sync marker is a digest of these digests, so equal content is equal bytes, and a header that
 says something else is found out, too: other digests, another schema, or digests that have lost their name. A file
 without this entry is another writer's (or older), and is read without this check.
+
+A file of a log also has its *origin*, as the metadata ``cdcv2.log``: of which log it is, and which number it has there,
+as JSON behind a digest of that and of the digests of the blocks. So a file that stands in the place of another, of this
+log or of another one, is found out. A file without this entry is older, and is read without this check.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError
@@ -32,6 +36,8 @@ FILE_SCHEMA = {
 }  # fmt: skip
 #: The entry of the header that has the digests of the blocks.
 DIGESTS = "cdcv2.digests"
+#: The entry of the header that has the file's origin.
+ORIGIN = "cdcv2.log"
 _SYNC = 16
 _DIGITS = 32
 # A block inflates to no more than the first, or than so many times its own size, nor in any case than the last: a few
@@ -40,7 +46,37 @@ _FREELY, _TIMES, _MOST = 4 << 20, 100, 1 << 28
 _BLOCK = 1 << 20
 
 
-def pack(values: Iterable[bytes]) -> bytes:
+class Origin(NamedTuple):
+    """Of which log a file is, by its identity and timeline, and its number there; None: it does not state it.
+
+    >>> str(Origin("7f", "0c", 3))
+    'file 3 of the log 7f, of the timeline 0c'
+    """
+
+    identity: str | None
+    timeline: str | None
+    number: int | None
+
+    def __str__(self) -> str:
+        number = "a file" if self.number is None else f"file {self.number}"
+        log = "a log without identity" if self.identity is None else f"the log {self.identity}"
+        return f"{number} of {log}{'' if self.timeline is None else f', of the timeline {self.timeline}'}"
+
+    def agrees(self, other: Origin) -> bool:
+        """Whether this may be the other: a log may have got its timeline after the file, but never its identity."""
+        timelines = {self.timeline, other.timeline} - {None}
+        return (self.identity, self.number) == (other.identity, other.number) and len(timelines) < 2
+
+
+class ForeignFile(DecodeError):
+    """The file states another origin than that of the place where it stands. Attributes: ``stated``, ``place``."""
+
+    def __init__(self, stated: Origin, place: Origin) -> None:
+        super().__init__(f"it is {stated}, and stands in the place of {place}")
+        self.stated, self.place = stated, place
+
+
+def pack(values: Iterable[bytes], origin: Origin | None = None) -> bytes:
     """A container file of these values, uncompressed, in blocks of about 1 MiB."""
     blocks, records, size = [], [], 0
     for value in values:
@@ -53,7 +89,7 @@ def pack(values: Iterable[bytes]) -> bytes:
         blocks.append((len(records), b"".join(records)))
     digests = "".join(_digest(count, body) for count, body in blocks).encode()
     sync = _marker(digests)
-    out = [MAGIC, _header(digests), sync]
+    out = [MAGIC, _header(digests, origin), sync]
     for count, body in blocks:
         out += [long_bytes(count), long_bytes(len(body)), body, sync]
     return b"".join(out)
@@ -69,13 +105,16 @@ def _marker(digests: bytes) -> bytes:
     return hashlib.sha256(digests).digest()[:_SYNC]
 
 
-def unpack(raw: bytes) -> Iterator[bytes]:
-    """The values of a container file, in order.
+def unpack(raw: bytes, place: Origin | None = None) -> Iterator[bytes]:
+    """The values of a container file, in order; ``place`` is the origin that it must have, if it states one.
 
-    Raises DecodeError for bytes that are no such file, when it comes to them: what stands before a damaged block is
-    given out first. A file that was written here and has another byte, or a block less, is damaged too.
+    Raises ForeignFile for another one, before it gives out anything, and DecodeError for bytes that are no such file,
+    when it comes to them: what stands before a damaged block is given out first. A file that was written here and has
+    another byte, or a block less, is damaged too.
     """
-    codec, digests, sync, at = guarded(_read_header, raw)
+    codec, digests, origin, sync, at = guarded(_read_header, raw)
+    if place is not None and origin is not None and not origin.agrees(place):
+        raise ForeignFile(origin, place)
     number = 0
     while at < len(raw):
         values, at = guarded(_read_block, raw, at, codec, sync, None if digests is None else digests[number:number + 1])
@@ -85,16 +124,23 @@ def unpack(raw: bytes) -> Iterator[bytes]:
         bad(f"the file ends at byte {at} after {number} of its {len(digests)} blocks: it was cut off")
 
 
-def _header(digests: bytes) -> bytes:
+def _header(digests: bytes, origin: Origin | None) -> bytes:
     schema = json.dumps(FILE_SCHEMA, separators=(",", ":"))
     pairs = {"avro.codec": b"null", "avro.schema": schema.encode(), DIGESTS: digests}
+    if origin is not None:
+        text = json.dumps(origin._asdict(), separators=(",", ":")).encode()
+        pairs[ORIGIN] = _origin_digest(digests, text) + text
     coded = [
         long_bytes(len(key)) + key.encode() + long_bytes(len(value)) + value for key, value in sorted(pairs.items())
     ]
     return long_bytes(len(coded)) + b"".join(coded) + b"\x00"
 
 
-def _read_header(raw: bytes) -> tuple[str, list[str] | None, bytes, int]:
+def _origin_digest(digests: bytes, text: bytes) -> bytes:
+    return hashlib.sha256(b"%s\n%s" % (digests, text)).hexdigest()[:_DIGITS].encode()
+
+
+def _read_header(raw: bytes) -> tuple[str, list[str] | None, Origin | None, bytes, int]:
     if not raw.startswith(MAGIC):
         bad("the file is no Avro container: it does not begin with 'Obj' and a 1")
     held: dict[str, bytes] = {}
@@ -117,7 +163,24 @@ def _read_header(raw: bytes) -> tuple[str, list[str] | None, bytes, int]:
     if len(raw) - at < _SYNC:
         bad("the file ends in its header")
     sync = raw[at:at + _SYNC]
-    return codec, _read_digests(held, schema, sync), sync, at + _SYNC
+    return codec, _read_digests(held, schema, sync), _read_origin(held), sync, at + _SYNC
+
+
+def _read_origin(held: dict[str, bytes]) -> Origin | None:
+    """What the header states of the file's origin, if it does."""
+    digests, text = held.get(DIGESTS, b""), held.get(ORIGIN)
+    if text is None:
+        if any(_is_origin(digests, value) for value in held.values()):
+            bad(f"the header was changed after it was written: its origin is not called {ORIGIN}")
+        return None
+    if not _is_origin(digests, text):
+        bad("the header was changed after it was written: its origin does not have the digest before it")
+    plain = parse_json(text[_DIGITS:])
+    return Origin(plain["identity"], plain["timeline"], plain["number"])
+
+
+def _is_origin(digests: bytes, value: bytes) -> bool:
+    return value[:_DIGITS] == _origin_digest(digests, value[_DIGITS:])
 
 
 def _read_digests(held: dict[str, bytes], schema: Any, sync: bytes) -> list[str] | None:

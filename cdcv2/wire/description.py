@@ -6,7 +6,8 @@ another cluster, knows it. An attribute is stated when the log is opened to be w
 
 ``ordering`` is left out where it is the order of commits, and where the log is of no transactions. ``timeline`` is the
 identity of the source or the remap that the log's times come from: logs of two timelines are never read as one.
-``identity`` is drawn when a directory log is made, and stands in the header of each of its files, too.
+``identity`` is drawn when a directory log is made, and stands in the header of each of its files, too; that of a topic
+is Kafka's own, and in no header, as a copy of the topic has another.
 
 A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
 whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
@@ -58,7 +59,8 @@ class LogDescription:
 
     def headers(self) -> Headers:
         """The headers of every message in a topic of this description."""
-        return tuple((header(name), value.encode()) for name, value in self.to_plain().items())
+        stated = replace(self, identity=None).to_plain()
+        return tuple((header(name), value.encode()) for name, value in stated.items())
 
     @classmethod
     def from_headers(cls, headers: Iterable[tuple[str, Any]] | None) -> LogDescription:
@@ -66,6 +68,14 @@ class LogDescription:
         found = {name: value for name, value in headers or () if value}
         stated = {field.name: found[header(field.name)] for field in fields(cls) if header(field.name) in found}
         return cls(**{name: str(value, "utf-8", "replace") for name, value in stated.items()})
+
+    def of_copy(self) -> LogDescription:
+        """What a copy of the log states, message by message: it is another log, of the same timeline and of no log set.
+
+        >>> LogDescription(timeline="7f", log_set="0c", identity="3e").of_copy()
+        LogDescription(ordering='commit', timeline='7f', log_set=None, identity=None)
+        """
+        return replace(self, log_set=None, identity=None)
 
     def joined(self, other: LogDescription, name: str) -> LogDescription:
         """What both state of the log ``name``; an ordering other than that of commits stands.
@@ -89,11 +99,17 @@ _ONE_OF_EACH = {"timeline": "the timeline", "log_set": "the log set", "identity"
 
 
 @runtime_checkable
-class Describing(Protocol):
+class Describing(Log, Protocol):
     """A log that states something of itself."""
 
     def description(self) -> LogDescription:
         """What it states, as far as it is known now. Raises what reading raises."""
+
+    def describe(self, description: LogDescription) -> None:
+        """Have it state all of this, durably, beside what it states already.
+
+        Raises ForeignStateError where it states something else, and what writing raises.
+        """
 
 
 def description_of(log: Log) -> LogDescription:

@@ -37,7 +37,7 @@ from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.wire import log_json
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.captured import described_by_note
-from cdcv2.wire.container import pack, unpack
+from cdcv2.wire.container import ForeignFile, Origin, pack, unpack
 from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
@@ -85,10 +85,10 @@ class DirectoryLog:
         check_ordering(description.ordering)
         if create and not (self.path / log_json.LOG_FILE).exists():
             self._create(row_type, times, description)
-        self.row_type, self.times, _ = log_json.read(self.path)
+        self.row_type, self.times, self._stated = log_json.read(self.path)
         _check_same(self.path, self.row_type, row_type, self.times, times)
         if description != LogDescription():
-            log_json.describe(self.path, description)
+            self.describe(description)
         self._codec = MessageCodec(self.row_type, self.times)
         self._file_bytes, self._idle_wait = file_bytes, idle_wait
         self._sent: list[bytes] = []
@@ -127,7 +127,7 @@ class DirectoryLog:
                 # Since it was opened, another capture may have begun it in its own way, as nothing was in it yet.
                 _check_same(self.path, log_json.read(self.path).row_type, self.row_type, self.times, None)
                 self._free = self._end()
-            self._free = _put(self.path, pack(self._sent), self._free) + 1
+            self._free = self._put(self._free) + 1
         except OSError as cause:
             raise OutputError(f"the log {self.name} cannot be written: {cause}") from cause
         self._sent, self._size = [], 0
@@ -144,6 +144,27 @@ class DirectoryLog:
     def put_stop(self, stop: Stop) -> None:
         """Keep a stop beside the log. Raises OutputError."""
         put_in_folder(self.path, stop)
+
+    def describe(self, description: LogDescription) -> None:
+        """Have the log state all of this, durably. Raises ForeignStateError where it states something else."""
+        self._stated = log_json.describe(self.path, description)
+
+    def _put(self, free: int) -> int:
+        """Put what was sent as a file under the first free number from ``free`` on, durably; the number."""
+        while True:
+            temporary = write_temporary(self.path, pack(self._sent, self._origin(free)))
+            steps.reach(BEFORE_LINK)
+            if link(temporary, self.path / _file_name(free)):
+                break
+            temporary.unlink()
+            free += 1
+        steps.reach(AFTER_LINK)
+        temporary.unlink()
+        sync_folder(self.path)
+        return free
+
+    def _origin(self, number: int) -> Origin:
+        return Origin(self._stated.identity, self._stated.timeline, number)
 
     # --- reading
 
@@ -196,9 +217,14 @@ class DirectoryLog:
             raise UnavailableError(f"the log {self.name} cannot be read: {cause}") from cause
         index = 0
         try:
-            for value in unpack(raw):
+            for value in unpack(raw, self._origin(number)):
                 yield Entry(Position(self.name, 0, number, index), self._decoded(value))
                 index += 1
+        except ForeignFile as cause:
+            raise UnsafeTopicError(
+                f"the log {self.name} has not its own file {_file_name(number)}: {cause.reason}. Files of logs were "
+                "swapped or copied; bring its own back, or write the log anew"
+            ) from None
         except DecodeError as cause:
             yield Entry(Position(self.name, 0, number, index), Garbled(raw, cause.reason))
 
@@ -238,18 +264,6 @@ def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times,
         )
     if wanted_times is not None and wanted_times != times:
         raise ForeignStateError(f"the log {path} has times of the kind {times!r}, not {wanted_times!r}")
-
-
-def _put(path: Path, content: bytes, free: int) -> int:
-    """Put a file under the first free number from ``free`` on, durably; the number."""
-    temporary = write_temporary(path, content)
-    steps.reach(BEFORE_LINK)
-    while not link(temporary, path / _file_name(free)):
-        free += 1
-    steps.reach(AFTER_LINK)
-    temporary.unlink()
-    sync_folder(path)
-    return free
 
 
 def _file_name(number: int) -> str:

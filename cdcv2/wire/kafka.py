@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,13 @@ class KafkaLog:
         self._undelivered: list[tuple[bytes, Headers]] = []
         self._trouble: Any = None
         check_ordering(description.ordering)
-        self._headers = description.headers()
+        self._headers: Headers = description.headers()
         # What the messages that were read state of the log, and the headers of the last one.
         self._stated, self._seen = LogDescription(), Headers()
         self._stops: dict[Stop, None] = {}
         if create or writing:
             self._opened()
-            self._describe(description)
+            self.describe(description)
 
     @property
     def name(self) -> str:
@@ -150,8 +151,12 @@ class KafkaLog:
         self.send(Updates([]), ((HEADER, stop.to_bytes()),))
         self.flush()
 
-    def _describe(self, description: LogDescription) -> None:
-        """Have the log state what it is opened with, unless it does."""
+    def describe(self, description: LogDescription) -> None:
+        """Have the log state all of this from now on; by an empty message, unless it does.
+
+        Raises ForeignStateError where it states something else, and what sending raises.
+        """
+        self._headers = LogDescription.from_headers(self._headers).joined(description, self._topic).headers()
         if not self._headers:
             return
         stated = self.description()
@@ -224,7 +229,7 @@ class KafkaLog:
         return {part: high for part, (_, high) in spans(self._client, self._topic).items()}
 
     def description(self) -> LogDescription:
-        """What the messages state of the log that were read, and the last one of each partition.
+        """What the messages state of the log that were read, and the last one of each partition; and its identity.
 
         Cost: a read of those messages. Raises as :meth:`read` does, and ForeignStateError where messages disagree.
         """
@@ -232,7 +237,11 @@ class KafkaLog:
         lasts = {part: max(low, high - 1) for part, (low, high) in found.items()}
         for _ in self._entries(lasts, {part: high for part, (_, high) in found.items()}, False):
             continue
-        return self._stated
+        return replace(self._stated, identity=self._client.topic_id(self._topic))
+
+    def expect(self, timeline: str) -> None:
+        """From now on, raise ForeignStateError when a message is read that states another timeline."""
+        self._stated = LogDescription(timeline=timeline).joined(self._stated, self._topic)
 
     def stops(self) -> list[Stop]:
         """The stops in the messages that were read, and in the last one of each partition; see ``description``."""

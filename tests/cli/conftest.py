@@ -24,6 +24,7 @@ from cdcv2.reclock.temp import Said as Heard
 from cdcv2.reclock.transactions import Transactions
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
@@ -56,9 +57,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+MARKET = LogDescription(timeline="market")
+
+
 def write(path: Path, *messages: Message) -> Path:
-    """A log of prices in a directory, one message a file."""
-    log = DirectoryLog(path, PRICES, create=True)
+    """A log of prices in a directory, one message a file; of the market's timeline, as all of them."""
+    log = DirectoryLog(path, PRICES, create=True, description=MARKET)
     for message in messages:
         log.send(message)
         log.flush()

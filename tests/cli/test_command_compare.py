@@ -14,7 +14,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.sources.postgres_texts import InPostgres
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
-from tests.cli.conftest import HISTORY, Run, price, write
+from tests.cli.conftest import HISTORY, MARKET, Run, price, write
 from tests.cli.test_command_materialize import LAKE, PUSHED, written
 
 pytest.importorskip("yaml")
@@ -138,7 +138,7 @@ recovery_log: recovery
 
 def own_mark(folder: Path) -> None:
     """A log with a column of its own that is called as the mark of what was deleted softly."""
-    with Writer(DirectoryLog(folder / "marked", MARKED, create=True)) as writer:
+    with Writer(DirectoryLog(folder / "marked", MARKED, create=True, description=MARKET)) as writer:
         for number in range(4):
             writer.update(MARKED.row((number, number % 2 == 1)), 3, 1)
         writer.advance([5])

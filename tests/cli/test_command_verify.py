@@ -10,6 +10,7 @@ import pytest
 
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, append_raw, price, write
 
 
@@ -223,13 +224,44 @@ def test_files_that_are_gone_are_missing_and_other_tables_are_judged(
     gone.unlink()
     said, plain = run("verify", logs), json.loads(run("verify", "--json", logs).out)
 
-    assert (1, True) == (said.code, said.out.splitlines()[-1].startswith("incomplete: so far "))
+    lacks = "a part of it is missing, so nothing is known to be complete"
+    assert (1, f"incomplete: {lacks}") == (said.code, said.out.splitlines()[-1])
+    assert [f"public.orders: {lacks}"] == [one.partition(" (")[0] for one in said.out.splitlines() if lacks in one][:1]
     assert f"  missing: the log {logs / 'public.orders'} has no file {gone.name}" in said.out
     assert "public.order_items: complete through 102462312" in said.out
     found = {name: (table["exit"], len(table["lost"])) for name, table in plain["tables"].items()}
     assert {name: (0, 0) for name in plain["tables"]} | {"public.orders": (1, 1)} == found
     both = json.loads(run("verify", "--json", logs, captured / "logs" / "public.orders").out)
-    assert (1, [102462313]) == (both["exit"], both["frontier"])
+    assert (1, [102462313], [0]) == (both["exit"], both["frontier"], plain["frontier"])
+
+
+def test_files_that_changed_places_are_no_files_of_their_logs(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Two logs of like row types, each with a file of the other: both are named, and nothing is complete."""
+    logs = tmp_path / "logs"
+    shutil.copytree(captured / "logs", logs)
+    one, other = (sorted((logs / f"public.pgbench_{name}").glob("*.avro"))[1] for name in ("accounts", "tellers"))
+    one.rename(logs / "held")
+    other.rename(one)
+    (logs / "held").rename(other)
+    said = run("verify", "--full", one.parent, other.parent)
+    ids = [str(DirectoryLog(path.parent).description().identity) for path in (one, other)]
+
+    assert (1, 2) == (said.code, said.out.count("has not its own file"))
+    assert said.out.count(ids[0]) == said.out.count(ids[1]) == 2
+    assert "complete through" not in said.out
+    assert 4 == run("replay", one.parent).code
+
+
+def test_a_copy_of_a_directory_is_the_same_log(run: Run, captured: Path, tmp_path: Path) -> None:
+    """A file of it that stands under another number is none of its own: what stood there is missing."""
+    copy = tmp_path / "public.orders"
+    shutil.copytree(captured / "logs" / "public.orders", copy)
+    assert 0 == run("verify", captured / "logs" / "public.orders", copy).code
+    files = sorted(copy.glob("*.avro"))
+    shutil.copy(files[0], files[-1])
+    said = run("verify", copy)
+
+    assert (1, True) == (said.code, f"has not its own file {files[-1].name}: it is file 0 of" in said.out)
 
 
 def test_the_start_of_a_history_can_be_given(run: Run, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.remap_kafka import KafkaRemap
 from cdcv2.wire.rows import RowType
 from tests.children import CDCV2, started
-from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, bind, bound, encoded
+from tests.cli.conftest import APPLE, HISTORY, MARKET, PRICES, Run, bind, bound, encoded
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +41,7 @@ def schema(tmp_path: Path) -> Path:
 
 def written(broker: KafkaBroker, topic: str, *messages: Any) -> str:
     """A log of prices in a topic of two partitions; its name on the command line."""
-    log = KafkaLog(topic, broker.bootstrap, PRICES, create=True, partitions=2)
+    log = KafkaLog(topic, broker.bootstrap, PRICES, create=True, partitions=2, description=MARKET)
     for message in messages:
         log.send(message)
     log.flush()

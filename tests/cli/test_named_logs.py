@@ -9,13 +9,13 @@ import pytest
 from cdcv2.core.order import Product
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.files import DirectoryLog
-from tests.cli.conftest import APPLE, HISTORY, PEAR, PRICES, Run, write
+from tests.cli.conftest import APPLE, HISTORY, MARKET, PEAR, PRICES, Run, write
 
 
 @pytest.fixture
 def products(tmp_path: Path) -> Path:
     """A good log of product times."""
-    log = DirectoryLog(tmp_path / "products", PRICES, create=True, times=2)
+    log = DirectoryLog(tmp_path / "products", PRICES, create=True, times=2, description=MARKET)
     log.send(Updates([(APPLE, Product(0, 1), 1), (PEAR, Product(1, 0), 1)]))
     upper = [Product(2, 0), Product(0, 2)]
     log.send(Progress([Product(0, 0)], upper, {Product(0, 1): 1, Product(1, 0): 1}))

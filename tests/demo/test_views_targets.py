@@ -16,6 +16,7 @@ from cdcv2.demo.bank import TABLES, Bank, row_types
 from cdcv2.demo.story import Failed
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 
 pytestmark = pytest.mark.integration
@@ -47,7 +48,11 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
             connect=lambda **options: server.connect(dbname="copy", **options),
         )  # fmt: skip
         bank.create()
-        logs = {table: DirectoryLog(tmp_path / "logs" / table, row, create=True) for table, row in row_types().items()}
+        stated = LogDescription(timeline="bank")
+        logs = {
+            table: DirectoryLog(tmp_path / "logs" / table, row, create=True, description=stated)
+            for table, row in row_types().items()
+        }
         whole: dict[str, list[Message]] = {table: [] for table in TABLES}
         demo = views.Demo(tmp_path)
         demo.road = SimpleNamespace(  # type: ignore[assignment]

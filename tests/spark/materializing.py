@@ -11,6 +11,7 @@ from cdcv2.protocol import Progress, Updates
 from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES
 from cdcv2.wire.files import DirectoryLog
+from tests.spark.replaying import THINGS
 
 FILE = """
 materialization: conformance
@@ -28,7 +29,7 @@ target: {target}
 def written(folder: Path, work: Workload, *, target: str, more: str = "recovery_log: recovery", cuts: int = 99) -> Path:
     """The logs of the first ``cuts`` cuts, two files each, everything said twice; the file beside them."""
     logs = {
-        name: DirectoryLog(folder / "logs" / name, row_type, create=True)
+        name: DirectoryLog(folder / "logs" / name, row_type, create=True, description=THINGS)
         for name, row_type in (("accounts", ACCOUNTS), ("entries", ENTRIES))
     }
     there = max(DirectoryLog(folder / "logs" / name).ends().get(0, 0) for name in logs) // 2

@@ -22,6 +22,7 @@ from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import Plan, replay
 from cdcv2.spark.sources import Logs, Place
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
@@ -68,12 +69,19 @@ def messages(facts: Sequence[Update], upper: int | None, *, lower: int = 0, seed
     return said
 
 
-def put(path: Path, said: Iterable[Message], *, row_type: RowType = ROWS, per_file: int = 3) -> Place:
+#: Of which timeline the logs are.
+THINGS = LogDescription(timeline="things")
+
+
+def put(
+    path: Path, said: Iterable[Message], *, row_type: RowType = ROWS, per_file: int = 3,
+    description: LogDescription = THINGS,
+) -> Place:
     """Write messages into a directory log, so many per file; the place, of the table that the directory is named after.
 
     A directory called ``things~copy`` holds a copy of the log of ``things``.
     """
-    log = DirectoryLog(path, row_type, create=True)
+    log = DirectoryLog(path, row_type, create=True, description=description)
     for number, message in enumerate(said, 1):
         log.send(message)
         if number % per_file == 0:

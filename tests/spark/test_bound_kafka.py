@@ -24,6 +24,9 @@ from cdcv2.sources.shared_run import Came
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser
 from cdcv2.spark.capture_report import Report
+from cdcv2.wire.description import LogDescription
+from cdcv2.wire.kafka import KafkaLog
+from cdcv2.wire.rows import RowType
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.spark.capturing import log_messages
 from tests.timelines import NOTIFICATIONS, records_through
@@ -84,6 +87,11 @@ class Hands:
         return cli.main(["verify", "--full", *logs, "--bootstrap", self.bootstrap, "--row",
                          str(self.folder / "clicks.avsc")])  # fmt: skip
 
+    def stated(self, into: str) -> set[LogDescription]:
+        """What the messages of the table's log state of it."""
+        log = KafkaLog(f"{self.topic}.{into}.clicks", self.bootstrap, RowType(CLICKS))
+        return {LogDescription.from_headers(one.headers) for one in log.read() if one}
+
     def pages(self, into: str, capsys: Any) -> list[str]:
         """What the table has."""
         capsys.readouterr()
@@ -111,6 +119,9 @@ def test_with_and_without_spark_one_log_is_written(hands: Hands, spark: SparkSes
 
     assert list("abcdefgh") == hands.pages("both", capsys) == hands.pages("alone", capsys)
     assert (0, 1) == (hands.verified("both", "alone"), came.records)
+    both, alone = (hands.stated(into) for into in ("both", "alone"))
+    assert (1, 1, True) == (len(both), len(alone), {one.timeline for one in both} == {one.timeline for one in alone})
+    assert both != alone
 
 
 def test_old_rows_are_looked_up_in_the_logs(hands: Hands, spark: SparkSession, tmp_path: Path) -> None:

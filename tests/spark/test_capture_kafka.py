@@ -29,6 +29,7 @@ from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import KafkaTopics
 from cdcv2.spark.job import Guard, follow
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.kafka_topics import KEEPING
 from tests.doubles import RecordingLog
@@ -159,6 +160,11 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
     shutil.rmtree(run.state)
     run.run(spark)
     assert expected(2600) == run.found()
+    # Every message, of drivers and of executors, states the timeline: what Kafka calls the first topic.
+    found = {table: KafkaLog(str(spec.topic), spec.bootstrap, spec.row_type) for table, spec in run.specs().items()}
+    stated = {LogDescription.from_headers(one.headers) for log in found.values() for one in log.read() if one}
+    first_topic = found[min(found)].description().identity
+    assert {LogDescription(timeline=first_topic, log_set=first_topic)} == stated
 
 
 def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:

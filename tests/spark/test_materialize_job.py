@@ -137,7 +137,7 @@ def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commi
     runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
     try:
         runtime.open()
-        views = Views(runtime, given.demand_ordered)
+        views = Views(runtime, given.demand_one_timeline)
         DirectoryLog(tmp_path / "logs" / "entries", ordering="complete")
         with pytest.raises(RefusedError, match="a view of entries needs the state before"):
             views.apply({}, Antichain([0]), Antichain([5]))

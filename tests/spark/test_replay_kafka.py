@@ -15,13 +15,21 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.errors import DecodeError, MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
+from cdcv2.errors import (
+    DecodeError,
+    ForeignStateError,
+    MissingLogError,
+    RefusedError,
+    UnavailableError,
+    UnsafeTopicError,
+)
 from cdcv2.protocol import Message, Position, mangle
 from cdcv2.spark.output import finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, opened
 from cdcv2.spark.sources import Logs, Place
 from cdcv2.wire.avro import MessageCodec
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
 from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, truth, updates
@@ -29,9 +37,12 @@ from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, trut
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 
-def write(broker: KafkaBroker, topic: str, said: Iterable[Message], *, partitions: int = 2) -> Place:
+def write(
+    broker: KafkaBroker, topic: str, said: Iterable[Message], *, partitions: int = 2, timeline: str = "things"
+) -> Place:
     """A topic with these messages."""
-    log = KafkaLog(topic, broker.bootstrap, ROWS, create=True, partitions=partitions)
+    stated = LogDescription(timeline=timeline)
+    log = KafkaLog(topic, broker.bootstrap, ROWS, create=True, partitions=partitions, description=stated)
     for message in said:
         log.send(message)
     log.flush()
@@ -76,6 +87,10 @@ def test_topics_and_files_are_replayed_as_iter_replays_them(
     run(spark, replace(again, checkpoint=tmp_path / "fresh"))
     assert truth({"things": said}) == replayed(spark, wanted)
     assert Antichain([12]) == finished(wanted.output)
+
+    others = write(broker, "equal.others", said[:1], timeline="others")
+    with pytest.raises(ForeignStateError, match="equal.one is of the timeline things, and the log equal.others of the"):
+        opened(spark, over(broker, tmp_path / "others", [places[0], others]), ProgressLines())
 
 
 @pytest.mark.parametrize(("value", "reason"), [(b"\x00\x02\x0a", ""), (b"hello", "branch"), (None, "tombstone")])

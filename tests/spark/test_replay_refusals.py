@@ -11,12 +11,21 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UnsafeTopicError
+from cdcv2.errors import (
+    ForeignStateError,
+    MalformedError,
+    MissingLogError,
+    OutputError,
+    RefusedError,
+    UnsafeTopicError,
+    UsageError,
+)
 from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Updates
 from cdcv2.spark.output import Output, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened, outcome
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.numbered import Numbered
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, told, truth, updates
 
@@ -136,6 +145,21 @@ def test_a_checkpoint_in_which_no_batch_is_done_needs_no_state(spark: SparkSessi
     run(spark, wanted)
 
     assert truth({"things": said}) == replayed(spark, wanted)
+
+
+def test_logs_of_two_timelines_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Before anything is read, naming both; and several that state none, unless the user names their timeline."""
+    said = messages(updates(5, count=20), 12)
+    one, other, none = (
+        put(tmp_path / name, said, description=LogDescription(timeline=timeline))
+        for name, timeline in (("things", "x"), ("things~other", "y"), ("things~none", None))
+    )
+    with pytest.raises(ForeignStateError, match="things is of the timeline x, and the log .*other of the timeline y"):
+        run(spark, plan(tmp_path, [one, other]))
+    with pytest.raises(UsageError, match="things~none does not state of which timeline .* --timeline x"):
+        run(spark, plan(tmp_path, [one, none]))
+    assert not (tmp_path / "out").exists()
+    opened(spark, plan(tmp_path, [one, none], timeline="x"), ProgressLines())
 
 
 def test_a_file_that_was_removed_from_a_log_is_missed(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError
-from cdcv2.wire.container import FILE_SCHEMA, pack, unpack
+from cdcv2.wire.container import ForeignFile, Origin, FILE_SCHEMA, pack, unpack
 
 VALUES = st.lists(st.binary(max_size=300), max_size=20)
 
@@ -104,9 +104,10 @@ def test_a_block_more_and_other_digests_are_damage() -> None:
             list(unpack(damaged))
 
 
-def test_no_byte_of_the_header_can_be_changed_to_hide_damage() -> None:
+@pytest.mark.parametrize("origin", [None, Origin("7f", "0c", 3)])
+def test_no_byte_of_the_header_can_be_changed_to_hide_damage(origin: Origin | None) -> None:
     """With any one of them changed, the file is refused, or a changed byte in a row is found as before."""
-    raw = pack([b"a" * 20, b"b"])
+    raw = pack([b"a" * 20, b"b"], origin)
     row = raw.index(b"a" * 20) + 3
     for at in range(row - 22):
         for bit in range(8):
@@ -119,12 +120,28 @@ def test_no_byte_of_the_header_can_be_changed_to_hide_damage() -> None:
 
 @pytest.mark.parametrize(("old", "new", "said"), [
     (b"cdcv2.digests", b"cdcv2.digestt", "its digests of the blocks are not called cdcv2.digests"),
+    (b"cdcv2.log", b"cdcv2.lag", "its origin is not called cdcv2.log"),
+    (b'"7f"', b'"7e"', "its origin does not have the digest before it"),
     (b'"name":"value"', b'"name":"volue"', "with cdcv2.digests its schema is"),
 ])
 def test_a_header_that_says_something_else_is_damage(old: bytes, new: bytes, said: str) -> None:
     """Another tool would read other columns; without the digests nothing would be checked."""
     with pytest.raises(DecodeError, match=f"the header was changed after it was written: {said}"):
-        list(unpack(pack([b"a"]).replace(old, new)))
+        list(unpack(pack([b"a"], Origin("7f", "0c", 3)).replace(old, new)))
+
+
+@pytest.mark.parametrize("place", [
+    Origin("7e", "0c", 3), Origin("7f", "0d", 3), Origin("7f", "0c", 4), Origin(None, None, 3),
+])
+def test_a_file_that_stands_in_the_place_of_another_is_found_out(place: Origin) -> None:
+    """Of another log, of another timeline, or another one of the same log; both are named, and nothing is given out."""
+    raw, mine = pack([b"a"], Origin("7f", "0c", 3)), Origin("7f", "0c", 3)
+    with pytest.raises(ForeignFile, match="it is file 3 of the log 7f, of the timeline 0c, and stands in"):
+        next(unpack(raw, place))
+
+    assert [b"a"] == list(unpack(raw, mine)) == list(unpack(raw))
+    # Written before the log had a timeline; and by an earlier program.
+    assert [b"a"] == list(unpack(pack([b"a"], mine._replace(timeline=None)), mine)) == list(unpack(pack([b"a"]), place))
 
 
 def inflating(size: int, level: int = 9) -> bytes:
