@@ -93,8 +93,10 @@ TYPES: dict[str, tuple[list[tuple[str, Any]], str]] = {
         "'0.10000000000000002'",
     ),
     "numeric": (
-        [("1.50", "1.50"), ("100", "100"), ("'NaN'", "NaN"), ("0.000", "0.000"), ("-1e30", "-1" + "0" * 30)], "1.5001",
+        [("1.50", "1.50"), ("100", "100"), ("'NaN'", "NAN"), ("0.000", "0.000"), ("-1e30", "-1" + "0" * 30),
+         ("'Infinity'", "POSITIVE_INFINITY")], "1.5001",
     ),
+    "money": ([("'-1234.56'", "-1234.56")], "'1234.56'"),
     "numeric(12,2)": ([("1234.5", "1234.50"), ("-0.01", "-0.01"), ("'NaN'", "NaN")], "1234.51"),
     "text": (
         [("''", ""), ("E'a,2:n\\t\\\\'", "a,2:n\t\\"), ("'é\U0001f600\U0010ffff'", "é\U0001f600\U0010ffff")], "'n'",
@@ -437,14 +439,14 @@ def test_wrong_usage_is_2(database: Any, orders: Path, run: Run, text: str) -> N
 
 def test_a_column_that_cannot_be_compared_is_left_out_by_name(database: Any, tmp_path: Path, run: Run) -> None:
     """Never silently: the answer says which ones were not compared."""
-    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item money, extra int)")
-    database.execute("INSERT INTO orders VALUES (1, 5, 7)")
-    folder = log(tmp_path, "public.orders", ORDER, ([1, "5.00"], 5, 1)) / "public.orders"
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item tstzrange, extra int)")
+    database.execute("INSERT INTO orders VALUES (1, '[2024-01-01 00:00Z,)', 7)")
+    folder = log(tmp_path, "public.orders", ORDER, ([1, '["2024-01-01 00:00:00+00",)'], 5, 1)) / "public.orders"
     said = run("compare", folder, "--source", "env")
     without = run("compare", folder, "--source", "env", "--without", "public.orders.item")
 
     assert (2, 0) == (said.code, without.code), without.err
-    assert "public.orders.item has the type 'money'" in said.err
+    assert "public.orders.item has the type 'tstzrange'" in said.err
     assert "public.orders: not compared: item, extra of public.orders" in without.out.splitlines()
 
     database.execute("ALTER TABLE orders DROP COLUMN item")
