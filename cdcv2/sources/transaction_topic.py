@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
 from cdcv2.capture.released import KNOWN
+from cdcv2.errors import DecodeError
 from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import Begin, End
 from cdcv2.sources.ranged import Ranges
@@ -27,7 +28,7 @@ class TransactionTopic:
     def before(self, at: int, through: int | None) -> Recalled[int]:
         """What stands before the offset ``at``, of a capture that has released all through H; None: nothing.
 
-        Raises what the topic raises, and DecodeError for a record that is none of the connector's.
+        Raises what the topic raises.
         """
         return self._told(recall(self._read, self._first, min(at, self._behind), through), through)
 
@@ -42,7 +43,11 @@ class TransactionTopic:
 
     def _read(self, low: int, high: int) -> Iterator[TopicRecord[int]]:
         for record in self._ranges.read({self._place: (low, high)}):
-            fact = classify(record, self._recipe)
+            try:
+                fact = classify(record, self._recipe)
+            except DecodeError:
+                # Of what is released there is none; behind that it is judged when it is read in its turn.
+                continue
             if isinstance(fact, Begin):
                 yield TopicRecord(record.offset, fact.tx, None, {})
             elif isinstance(fact, End):

@@ -14,7 +14,7 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.running import Item, Reached, run
 from cdcv2.sources.snapshot import Place
 from cdcv2.wire.rows import RowType
-from tests.doubles import NoRanges, RecordingLog
+from tests.doubles import GivenRanges, RecordingLog
 
 TABLE = "public.t"
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
@@ -38,9 +38,9 @@ class Given:
         """None."""
         return {}
 
-    def ranges(self, topic: str) -> NoRanges:
-        """As if nothing of it was there before."""
-        return NoRanges()
+    def ranges(self, topic: str) -> GivenRanges:
+        """The topic."""
+        return GivenRanges(item for item in self._items if isinstance(item, Record) and item.topic == topic)
 
     def ends(self) -> dict[Place, int]:
         """One row in the table's topic."""

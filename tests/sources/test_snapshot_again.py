@@ -23,7 +23,7 @@ from cdcv2.sources.debezium import Record
 from cdcv2.sources.remembered import tells_alike
 from cdcv2.sources.running import run
 from cdcv2.sources.snapshot import Place
-from tests.doubles import NoRanges, RecordingLog
+from tests.doubles import GivenRanges, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World
 from tests.timelines import NOTIFICATIONS
@@ -80,9 +80,9 @@ class GivenTopics:
         """None."""
         return {}
 
-    def ranges(self, topic: str) -> NoRanges:
-        """As if nothing of it was there before."""
-        return NoRanges()
+    def ranges(self, topic: str) -> GivenRanges:
+        """The topic."""
+        return GivenRanges(record for place, records in self._topics.items() if place[0] == topic for record in records)
 
     def ends(self) -> dict[Place, int]:
         """Of all partitions."""
@@ -384,7 +384,7 @@ def test_rows_that_nobody_told_of_stop_it_and_name_their_lsn() -> None:
     commits = Commits(["t"], notifications=True, known=91, again=[90])
     commits.snapshot_rows("t", 90, 1)
     assert commits.stopped() is None, "a repeat"
-    commits.snapshot_rows("t", 120, 1)
+    commits.snapshot_read("t", 120, ("t", 0), 0)
     stop = commits.stopped()
     assert stop is not None and "--snapshot-again 90,120 " in str(stop)
 
