@@ -13,9 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from cdcv2.commands.asked_at import TAKES, asked_at
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, asked_times, open_one, start_of
+from cdcv2.commands.logs import Named, add_log_arguments, open_one, start_of
 from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.exits import Exit
 from cdcv2.wire.plain import plain_int
@@ -24,6 +25,7 @@ from cdcv2.wire.rows import Row
 EXAMPLES = (
     ("cdcv2 as-of logs --table public.orders", "all that is finished"),
     ("cdcv2 as-of logs --table public.orders --at 101936016", "at a time"),
+    ("cdcv2 as-of logs --table public.orders --at 2026-11-21T09:02:06Z", "as it was by the clock"),
     ("cdcv2 as-of logs/public.orders --json --output orders.json", "as JSON lines, into a file"),
     ("cdcv2 as-of kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
 )
@@ -33,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=False)
     parser.add_argument("--table", metavar="TABLE", help="which of the tables in the directory")
-    parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
+    parser.add_argument("--at", metavar="TIME", help=f"when: {TAKES} (default: the last finished time)")
     parser.add_argument("--start", action="append", metavar="TIME",
                         help="where the history begins (default: at 0); once for each element of the frontier")
     form = parser.add_mutually_exclusive_group()
@@ -45,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Add up the updates, and print what they come to."""
     logs = open_one(args, args.table)
-    at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
+    at = asked_at(args.at, logs) if args.at is not None else None
     start = start_of(args.start, logs)
     rows, frontier = collection(logs, at, start)
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))

@@ -55,6 +55,7 @@ from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set
+from cdcv2.wire.release_times import ReleaseTimes
 
 EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs", "from a dump"),
@@ -130,7 +131,7 @@ def run(args: argparse.Namespace) -> Exit:
     with ExitStack() as opened, _told_to_stop() as stopping:
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))
-        capture = opened.enter_context(Capture(recipe, logs, memory=memory))
+        capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         lines = Lines(lambda text: remark(f"cdcv2 capture: {text}"))
         turn = partial(lines.turn, partial(_far, capture, topics)) if args.follow else _no_line

@@ -28,6 +28,7 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
+from cdcv2.commands.asked_at import TAKES, asked_at
 from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
 from cdcv2.commands.compare_source import Source, connection_string
 from cdcv2.commands.console import Output
@@ -38,7 +39,6 @@ from cdcv2.commands.logs import (
     entries,
     log_to_read,
     open_logs,
-    parse_time,
 )
 
 from cdcv2.commands.materialization_file import Plan, Shown, read_plan
@@ -81,7 +81,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--marker", action="store_true",
                         help="commit an empty transaction (pg_logical_emit_message), so that they can come past it")
     parser.add_argument("--without-log", action="store_true", help="compare source and target only")
-    parser.add_argument("--at", metavar="TIME", help="demand that the target has all up to there, and nothing later")
+    parser.add_argument("--at", metavar="TIME",
+                        help=f"demand that the target has all up to there, and nothing later: {TAKES}")
     parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
@@ -121,13 +122,13 @@ class Found:
 
 def run(args: argparse.Namespace) -> Exit:
     """Compare all tables of the file, or all logs."""
-    at = parse_time(args.at) if args.at is not None else None
     file = args.log[0] if args.log[0].endswith((".yaml", ".yml")) else None
     _check(args, file)
     if file is None:
         args.log = [log_to_read(text) for text in args.log]
     plan = read_plan(file) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
+    at = asked_at(args.at, logs) if args.at is not None else None
     demand_ordered(logs, "comparing with the source")
     with ExitStack() as opened:
         source = None

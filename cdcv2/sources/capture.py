@@ -44,6 +44,7 @@ from cdcv2.sources.remembered import FORGET, same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.stops import put_stop, stop_of
+from cdcv2.wire.release_times import Clock, ReleaseTimes
 
 LOGGER = logging.getLogger(__name__)
 VERSION = 1
@@ -101,11 +102,13 @@ class Capture:
         *,
         memory: Memory | None = None,
         told: Callable[[Captured], None] | None = None,
+        times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
     ) -> None:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
+        self._clock = Clock(times)
         remembered = self._remembered()
         # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
@@ -256,6 +259,7 @@ class Capture:
         elif isinstance(fact, End):
             if self._evidence is not None:
                 self._evidence.end(fact.lsn)
+            self._clock.end(fact.lsn, fact.ts_ms)
             if self._commits.end(fact.tx, fact.lsn, fact.counts):
                 self._held.note(fact.tx, position)
         elif isinstance(fact, SnapshotRow):
@@ -410,6 +414,7 @@ class Capture:
             writer.stage(release.frontier)
             steps.reach(TABLE_WRITTEN)
         steps.reach(UPDATES_DURABLE)
+        self._clock.release(release.through)
         for writer in self._writers.values():
             writer.commit()
             steps.reach(TABLE_STATED)

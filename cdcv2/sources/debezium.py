@@ -362,7 +362,8 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
         if number < 0:
             raise _foreign(f"event_count of {table} is {number}, less than none", record)
         counts[table] = counts.get(table, 0) + number
-    return End(tx, lsn, counts)
+    moment = body.get("ts_ms")
+    return End(tx, lsn, counts, moment if type(moment) is int else None)
 
 
 def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fact:

@@ -104,11 +104,15 @@ class Begin(NamedTuple):
 
 
 class End(NamedTuple):
-    """A transaction is committed at ``lsn``; ``counts`` has the number of rows of each of its tables."""
+    """A transaction is committed at ``lsn``; ``counts`` has the number of rows of each of its tables.
+
+    ``ts_ms`` is when, by the source's clock, in milliseconds since 1970; None where the record does not say.
+    """
 
     tx: int
     lsn: int
     counts: dict[str, int]
+    ts_ms: int | None = None
 
 
 class Truncate(NamedTuple):

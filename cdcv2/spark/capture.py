@@ -45,6 +45,7 @@ from cdcv2.spark.session import tune
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.stops import put_stop, stop_of
+from cdcv2.wire.release_times import ReleaseTimes
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = steps.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
@@ -68,6 +69,7 @@ class Capture(CaptureQuery):
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
         report: Report | None = None, begin: Callable[[], LogDescription] = LogDescription,
+        times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
             raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
@@ -82,7 +84,7 @@ class Capture(CaptureQuery):
         self.commits.recall(self._recalled(self.commits.through))
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
-            None if remembered or not self.logs.meet() else Evidence(self.logs.spans),
+            None if remembered or not self.logs.meet() else Evidence(self.logs.spans), times,
         )
         self._old = OldConnector(recipe.prefix)
         self.updates = 0
@@ -158,6 +160,7 @@ class Capture(CaptureQuery):
             written = self.logs.write(consolidated(rows), frontier)
         _check(written, reading)
         steps.reach(UPDATES_DURABLE)
+        self._tally.clock.release(release.through)
         for table in self.logs.tables:
             counts = {time: done.identities for (of, time), done in written.items() if of == table}
             if self.logs.state(table, frontier, counts):

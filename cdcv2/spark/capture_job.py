@@ -61,6 +61,7 @@ from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.captured import log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.numbered import local_path
+from cdcv2.wire.release_times import ReleaseTimes
 
 
 class Plan(NamedTuple):
@@ -112,7 +113,8 @@ def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = 
         return log_set_in(plan.together)
 
     kind = KeyedCapture if plan.recipe.before == FROM_STATE else Capture
-    made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin)
+    times = None if plan.together is None else ReleaseTimes(plan.together)
+    made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin, times)
     try:
         guard = Guard(made.batch)
         if signals:

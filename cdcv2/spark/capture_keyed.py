@@ -40,6 +40,7 @@ from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
+from cdcv2.wire.release_times import ReleaseTimes
 
 #: What one record says, or why it is none; with its offset.
 Told: TypeAlias = tuple[int, Union[Fact, DecodeError]]
@@ -58,6 +59,7 @@ class KeyedCapture(CaptureQuery):
     def __init__(
         self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
         report: Report | None = None, begin: Callable[[], LogDescription] = LogDescription,
+        times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_STATE:
             raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
@@ -69,7 +71,7 @@ class KeyedCapture(CaptureQuery):
                 failing.callback(log.close)
             describe_log_set(logs, self.stated)
             memory = _Kept(self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.knowns())
-            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell)
+            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell, times=times)
             failing.pop_all()
         self._capture.reads(self._identities)
         self._capture.recall(topics.transactions(spark))

@@ -104,7 +104,7 @@ class Said:
             return self._add_snapshot_row(fact, position, screen)
         if isinstance(fact, End):
             counts = [[self._numbers[table], count] for table, count in fact.counts.items() if table in self._numbers]
-            self.ends.append([position.offset, fact.tx, fact.lsn, counts])
+            self.ends.append([position.offset, fact.tx, fact.lsn, counts, fact.ts_ms])
         elif isinstance(fact, Begin):
             self.begins.append([position.offset, fact.tx])
         elif isinstance(fact, Notification):

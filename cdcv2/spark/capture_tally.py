@@ -23,6 +23,7 @@ from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.release import Release
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture_said import Screen
+from cdcv2.wire.release_times import Clock, ReleaseTimes
 
 
 @dataclass
@@ -79,11 +80,13 @@ class Tally:
 
     def __init__(
         self, tables: tuple[str, ...], transaction_topic: str, notification_topic: str | None, commits: Commits,
-        positions: Mapping[Place, int], evidence: Evidence | None = None,
+        positions: Mapping[Place, int], evidence: Evidence | None = None, times: ReleaseTimes | None = None,
     ) -> None:
         self._tables, self._commits, self._evidence = tables, commits, evidence
         self._transactions: Place = (transaction_topic, 0)
         self._notifications: Place = (notification_topic or "", 0)
+        #: when ENDs that are not released were committed
+        self.clock = Clock(times)
         #: how far each partition has been counted
         self.counted: dict[Place, int] = dict(positions)
         self._counted_before = dict(positions)
@@ -151,7 +154,8 @@ class Tally:
         for marker, topic, part, offset in said["marks"]:
             self._commits.snapshot_marked(marker, Position(topic, part, offset))
 
-    def _absorb_end(self, offset: int, tx: int, lsn: int, counts: list[list[int]]) -> None:
+    def _absorb_end(self, offset: int, tx: int, lsn: int, counts: list[list[int]], ts_ms: int | None) -> None:
+        self.clock.end(lsn, ts_ms)
         if self._evidence is not None:
             self._evidence.end(lsn)
         if self._commits.end(tx, lsn, {self._tables[table]: count for table, count in counts}):

@@ -14,6 +14,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.sources.postgres_texts import InPostgres
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from tests.cli.conftest import HISTORY, MARKET, Run, price, write
 from tests.cli.test_command_materialize import LAKE, PUSHED, written
 
@@ -72,6 +73,8 @@ def test_a_time_is_demanded(run: Run, kept: Path) -> None:
 
     assert (1, True) == (early.code, "let it go on" in early.err)
     assert (2, True) == (late.code, "shows no past" in late.err), late.err
+    ReleaseTimes(kept.parent).keep(ReleaseTime(9, 10**12))
+    assert [0, 0, 0] == [run("compare", kept, "--at", at).code for at in ("2001-09-09T01:46:40Z", "now", "0/9")]
 
 
 @pytest.mark.parametrize("rest", [[20], []], ids=["goes on", "finished"])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
+from cdcv2.protocol.messages import Progress
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.running import Item, Reached, run
 from cdcv2.sources.snapshot import Place
+from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.wire.rows import RowType
 from tests.doubles import GivenRanges, RecordingLog
 
@@ -87,6 +90,23 @@ def test_at_the_end_of_the_topics_everything_whole_is_released() -> None:
     waiting = run(mine, Given(end(0, 70), end(1, 80, rows=2)))
     assert "transaction 80 (END 80) lacks 2 of 2 rows of public.t" == waiting.text
     assert Antichain([71]) == mine.frontier
+
+
+def test_a_release_keeps_its_moment_before_it_is_stated() -> None:
+    """A crash between the two leaves a moment too many, and never a statement without one."""
+    log, kept = RecordingLog(), list[tuple[ReleaseTime, int]]()
+
+    class Times(ReleaseTimes):
+        def keep(self, release: ReleaseTime) -> None:
+            kept.append((release, sum(isinstance(message, Progress) for message in log.durable)))
+
+    recipe = Recipe("src", {TABLE: ROWS}, snapshot="none")
+    timed = [end(0, 70), end(1, 80)]
+    timed = [record._replace(value=record.value.replace(b'"END"', b'"END", "ts_ms": 1234')) for record in timed
+             if record.value is not None]  # fmt: skip
+    run(Capture(recipe, {TABLE: log}, times=Times(Path("nowhere"))), Given(*timed), release_every=1)
+
+    assert [(ReleaseTime(70, 1234), 0), (ReleaseTime(80, 1234), 1)] == kept
 
 
 def test_following_it_releases_whenever_there_is_nothing_to_read() -> None:

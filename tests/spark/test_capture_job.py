@@ -25,6 +25,7 @@ from cdcv2.sources.facts import Record
 from cdcv2.spark.capture_job import capture, main, parser, planned
 from cdcv2.spark.capture_report import Report
 from cdcv2.wire.captured import noted
+from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.wire.rows import RowType
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
@@ -163,19 +164,25 @@ def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, t
     fields = [{"name": "id", "type": "int"}]
     source = {"name": "src", "schema": "public", "table": "t", "lsn": 9, "snapshot": "last"}
     row = json.dumps({"op": "r", "after": {"id": 1}, "source": source}).encode()
-    end = b'{"status": "END", "id": "1:20", "data_collections": []}'
+    end = b'{"status": "END", "id": "1:20", "data_collections": [], "ts_ms": 1795251720505}'
     records = [Record("src.public.t", 0, 0, None, row), Record("src.transaction", 0, 0, None, end)]
     dump_into(tmp_path / "topics", records, size=9)
     (tmp_path / "rows").mkdir()
     words = ["--files", str(tmp_path / "topics"), "--prefix", "src", "--rows", str(tmp_path / "rows"),
              "--logs", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--available-now"]  # fmt: skip
 
-    def tried(columns: list[dict[str, str]]) -> Any:
+    def tried(columns: list[dict[str, str]], *more: str) -> Any:
         kind = {"type": "record", "name": "t", "fields": columns}
         (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
-        return capture(spark, planned(parser().parse_args(words)), Report(people=io.StringIO()), signals=False)
+        plan = planned(parser().parse_args([*words, *more]))
+        return capture(spark, plan, Report(people=io.StringIO()), signals=False)
 
     with pytest.raises(SourceStop, match="colour"):
         tried([*fields, {"name": "colour", "type": "string"}])
     assert Antichain([21]) == tried(fields).frontier
     assert log_messages(tmp_path / "logs" / "public.t", RowType.load(tmp_path / "rows" / "public.t.avsc"))
+    # Also when its last END was committed, by the source's clock; so does one that looks old rows up.
+    keyed = "--before", "from-state", "--logs", str(tmp_path / "keyed"), "--state", str(tmp_path / "keyed-state")
+    assert Antichain([21]) == tried(fields, *keyed).frontier
+    for folder in ("logs", "keyed"):
+        assert [ReleaseTime(20, 1795251720505)] == ReleaseTimes(tmp_path / folder).read()

@@ -1,0 +1,99 @@
+"""What ``--at`` means: a time of the logs, ``now``, an LSN as PostgreSQL writes it, or a moment of the clock.
+
+By commit times the clock is that of the releases (:mod:`cdcv2.wire.release_times`): a moment is the time of the last
+release that was committed by then. On a remap times are milliseconds, so a moment is one by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from cdcv2.commands.logs import Named, asked_times
+from cdcv2.core.order import Time
+from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.reclock.gauges import lsn
+from cdcv2.wire.captured import noted
+from cdcv2.wire.description import description_of
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes, clock_text, committed_by
+
+#: What it takes, for the help.
+TAKES = "a finished time, now, an LSN (0/61B7000), or a moment with its zone (2026-11-21T09:02:06Z)"
+_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\Z")
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def asked_at(text: str, logs: Sequence[Named]) -> Time | None:
+    """The time of the logs that is meant; None: the last one that is finished (``now``).
+
+    Raises UsageError for what is no time of these logs, with the first moment that is known if that is later;
+    IncompleteError for a moment behind the last one that is known; and what reading the logs' descriptions raises.
+    """
+    if text == "now":
+        return None
+    if _LSN.match(text):
+        if _on_remap(logs[0]):
+            raise UsageError(
+                f"--at {text}: these logs are of a remap, whose times are milliseconds. cdcv2 when states at which of "
+                "them an LSN was in; or write a moment, as 2026-11-21T09:02:06Z"
+            )
+        return asked_times("--at", [str(lsn(text))], logs)[0]
+    if not _MOMENT.match(text):
+        return asked_times("--at", [text], logs)[0]
+    moment = _milliseconds(text)
+    if _on_remap(logs[0]):
+        return asked_times("--at", [str(moment)], logs)[0]
+    return _release(text, moment, logs).lsn
+
+
+def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:
+    kept = {release for named in logs for release in _kept(named)}
+    releases = sorted(kept)
+    if not releases:
+        raise UsageError(
+            f"--at {text}: nothing beside these logs states when what was committed (a capture into directories does, "
+            "from this release on): write an LSN"
+        )
+    found = committed_by(releases, moment)
+    if found is None:
+        raise UsageError(
+            f"--at {text}: the first time known is {clock_text(releases[0].ts_ms)}, of the LSN {releases[0].lsn}: "
+            "write a later one, or an LSN"
+        )
+    if found == releases[-1] and moment > found.ts_ms:
+        raise IncompleteError(
+            f"the last release known was committed at {clock_text(found.ts_ms)} (LSN {found.lsn}), and nothing states "
+            f"what was up to {text}: capture on, or take --at now"
+        )
+    return found
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--at {text!r} is no moment: write it as 2026-11-21T09:02:06Z") from None
+    if moment.tzinfo is None:
+        raise UsageError(f"--at {text}: in which zone? Write {text}Z for UTC, or {text}+01:00")
+    return round(moment.timestamp() * 1000)
+
+
+def _note(named: Named) -> dict[str, Any]:
+    log = named.log
+    return noted(log.path.absolute().parent) if isinstance(log, DirectoryLog) else {}
+
+
+def _on_remap(named: Named) -> bool:
+    """Whether the log's times are those of a remap: a note names the connector of one that is by commit times."""
+    note = _note(named)
+    if note:
+        return "prefix" not in note and "timeline" in note
+    stated = description_of(named.log)
+    return stated.timeline is not None and stated.timeline != stated.log_set
+
+
+def _kept(named: Named) -> list[ReleaseTime]:
+    return ReleaseTimes(named.log.path.absolute().parent).read() if isinstance(named.log, DirectoryLog) else []
