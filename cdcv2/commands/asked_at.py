@@ -87,8 +87,13 @@ def _note(named: Named) -> dict[str, Any]:
 
 
 def _on_remap(named: Named) -> bool:
-    """Whether the log's times are those of a remap: a note names the connector of one that is by commit times."""
+    """Whether the log's times are those of a remap: one that is by commit times has its moments kept beside it.
+
+    So has a note that names its connector; and in Kafka its log set stands for the timeline.
+    """
     note = _note(named)
+    if _kept(named):
+        return False
     if note:
         return "prefix" not in note and "timeline" in note
     stated = description_of(named.log)
