@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
                         help="how much is kept in any case, before the last time that is decided (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",
-                        help="logs that need it no more, by the name under which they hold it")
+                        help="logs that need it no more, by the name or the identity under which they hold it")
     parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
     add_kafka_arguments(parser)
 
@@ -66,17 +66,30 @@ def run(args: argparse.Namespace) -> Exit:
         if args.json:
             output.line(json_line({
                 "since": shared.remap.since, "before": before, "records": records, "records_before": began,
-                "holds": shared.holds, "last": shared.remap.last,
+                "holds": shared.holds, "called": {of: shared.called(of) for of in shared.holds},
+                "last": shared.remap.last,
             }))
         else:
             output.line(f"from the time {shared.remap.since} on, before from {before}: {records} records of {began}")
     for of, since in sorted(shared.holds.items()):
-        remark(f"cdcv2 compact-remap: {of} needs it from {since} on, {shared.remap.last - since} before the last time")
+        text = f"{_shown(shared, of)} needs it from {since} on, {shared.remap.last - since} before the last time"
+        remark(f"cdcv2 compact-remap: {text}")
     return Exit.DONE
 
 
-def _release(log: RemapLog, shared: Shared, of: str) -> None:
-    if of not in shared.holds:
-        there = ", ".join(sorted(shared.holds)) or "none"
-        raise UsageError(f"--release {of}: no logs hold the remap under this name; there are {there}")
-    minted(log, agree(shared, lambda: shared.propose_hold(of, None)))
+def _shown(shared: Shared, of: str) -> str:
+    """Name and identity; a hold of an earlier release has only the name, and may be of any logs that are called so."""
+    name = shared.called(of)
+    if name != of:
+        return f"{name} ({of})"
+    return f"{name} (by an earlier release: once all captures of that name run this one, --release it)"
+
+
+def _release(log: RemapLog, shared: Shared, given: str) -> None:
+    """Let go what holds the remap under this identity; or under this name, if only one does."""
+    found = [given] if given in shared.holds else [of for of in shared.holds if shared.called(of) == given]
+    if len(found) != 1:
+        there = ", ".join(_shown(shared, of) for of in sorted(found or shared.holds)) or "none"
+        what = "several logs hold" if found else "no logs hold"
+        raise UsageError(f"--release {given}: {what} the remap under this name; there are {there}. Give the identity")
+    minted(log, agree(shared, lambda: shared.propose_hold(found[0], None)))

@@ -156,7 +156,8 @@ def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
         where, what = binding.frontier, f"binding   {binding.lower} to {upper}{recipe}:"
     elif isinstance(record, Held):
         said = "let go" if record.since is None else f"needed from the time {record.since} on"
-        return f"{head}  hold      {record.of}: {said}{by}"
+        of = f"{record.called} ({record.of})" if record.called else record.of
+        return f"{head}  hold      {of}: {said}{by}"
     else:
         since = record.remap["bindings"][0][0]
         return f"{head}  summary   of all before {record.position}, from the time {since} on{by}"

@@ -202,10 +202,12 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
             }
             temp = _log(args, temp_name(args.into, prefix), TEMP)
             outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
-        capture = SharedCapture(
-            binder, ranges, outputs, at_most=args.release_every or AT_MOST,
-            own=lambda: describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline)),
-        )
+
+        def own() -> None:
+            whole = describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline))
+            binder.of_log_set(whole.log_set)
+
+        capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST, own=own)
         opened.callback(capture.close)
         yield capture
 

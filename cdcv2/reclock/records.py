@@ -5,8 +5,9 @@ was known at some place.
 
     {"cdcv2-remap": 1, "kind": "genesis", "start": [{"rest": []}], "recipe": "...", "by": "capture-a"}
     {"cdcv2-remap": 1, "kind": "proposal", "epoch": 0, "lower": 1, "upper": 9, "frontier": [...], "recipe": null, ...}
-    {"cdcv2-remap": 1, "kind": "hold", "of": "kafka:cdc.{table}", "since": 8, "by": "capture-a"}
-    {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, "holds": {...}}
+    {"cdcv2-remap": 1, "kind": "hold", "of": "7f...", "called": "kafka:cdc.{table}", "since": 8, "by": "capture-a"}
+    {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, "holds": {...},
+     "called": {...}}
 
 A record says what somebody wanted when it was written. What came of it is decided by reading: see
 :mod:`cdcv2.reclock.shared`.
@@ -64,11 +65,16 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Whatever ``of`` names is read from the remap from ``since`` on, and nothing before; None: it is no more."""
+    """Whatever ``of`` names is read from the remap from ``since`` on, and nothing before; None: it is no more.
+
+    ``of`` is an identity; ``called`` is what people call it, where that is something else. Earlier records have only
+    a name, which stands for all that is called so.
+    """
 
     of: str
     since: int | None
     by: str = ""
+    called: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ class Summary:
     remap: Mapping[str, Any]
     by: str = ""
     holds: Mapping[str, int] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
 
 
 #: What a record is.
@@ -102,13 +109,15 @@ def encode(record: Record) -> bytes:
             "frontier": frontier_to_plain(binding.frontier), "recipe": record.recipe,
         }  # fmt: skip
     elif isinstance(record, Held):
-        said = {"kind": "hold", "of": record.of, "since": record.since}
+        # What is not said is what could not be said once; here, and below.
+        called = {"called": record.called} if record.called else {}
+        said = {"kind": "hold", "of": record.of, "since": record.since, **called}
     else:
         said = {
             "kind": "summary", "position": record.position, "recipes": list(map(list, record.recipes)),
             "remap": record.remap,
-            # What is not said is what could not be said once.
             **({"holds": record.holds} if record.holds else {}),
+            **({"called": record.called} if record.called else {}),
         }  # fmt: skip
     return json.dumps({_MARK: VERSION, **said, "by": record.by}, separators=(",", ":"), allow_nan=False).encode()
 
@@ -147,7 +156,8 @@ def _record(said: dict[str, Any]) -> Record:
         recipe = None if said["recipe"] is None else _text(said["recipe"])
         return Proposal(check_int(said["epoch"]), binding, recipe, by)
     if kind == "hold":
-        return Held(_text(said["of"]), None if said["since"] is None else check_int(said["since"]), by)
+        since = None if said["since"] is None else check_int(said["since"])
+        return Held(_text(said["of"]), since, by, _text(said.get("called", "")))
     if kind == "summary":
         recipes = tuple(
             Recipe(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in said["recipes"]
@@ -157,7 +167,8 @@ def _record(said: dict[str, Any]) -> Record:
         # Restored here, though not kept: one that is damaged is found where it stands.
         Remap.restore(said["remap"])
         holds = {_text(of): check_int(since) for of, since in dict(said.get("holds", {})).items()}
-        return Summary(check_int(said["position"]), recipes, said["remap"], by, holds)
+        called = {_text(of): _text(name) for of, name in dict(said.get("called", {})).items()}
+        return Summary(check_int(said["position"]), recipes, said["remap"], by, holds, called)
     raise MalformedError(f"no kind {kind!r}")
 
 

@@ -95,6 +95,8 @@ class Shared:
         # Ascending; the last one is current. The first is that of the remap's since, or an earlier one.
         self._recipes: list[Recipe] = []
         self._holds: dict[str, int] = {}
+        # What people call them.
+        self._called: dict[str, str] = {}
         #: The place of the next record: everything before it is absorbed.
         self.next = 0
 
@@ -126,8 +128,12 @@ class Shared:
 
     @property
     def holds(self) -> dict[str, int]:
-        """What is read from the remap, by name, and from which time on; a copy."""
+        """What is read from the remap, by its identity, and from which time on; a copy. See :meth:`called`."""
         return dict(self._holds)
+
+    def called(self, of: str) -> str:
+        """What people call what holds the remap; an earlier hold was of that name itself."""
+        return self._called.get(of, of)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -174,7 +180,10 @@ class Shared:
         if isinstance(record, Held):
             if record.since is None:
                 self._holds.pop(record.of, None)
+                self._called.pop(record.of, None)
             else:
+                if record.called:
+                    self._called[record.of] = record.called
                 self._holds[record.of] = max(record.since, self._holds.get(record.of, 0))
         if not isinstance(record, Proposal) or record.epoch != self._recipes[-1].epoch:
             return []
@@ -197,7 +206,7 @@ class Shared:
         else:
             won = []
             self._recipes = [recipe for recipe in self._recipes if recipe.epoch < recipes[0].epoch] + recipes
-        self._holds = dict(summary.holds)
+        self._holds, self._called = dict(summary.holds), dict(summary.called)
         remap = self.remap
         before, last = remap.current, remap.last
         bindings = remap.catch_up(other)
@@ -259,15 +268,18 @@ class Shared:
         binding = Binding(lower, max(now, lower) + 1, self._remap.current)
         return Proposal(self._recipes[-1].epoch, binding, self._wanted, self._name)
 
-    def propose_hold(self, of: str, since: int | None) -> Held | None:
+    def propose_hold(self, of: str, since: int | None, called: str = "") -> Held | None:
         """What to append so that ``of`` is known to be read from ``since`` on, or (None) no more; None when it is.
+
+        ``of`` is an identity: two log sets of one name, on two clusters or machines, hold the remap each for itself.
+        ``called`` is the name.
 
         A set of logs is to be held at the time before the frontier that all of them have come to: going on asks where
         the sources were then.
         """
         held = self._holds.get(of)
         known = held is None if since is None else held is not None and held >= since
-        return None if known else Held(of, since, self._name)
+        return None if known else Held(of, since, self._name, "" if since is None or called == of else called)
 
     def summarize(self, since: int) -> Summary:
         """What to append so that everything before ``next`` may be trimmed; times before ``since`` are forgotten.
@@ -278,7 +290,7 @@ class Shared:
         remap.compact(max(remap.since, min(since, remap.last, *self._holds.values())))
         current = self.recipe_at(remap.since)
         recipes = tuple(recipe for recipe in self._recipes if recipe.epoch >= current.epoch)
-        return Summary(self.next, recipes, remap.export(), self._name, self.holds)
+        return Summary(self.next, recipes, remap.export(), self._name, self.holds, dict(self._called))
 
     def _genesis(self) -> Genesis:
         if self._start is None or self._wanted is None:

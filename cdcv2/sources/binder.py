@@ -43,8 +43,8 @@ class Binder:
         at_most: about how many records one binding takes in: whoever reads it holds them in memory.
         every: milliseconds that pass at least between two bindings, while the topics are not further behind than that.
         idle: after so many milliseconds without one, the times up to now are decided without anything new; None: never.
-        of: what the logs are called that are written, the same for all that write these: whoever compacts the remap
-            keeps what they need. None: nobody need know of them.
+        of: what people call the logs that are written: whoever compacts the remap keeps what they need. None: nobody
+            need know of them. The hold is of their identity, once :meth:`of_log_set` has said it.
 
     Cost: a look at the remap each time, an append where something is new.
     """
@@ -65,6 +65,7 @@ class Binder:
         self._log, self.recipe, self._topics, self._now = log, recipe, topics, now
         self.at_most, self._every, self._idle, self._of = at_most, every, idle, of
         self._begun: Hold | None = None
+        self._log_set: str | None = None
         # Where the log of the remap was when it was last said what is held.
         self._held = 0
         self._shared = Shared(NOT_STARTED, recipe=recipe.text(), name=name)
@@ -138,6 +139,10 @@ class Binder:
         """Read what is new in the remap."""
         self._run(lambda: None)
 
+    def of_log_set(self, identity: str | None) -> None:
+        """The logs are known by this identity, which is none of another log set of the same name; None: by the name."""
+        self._log_set = identity
+
     def hold(self, since: int | None, *, seldom: bool = False) -> None:
         """Have it known that our logs need the remap from ``since`` on, and nothing before; forget that here, too.
 
@@ -152,7 +157,7 @@ class Binder:
         self.remap.compact(max(self.remap.since, min(needed, self.remap.last)))
         of = self._of
         if of is not None:
-            self._run(lambda: self._shared.propose_hold(of, since))
+            self._run(lambda: self._shared.propose_hold(self._log_set or of, since, of))
         self._held = self._shared.next
 
     def bind(self, look: Look) -> bool:

@@ -210,6 +210,7 @@ def _opened(
             )
             for logs in spread:
                 logs.described(whole)
+            binder.of_log_set(whole.log_set)
 
         def written(log: Log) -> Writer:
             kept[log.name] = log

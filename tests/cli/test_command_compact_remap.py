@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from cdcv2.reclock.records import Held, encode
+from cdcv2.wire.captured import noted
+from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run, bound
 from tests.cli.test_command_capture_remap import CLICKS, dump, words
 
@@ -30,7 +33,9 @@ def compacted(run: Run, folder: Path, *more: object) -> Any:
     """What the command says that came of it."""
     said = run("compact-remap", folder / "remap", "--keep", 0, "--json", *more)
     assert 0 == said.code, said.err
-    return json.loads(said.out)
+    plain = json.loads(said.out)
+    assert {str(noted(Path(name))["id"]): name for name in plain["called"].values()} == plain["called"]
+    return {**plain, "holds": {plain["called"][of]: since for of, since in plain["holds"].items()}}
 
 
 def test_a_summary_is_shown_where_it_stands(run: Run, folder: Path) -> None:
@@ -91,14 +96,32 @@ def test_logs_that_nobody_writes_are_let_go(run: Run, folder: Path) -> None:
 
 def test_some_hours_are_kept_for_questions(run: Run, folder: Path) -> None:
     """A day, if nothing is said; said to people, with who holds it."""
-    whole = answers(run, folder, 0)
+    whole, shown = answers(run, folder, 0), run("inspect", folder / "remap").out
     said = run("compact-remap", folder / "remap")
     records = len(run("inspect", folder / "remap").out.splitlines())
 
     assert 1 == records, "the summary"
     assert (0, True) == (said.code, ", before from 0: 1 records of " in said.out)
     assert answers(run, folder, 0) == whole
-    assert f"cdcv2 compact-remap: {folder / 'others'} needs it from " in said.err
+    identity = noted(folder / "others")["id"]
+    assert f"cdcv2 compact-remap: {folder / 'others'} ({identity}) needs it from " in said.err
+    assert f"hold      {folder / 'logs'} ({noted(folder / 'logs')['id']}): needed from" in shown
+
+
+def test_a_hold_of_an_earlier_release_binds_all_of_its_name(run: Run, folder: Path) -> None:
+    """Until it is released by that name, which lets go of it alone; two of one name are released by their identity."""
+    remap, logs = DirectoryRemap(folder / "remap"), str(folder / "logs")
+    for of, called in ((logs, ""), ("another machine's", logs)):
+        remap.append(encode(Held(of, 1, "", called)), 0)
+    text = f"{logs} (by an earlier release: once all captures of that name run this one, --release it) needs it from 1"
+    said = run("compact-remap", folder / "remap")
+    assert (0, True) == (said.code, text in said.err), said.err
+
+    assert 0 == run("compact-remap", folder / "remap", "--release", logs).code
+    wrong = run("compact-remap", folder / "remap", "--release", logs)
+    assert (2, True) == (wrong.code, "several logs hold the remap under this name" in wrong.err), wrong.err
+    assert 0 == run("compact-remap", folder / "remap", "--release", "another machine's").code
+    assert {"logs", "others"} == {Path(name).name for name in compacted(run, folder)["holds"]}
 
 
 def test_what_it_refuses(run: Run, tmp_path: Path) -> None:

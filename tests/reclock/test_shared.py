@@ -388,7 +388,8 @@ def test_two_remaps_that_differ_are_not_merged() -> None:
 @pytest.mark.parametrize("record", [
     Genesis(NOT_STARTED, "{}", "a"), Proposal(3, Binding(1, None, offsets({1: 4})), "v2", "b"), proposal(1, 5, 3),
     Summary(7, (Recipe(0, 0, "v1"), Recipe(1, 9, "v2")), Remap(NOT_STARTED).export(), "c"),
-    Summary(7, (Recipe(0, 0, "v1"),), Remap(NOT_STARTED).export(), "c", {"a": 3}), Held("a", 7, "d"), Held("a", None),
+    Summary(7, (Recipe(0, 0, "v1"),), Remap(NOT_STARTED).export(), "c", {"a": 3}, {"a": "x"}), Held("a", 7, "d"),
+    Held("a", 7, "d", "x"), Held("a", None),
 ])  # fmt: skip
 def test_records_survive_their_bytes(record: Record) -> None:
     """And are refused when they are of another version, or damaged in any of their fields."""
@@ -399,8 +400,8 @@ def test_records_survive_their_bytes(record: Record) -> None:
         decode(json.dumps({**said, "cdcv2-remap": 2}).encode())
     for name in set(said) - {"cdcv2-remap", "kind"}:
         lacking = {key: value for key, value in said.items() if key != name}
-        # Summaries of a release that knew no holds have none.
-        for wrong in (*([lacking] if name != "holds" else []), {**said, name: [["x"]]}):
+        # Records of earlier releases have none.
+        for wrong in (*([lacking] if name not in ("holds", "called") else []), {**said, name: [["x"]]}):
             with pytest.raises(DecodeError) as found:
                 decode(json.dumps(wrong).encode(), 7)
             assert 7 == found.value.position
@@ -447,3 +448,21 @@ def test_what_is_held_is_not_compacted() -> None:
     run(shelf, compact(none, 80))
     run(shelf, follow(one))
     assert (80, {}, {}) == (none.remap.since, none.holds, one.holds)
+
+
+def test_two_of_one_name_hold_the_remap_each_for_itself() -> None:
+    """On two clusters, or two machines: the slower one finds its place after a compaction."""
+    shelf = Shelf()
+    fast, slow = (Shared(START, recipe="v1", name=name) for name in ("cluster A", "cluster B"))
+    for time in range(1, 11):
+        run(shelf, agree(fast, lambda: fast.propose(Antichain([time]), 100 * time)))
+    run(shelf, agree(fast, lambda: fast.propose_hold("a", 900, "kafka:cdc.{table}")))
+    run(shelf, agree(slow, lambda: slow.propose_hold("b", 200, "kafka:cdc.{table}")))
+    run(shelf, compact(fast, 1000))
+    late = Shared()
+    run(shelf, follow(late))
+
+    assert {"a": 900, "b": 200} == slow.holds == late.holds
+    assert (200, "kafka:cdc.{table}") == (late.remap.since, late.called("b"))
+    assert None is late.propose_hold("b", 200, "kafka:cdc.{table}")
+    assert Held("b", None) == late.propose_hold("b", None, "kafka:cdc.{table}")
