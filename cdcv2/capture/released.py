@@ -112,6 +112,14 @@ class Released(Generic[T]):
         """Whether the transaction is among those that are known. Cost: O(1)."""
         return tx in self._known_txs
 
+    def numbered(self, tx: T, table: str, number: int) -> Contradiction | None:
+        """The same of a row of a transaction that is released, where it is not known which commit it names."""
+        for known, lsn, counts in zip(reversed(self._txs), reversed(self._lsns), reversed(self._counts)):
+            if known == tx:
+                counted = dict(counts).get(table, 0)
+                return uncounted_row(tx, table, number, lsn, counted) if number > counted else None
+        return None
+
     def row(self, tx: T, after: int, table: str, number: int) -> Contradiction | None:
         """What contradicts that a row, which names the commit ``after`` before ``through``, is a duplicate.
 

@@ -402,7 +402,8 @@ class Capture:
 
     def _drop_undecided(self) -> None:
         for tx, tables in self._held.undecided():
-            if self._commits.is_repeat(None, tx):
+            counted = {table: self._held.counted(tx, table)[1] for table in tables}
+            if all([self._commits.is_repeat(None, tx, table, highest) for table, highest in counted.items()]):
                 self._held.drop(tx)
                 for table in tables:
                     self._commits.rows_seen(tx, table, 0)

@@ -161,14 +161,21 @@ class Commits:
         if seq is None:
             seq = self._null_reads
             if seq is None:
-                if tx in self._finished:
-                    self._first_ones.add(tx)
-                return tx in self._finished
+                return self._is_finished(tx, table, number)
         if seq >= self.through:
             return False
         found = self._tracker.released.row(tx, seq, table, number)
         if found is not None:
             self._contradicted(found, None, by_none=none)
+        return True
+
+    def _is_finished(self, tx: int, table: str, number: int) -> bool:
+        if tx not in self._finished:
+            return False
+        self._first_ones.add(tx)
+        found = None if self._again.told else self._tracker.released.numbered(tx, table, number)
+        if found is not None:
+            self._contradicted(found, None, by_none=True)
         return True
 
     @property

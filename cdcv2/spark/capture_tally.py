@@ -209,7 +209,9 @@ class Tally:
                 self._commits.rows_seen(tx, table, 0)
 
     def _is_repeat(self, tx: int, held: OpenTransaction) -> bool:
-        return any(self._commits.is_repeat(seq, tx) for seq in held.seqs)
+        counted = [(table, numbers.highest) for table, numbers in held.numbers.items()] or [("", 0)]
+        # All of them are looked at: each may show that END did not count it.
+        return any([self._commits.is_repeat(seq, tx, *one) for seq in held.seqs for one in counted])
 
     # -- releasing
 

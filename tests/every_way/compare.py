@@ -142,7 +142,7 @@ class Case:
         if not step.may:
             raise self.fail(f"a false stop at {cut}: {stop}")
         self.check_named(step.culprits, stop)
-        if step.fresh and not any(one.at in (1, EVER) or not one.must for one in step.culprits):
+        if step.fresh and not any(one.at in (1, EVER) or not one.must or one.at_once for one in step.culprits):
             raise self.fail(f"{sorted(step.fresh)} are whole at {cut}, before the stop, and not given out")
 
     def _unfounded(self, cut: Cut, released: dict[int, Facts], step: Step) -> list[int]:

@@ -43,7 +43,7 @@ class Way:
 class Culprit:
     """Why a capture stops. ``at`` is the LSN from which on nothing may be given out; ``must``: it is certain.
 
-    ``now``: it is due whatever came before.
+    ``now``: it is due whatever came before; ``at_once``: a capture may stop before what comes before is written.
     """
 
     why: str
@@ -51,6 +51,7 @@ class Culprit:
     must: bool
     tx: int | None = None
     now: bool = False
+    at_once: bool = False
 
 
 @dataclass
@@ -185,7 +186,8 @@ class Judge:
             if end.commit < seen:
                 # Where nothing behind it was given out before, the order does no harm.
                 passed = any(self.commits.get(tx, 0) > end.commit for tx in released) and end.tx not in released
-                yield Culprit("a late END", end.commit, passed and bool(end.counts), end.tx)
+                harm = passed and bool(end.counts) and self.way.ordering == "commit"
+                yield Culprit("a late END", end.commit, harm, end.tx)
             seen = max(seen, end.commit)
             yield from self._of_one(end, known, released)
         for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
@@ -198,7 +200,7 @@ class Judge:
         if end.commit <= SNAPSHOT_LSN:
             return
         if len({(one.commit, one.counts) for one in known.of("end", tx)}) > 1:
-            yield Culprit("two ENDs", end.commit, self._is_open(tx, released), tx)
+            yield Culprit("two ENDs", end.commit, self._is_open(tx, released), tx, at_once=True)
         for table, rows in known.rows(tx).items():
             if max(rows) > counted.get(table, 0):
                 yield Culprit("a row above END's count", end.commit, True, tx)

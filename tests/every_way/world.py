@@ -25,10 +25,7 @@ MISHAPS = (
 ANOTHER_SEQUENCE = "another sequence"
 FEATURES = (ANOTHER_SEQUENCE, *MISHAPS)
 #: Those that the ordinary tests draw.
-DRAWN = (
-    "late END", "another row", "lost row", "TRUNCATE", "snapshot begun twice", "second snapshot", "late snapshot row",
-    "one snapshot row more",
-)
+DRAWN = tuple(one for one in FEATURES if one != "early END")
 Cut = dict[Place, int]
 
 

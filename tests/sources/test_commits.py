@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from cdcv2.capture.contradictions import Commit
+from cdcv2.capture.recalled import Recalled
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.facts import End, Fact, RowFact
 from tests.connector import SNAPSHOT_LSN, History, histories, sent
@@ -294,6 +295,18 @@ def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
     assert not commits.end(5, 1050, {TABLE: 1})
     assert commits.is_repeat(None, 5)
     assert not commits.is_repeat(None, 6)
+
+
+def test_without_its_base_a_null_row_that_its_end_does_not_count_stops_it() -> None:
+    """The END was released, and says how many there are: with the memory lost, too."""
+    commits = Commits(["public.a"], known=1051)
+    commits.recall(Recalled(((7, 1050, {"public.a": 1}),), True, None))
+    commits.end(7, 1050, {"public.a": 1})
+
+    assert commits.is_repeat(None, 7, "public.a", 1) and commits.stopped() is None
+    assert commits.is_repeat(None, 7, "public.a", 2)
+    stop = commits.stopped()
+    assert stop is not None and "a row of public.a numbered 2, but its END 1050 counts 1" in stop.reason
 
 
 def test_without_its_base_what_is_released_now_is_remembered() -> None:
