@@ -70,6 +70,10 @@ class Cluster:
         """Each its name."""
         return {topic: topic for topic in self.topics()}
 
+    def ranges(self, topic: str) -> Ranges:
+        """The same topics, to be read by ranges."""
+        return Ranges()
+
     def ends(self) -> dict[Place, int]:
         """Those of the ENDs."""
         return {("src.transaction", 0): len(ENDS)} if self.made else {}
