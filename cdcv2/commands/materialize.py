@@ -17,6 +17,7 @@
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
   rows: 100000                        # a transaction takes no further cut when it has as many updates
   start: 0                            # the time at which the logs begin
+  types: rows                         # LOG.avsc there states the source's types, in place of the logs' own schemas
   timeline: shop                      # that of logs which do not state it, as those of a program of yours
 
 Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:

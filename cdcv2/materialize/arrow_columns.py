@@ -138,13 +138,13 @@ def _number(text: str) -> Decimal:
 
 
 def _day(value: int) -> int:
-    if value in DATES or not _DAYS[0] <= value <= _DAYS[1]:
+    if not _DAYS[0] <= value <= _DAYS[1]:
         raise MalformedError(f"the date {DATES.get(value, f'{value} days from 1970-01-01')} {_OUTSIDE}")
     return value
 
 
 def _timestamp(unit: int, value: int) -> int:
-    if value in TIMESTAMPS or not _MOMENTS[0] <= value * unit <= _MOMENTS[1]:
+    if not _MOMENTS[0] <= value * unit <= _MOMENTS[1]:
         raise MalformedError(f"the timestamp {TIMESTAMPS.get(value) or iso_text(value * unit)[:-1]} {_OUTSIDE}")
     return value * unit
 

@@ -30,8 +30,9 @@ from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
 from tests.children import CDCV2, started
-from tests.cli.conftest import APPLE, HISTORY, Run, price, write
+from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, price, write
 from tests.materialize.test_webhook import Receiver
 from tests.wire.polling import until
 
@@ -102,6 +103,28 @@ def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
     finished = run("materialize", path)
 
     assert (0, True) == (finished.code, "the history is finished; 0 transactions, 0 updates read" in finished.out)
+
+
+def test_types_of_the_source_come_from_a_folder_of_row_schemas(run: Run, tmp_path: Path) -> None:
+    """For a log whose own schema lacks them; of the same rows, and for one of the logs at least."""
+    write(tmp_path / "prices", *HISTORY)
+    text = LAKE.replace("rows: 1\n", "types: rows\n")
+    schema = RowType.load(PRICES).schema
+    for field in schema["fields"]:
+        if field["name"] == "price":
+            field["cdcv2.source"] = {"type": "date"}
+    (tmp_path / "rows").mkdir()
+
+    assert "has the row schema of no log: prices.avsc" in run("materialize", written(tmp_path, text)).err
+
+    (tmp_path / "rows" / "prices.avsc").write_text('{"type": "record", "name": "t", "fields": '
+                                                   '[{"name": "id", "type": "int"}]}', "utf-8")
+    assert "prices.avsc is of other rows than" in run("materialize", written(tmp_path, text)).err
+
+    (tmp_path / "rows" / "prices.avsc").write_text(json.dumps(schema), "utf-8")
+    assert 0 == run("materialize", written(tmp_path, text)).code
+    assert "date32[day]" == str(open_lake(tmp_path / "lake").read("now").schema.field("price").type)
+    assert 0 == run("compare", tmp_path / "prices.yaml").code
 
 
 def test_a_file_uri_is_a_path(run: Run, tmp_path: Path) -> None:
