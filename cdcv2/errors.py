@@ -12,6 +12,7 @@
     │   ├── ResumeError         a writer is fed another history than the one that its log holds
     │   ├── ForeignStateError   the state or output belongs to another log
     │   ├── UnsafeTopicError    a topic that loses, or has lost, statements
+    │   ├── StartError          a log has a history before the time at which reading was to begin
     │   ├── FencedError         another instance has taken over what this one was doing; let it
     │   ├── ForgottenError      what was still to be read of a remap is compacted away; resume from the output
     │   └── SourceStop          a source said something that capture cannot carry over the frontier
@@ -157,6 +158,33 @@ class ForeignStateError(RefusedError):
 
 class UnsafeTopicError(RefusedError):
     """A topic that may lose statements (compaction, limited retention), or that has lost some."""
+
+
+class StartError(RefusedError):
+    """A log has updates before the time at which its history was said to begin: a reader would leave them out.
+
+    Attributes:
+        time: the time of such an update.
+        number: how many updates are known there.
+        begins: where the history was said to begin, a frontier.
+        position: where that was read, or None.
+    """
+
+    def __init__(self, time: object, number: int, begins: object, *, position: object = None) -> None:
+        where = "" if position is None else f" ({position})"
+        super().__init__(
+            f"the log has {number} update{'s' if number > 1 else ''} at time {time}{where}, and reading was to begin "
+            f"at {begins}: what came before would be left out. Leave the start out, or give the time at which the log "
+            "begins; in Python, a reader that has what came before is given begins=, where that began"
+        )
+        self.time, self.number, self.begins, self.position = time, number, begins, position
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _start_error, (self.time, self.number, self.begins, self.position)
+
+
+def _start_error(time: object, number: int, begins: object, position: object) -> StartError:
+    return StartError(time, number, begins, position=position)
 
 
 class FencedError(RefusedError):

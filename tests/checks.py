@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from cdcv2.errors import ContradictionError
+from cdcv2.errors import ContradictionError, StartError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.resolver import Resolver
 from tests import oracle
 from tests.judge import CONTRADICTION, LazyReader, judge, plain_batch, truth_about
 from tests.oracle import Contradiction, Oracle, Out, Said, Time, Told, beyond
-from tests.strategies import Chooser, antichains, build, corrupted, histories, lift, mangled, seeded
+from tests.strategies import Chooser, antichains, beginning, build, corrupted, histories, lift, mangled, seeded
 
 
 def check_mangled(choose: Chooser, dims: int) -> None:
@@ -68,7 +68,7 @@ def check_mangle(choose: Chooser, dims: int) -> None:
     straight = Oracle(history.start, history.log)
     outs = [out for out in map(straight.absorb, history.log) if out]
 
-    reader = Iter(log, start=map(lift, history.start))
+    reader = Iter(log, start=map(lift, history.start), begins=beginning(history.start))
     again = [plain_batch(batch) for batch in reader]
 
     assert oracle.content(outs) == oracle.content(out for out in again if out)
@@ -148,6 +148,22 @@ def never_released(judged: Oracle, reader: LazyReader, rest: list[Told | Said]) 
         assert reader.ledger.keeps(lift(time))
 
 
+def check_begun(choose: Chooser, dims: int) -> None:
+    """A message that has, or counts, an update before the start raises and changes nothing; any other does not."""
+    log, start = mangled(choose, histories(choose, dims).log), tuple(antichains(choose, dims))
+    reader, lenient = Resolver(map(lift, start)), Resolver(map(lift, start), begins=beginning(start))
+    for message in log:
+        times = [time for _, time, _ in message.updates] if isinstance(message, Told) else dict(message.counts)
+        early = [lift(time) for time in times if not beyond(oracle.least(start), time)]
+        state = reader.export_state()
+        try:
+            batch = reader.absorb(build(message))
+        except StartError as error:
+            assert error.time in early and state == reader.export_state()
+        else:
+            assert not early and lenient.absorb(build(message)) == batch
+
+
 CHECKS: dict[str, Callable[[Chooser, int], None]] = {
     "mangled": check_mangled,
     "moved": check_moved,
@@ -155,6 +171,7 @@ CHECKS: dict[str, Callable[[Chooser, int], None]] = {
     "contradictory": check_contradictory,
     "in quarantine": check_quarantine,
     "folded late": check_folded_late,
+    "from the start": check_begun,
 }
 
 

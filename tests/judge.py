@@ -11,7 +11,7 @@ from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.messages import Batch, Updates
 from cdcv2.protocol.resolver import Resolver
 from tests.oracle import Contradiction, Oracle, Out, Said, Time, Told, beyond, coordinates, frontier
-from tests.strategies import build, lift
+from tests.strategies import beginning, build, lift
 
 CONTRADICTION = "contradiction"
 
@@ -52,7 +52,9 @@ def judge(
     between: Callable[[Resolver, Oracle, list[Out]], Resolver] = lambda reader, oracle, outs: reader,
 ) -> tuple[Resolver, Oracle, list[Out]]:
     """Show a log to both, message by message; `between` may replace the reader, or resolve and add to the batches."""
-    reader = Resolver(map(lift, start), on_error="quarantine" if quarantine else "raise", keep_all=keep_all)
+    reader = Resolver(
+        map(lift, start), begins=beginning(start), on_error="quarantine" if quarantine else "raise", keep_all=keep_all
+    )
     oracle = Oracle(start, log, quarantine, keep_all)
     outs: list[Out] = []
     for number, message in enumerate(log):
@@ -75,7 +77,7 @@ def same_state(oracle: Oracle, reader: Resolver) -> None:
     assert (not oracle.complete) == reader.closed
     assert (oracle.contested() if oracle.quarantine else set()) == frontier(reader.quarantine)
     assert sum(1 for key in oracle.held if oracle.ruled_diffs.get(key, 1)) == reader.held_updates()
-    assert oracle.late == reader.counters["late"]
+    assert (oracle.late, oracle.early) == (reader.counters["late"], reader.counters["before_start"])
     for time, (expected, held) in reader.open_times().items():
         at = coordinates(time)
         assert beyond(oracle.reported, at)
@@ -121,7 +123,7 @@ class LazyReader:
     """
 
     def __init__(self, start: Iterable[Time]) -> None:
-        self.ledger = Ledger(map(lift, start))
+        self.ledger = Ledger(map(lift, start), begins=beginning(start))
         self.rows: list[tuple[Any, Any, int]] = []
 
     def absorb(self, message: Any) -> Out | None:

@@ -135,6 +135,7 @@ class Oracle:
     known: Frontier = field(init=False)
     complete: Frontier = field(init=False)
     late: int = 0
+    early: int = 0
     repeats: int = 0
 
     def __post_init__(self) -> None:
@@ -152,7 +153,7 @@ class Oracle:
     def absorb(self, message: Any) -> Out | None:
         """The batch that `message` completes, if any; Contradiction, and nothing changed, if it cannot be true."""
         held = {key: set(diffs) for key, diffs in self.held.items()}
-        before = (self.statements[:], held, set(self.uncovered), self.known, self.late, self.repeats)
+        before = (self.statements[:], held, set(self.uncovered), self.known, self.late, self.early, self.repeats)
         try:
             if hasattr(message, "updates"):
                 self._hear(message.updates)
@@ -160,14 +161,15 @@ class Oracle:
                 self._believe(message)
             return self._settle()
         except Contradiction:
-            self.statements, self.held, self.uncovered, self.known, self.late, self.repeats = before
+            self.statements, self.held, self.uncovered, self.known, self.late, self.early, self.repeats = before
             raise
 
     def _hear(self, updates: Iterable[tuple[Any, Any, int]]) -> None:
         for data, raw_time, diff in updates:
             time = coordinates(raw_time)
             if not beyond(self.reported, time):
-                self.late += 1
+                self.late += beyond(self.origin, time)
+                self.early += not beyond(self.origin, time)
                 continue
             diffs = self.held.setdefault((data, time), set())
             if diff in diffs:

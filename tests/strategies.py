@@ -231,6 +231,11 @@ def miscounted(choose: Chooser, said: Said) -> Said:
     return Said(said.lower, said.upper, counts)
 
 
+def beginning(start: Iterable[Time]) -> list[Any]:
+    """The frontier before which nothing can be, of times of this kind."""
+    return [lift((0,) * len(next(iter(start))))]
+
+
 def lift(time: Time) -> Any:
     """A plain time as cdcv2 wants it: an int, or a Product."""
     return time[0] if len(time) == 1 else Product(*time)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcv2.commands.logs import Named, entries
+from cdcv2.commands.logs import Named, entries, start_of
 from cdcv2.commands.shown import frontier_text, row_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
@@ -21,11 +21,13 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
     reader, rows = Resolver(start), ChangeBatch[Row]()
     if at is not None and not Antichain(start).less_equal(at):
         raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
+    # What is before a start that was given, and would be left out, may stand anywhere in the log.
+    later = start != start_of(None, logs)
     for _, entry in entries(logs, "adding up"):
         batch = reader.absorb(entry)
         if batch is not None:
             rows.extend((data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at))
-            if at is not None and not reader.frontier.less_equal(at):
+            if at is not None and not reader.frontier.less_equal(at) and not later:
                 break
     if at is not None and reader.frontier.less_equal(at):
         raise IncompleteError(

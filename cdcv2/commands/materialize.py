@@ -48,14 +48,12 @@ from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import Plan, read_plan
 from cdcv2.commands.shown import json_line, through_text
-from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError, UsageError
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
 from cdcv2.materialize.kept import demand_timeline, of_timeline
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.wire.jsonlines import plain_frontier
 
@@ -127,7 +125,9 @@ class _Reading:
             return
         if any(any(named.log.ends().values()) for named in self._logs):
             demand_timeline(self._plan.name, self._plan.demand_one_timeline(), checkpoint)
-        timeline = self._timeline = Timeline(self._parts, start=checkpoint.frontier)
+        timeline = self._timeline = Timeline(
+            self._parts, start=checkpoint.frontier, begins=[self._plan.start]
+        )
         bookmarks = [Bookmark(named.log, _laid(checkpoint.state, named)) for named in self._logs]
         for named, entry in self._turns(timeline, bookmarks):
             if self._told():
@@ -135,8 +135,6 @@ class _Reading:
                 raise _Stopped
             if timeline.closed:
                 return
-            if entry is not None and checkpoint.frontier == Antichain([self._plan.start]):
-                self._demand_begun(named, entry)
             cut = None if entry is None else timeline.absorb(named.table, entry)
             if cut is not None:
                 self._demand(checkpoint)
@@ -146,16 +144,6 @@ class _Reading:
                 yield cut, {"bookmarks": laid, **of_timeline(self._of)}
             elif entry is None:
                 yield None
-
-    def _demand_begun(self, named: Named, entry: Entry) -> None:
-        """A log that begins before its start, as the file says: the view would lack what it has there."""
-        updates = entry.message.updates if isinstance(entry.message, Updates) else ()
-        early = min((time for _, time, _ in updates if type(time) is int), default=self._plan.start)
-        if early < self._plan.start:
-            raise RefusedError(
-                f"{named.log.name} has updates at the time {early}, and the file says start: {self._plan.start}: the "
-                "view would lack them. Leave start out, or name the time at which the logs begin"
-            )
 
     def _demand(self, checkpoint: Checkpoint) -> None:
         """Before the first cut, when every log has messages to state it."""

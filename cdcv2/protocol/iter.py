@@ -26,7 +26,7 @@ class Iter(Iterator[Batch]):
     ``messages`` yields Updates, Progress, :class:`Entry` (a message with its position), and None for "nothing
     now", which is passed over: a live source decides itself how long it waits. Iteration ends when the history
     is complete (:attr:`closed`), without asking for more; or when ``messages`` end: then :meth:`missing` says
-    what lacks. ``start`` and ``on_error`` as in :class:`Resolver`, which is at hand as :attr:`reader`.
+    what lacks. ``start``, ``begins`` and ``on_error`` as in :class:`Resolver`, which is at hand as :attr:`reader`.
 
     Raises UsageError for messages that cannot be iterated, then what :meth:`Resolver.absorb` raises; the iterator can
     be asked again after that, and goes on behind the message that raised, which has changed nothing. Cost: as of the
@@ -38,10 +38,11 @@ class Iter(Iterator[Batch]):
         messages: Iterable[Union[Message, Entry, Garbled, None]],
         *,
         start: Iterable[Time] | None = None,
+        begins: Iterable[Time] | None = None,
         on_error: str = "raise",
     ) -> None:
         #: The reader that absorbs the messages.
-        self.reader = Resolver(start, on_error=on_error)
+        self.reader = Resolver(start, begins=begins, on_error=on_error)
         try:
             self._messages = iter(messages)
         except TypeError:

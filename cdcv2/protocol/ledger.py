@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain, MutableAntichain
 from cdcv2.core.order import Time, from_plain, sort_key, to_plain
-from cdcv2.errors import ContradictionError, MalformedError
+from cdcv2.errors import ContradictionError, MalformedError, StartError
 from cdcv2.protocol.coverage import Coverage, Plan, Stated
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
@@ -62,16 +62,24 @@ class Ledger:
     >>> ledger.arrived({3: 1}); ledger.settle()
     Antichain([5])
 
+    An update before ``start`` is an error: whoever reads from there would leave it out. A reader that was given what
+    came before, as the content of a checkpoint, gives with ``begins`` where that began: from there on to ``start``,
+    updates are counted, and left out.
+
     With ``on_error="quarantine"`` a contradiction does not raise: its time becomes *contested*, which holds
     ``reported`` back until :meth:`rule` settles it. Cost: see the methods; memory: a few numbers per open time
     and the waiting statements. Source: the CDCv2 post, ``Iter``; the rules are those of docs/protocol.md.
     """
 
-    def __init__(self, start: Iterable[Time] = (0,), *, on_error: str = "raise") -> None:
+    def __init__(
+        self, start: Iterable[Time] = (0,), *, begins: Iterable[Time] | None = None, on_error: str = "raise"
+    ) -> None:
         if on_error not in ("raise", "quarantine"):
             raise MalformedError(f"on_error is {on_error!r}: it takes 'raise' or 'quarantine'")
         frontier = start if isinstance(start, Antichain) else Antichain(start)
         self._quarantine = on_error == "quarantine"
+        # Where this reader began, and where the history does; None: not known, in a state that was exported without.
+        self._origin: tuple[Antichain, Antichain] | None = frontier, frontier if begins is None else Antichain(begins)
         self._begin(frontier, Coverage(frontier))
 
     def _begin(self, reported: Antichain, coverage: Coverage) -> None:
@@ -103,16 +111,38 @@ class Ledger:
         """Whether an update at ``time`` is still wanted: the time is beyond ``reported``."""
         return self.reported.less_equal(time)
 
+    def left_out(self, counts: Mapping[Time, int], position: Any = None) -> int:
+        """Of updates at times not beyond ``reported``: how many were before the start; the others came late.
+
+        Raises StartError for a time that is not beyond ``begins``. Cost: linear in the times.
+
+        >>> Ledger([5], begins=[0]).left_out({3: 2})
+        2
+        """
+        if self._origin is None:
+            return 0
+        start, begins = self._origin
+        before = [time for time in counts if not start.less_equal(time)]
+        early = [time for time in before if not begins.less_equal(time)]
+        if early:
+            first = min(early, key=sort_key)
+            raise StartError(first, counts[first], begins, position=position)
+        return sum(counts[time] for time in before)
+
     # -- statements ---------------------------------------------------------------------------------------------
 
     def state(self, statements: Iterable[tuple[Progress, Any]]) -> None:
         """Take in statements, each with its position (or None): all of them, or none when it raises.
 
         Raises ContradictionError when two statements differ at a time that is now not beyond ``known``, or when
-        more updates were received there than are stated; MalformedError for times of another kind.
+        more updates were received there than are stated; StartError for updates that are stated before ``begins``;
+        MalformedError for times of another kind.
         Cost: O(counts · log open) for integers.
         """
         arrived = []
+        statements = list(statements)
+        for statement, position in statements:
+            self._check_begins(statement, position)
         for statement, position in statements:
             if statement.lower == statement.upper or not self._wanted(statement):
                 self.repeated_statements += 1
@@ -135,6 +165,10 @@ class Ledger:
         self._contest(disputes)
         for time in {*counts, *crossed, *self.contested}:
             self._refresh(time)
+
+    def _check_begins(self, statement: Progress, position: Any) -> None:
+        if self._origin is not None and not statement.lower.dominates(self._origin[1]):
+            self.left_out(dict(statement.counts), position)
 
     def _wanted(self, statement: Progress) -> bool:
         # Comparing names the two kinds of times, should the statement be of another kind than the log.
@@ -383,6 +417,7 @@ class Ledger:
             "version": VERSION,
             "quarantine": self._quarantine,
             "total": self._coverage.total,
+            "origin": None if self._origin is None else [one.to_plain() for one in self._origin],
             "reported": self.reported.to_plain(),
             "known": self.known.to_plain(),
             "expected": [[to_plain(time), count, _plain(where)] for time, (count, where) in self._expected.items()],
@@ -399,13 +434,21 @@ class Ledger:
         }
 
     @classmethod
-    def restore(cls, plain: Mapping[str, Any]) -> Ledger:
-        """The ledger that :meth:`export` made this of. Raises MalformedError for another version."""
+    def restore(cls, plain: Mapping[str, Any], *, start: Antichain | None = None) -> Ledger:
+        """The ledger that :meth:`export` made this of. Raises MalformedError for another version.
+
+        ``start`` is where it began, if that is known, for a state that was exported without.
+        """
         if plain.get("version") != VERSION:
             raise MalformedError(f"a reader's state of version {plain.get('version')!r}: this release reads {VERSION}")
         ledger = cls(on_error="quarantine" if plain["quarantine"] else "raise")
         coverage = Coverage(Antichain.from_plain(plain["known"]), total=plain["total"])
         ledger._begin(Antichain.from_plain(plain["reported"]), coverage)
+        origin = plain.get("origin")
+        if origin is not None:
+            ledger._origin = Antichain.from_plain(origin[0]), Antichain.from_plain(origin[1])
+        else:
+            ledger._origin = None if start is None else (start, start)
         waiting = [
             Stated(
                 Progress(

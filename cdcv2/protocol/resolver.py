@@ -34,7 +34,9 @@ class Resolver:
     >>> reader.absorb(Updates([("a", 3, 1)])).updates
     [('a', 3, 1)]
 
-    ``start`` is the frontier to read from (default: the integer 0; product times need their own).
+    ``start`` is the frontier to read from (default: the integer 0; product times need their own). An update before it
+    raises StartError, as the reader would leave it out; a reader that was given what came before, as the content of a
+    checkpoint, says with ``begins`` where that began.
     ``on_error``: ``"raise"``, or ``"quarantine"``, which holds the frontier at a time whose facts contradict each
     other, keeps both as evidence in :attr:`quarantine`, and reads on; :meth:`resolve` says which is right.
     ``keep_all=True`` releases nothing, and so forgets nothing: every contradiction of the whole log is found, at
@@ -46,12 +48,13 @@ class Resolver:
     """
 
     def __init__(
-        self, start: Iterable[Time] | None = None, *, on_error: str = "raise", keep_all: bool = False
+        self, start: Iterable[Time] | None = None, *, begins: Iterable[Time] | None = None, on_error: str = "raise",
+        keep_all: bool = False,
     ) -> None:
         frontier = Antichain([0] if start is None else start)
         if not frontier:
             raise MalformedError("start is empty: a reader needs at least one time to begin at")
-        self._begin(Ledger(frontier, on_error=on_error), None)
+        self._begin(Ledger(frontier, begins=begins, on_error=on_error), None)
         self._quarantine = on_error == "quarantine"
         self._keep_all = keep_all
 
@@ -61,7 +64,9 @@ class Resolver:
         # Asked for None, not for truth: a stash without updates is false, and may still hold what was ruled.
         self._stash = Stash(total=total) if stash is None else stash
         #: What came and gave nothing, or was parked: nothing is dropped without a trace.
-        self.counters = {"updates": 0, "repeats": 0, "late": 0, "statements": 0, "parked": 0}
+        self.counters = {
+            "updates": 0, "repeats": 0, "late": 0, "before_start": 0, "statements": 0, "parked": 0,
+        }
         #: Undecodable bytes that were parked: ``Entry`` or ``Garbled``, in the order of arrival.
         self.parked: list[Entry | Garbled] = []
         #: What was resolved, and how: ``(time, data, diff)`` or ``(time, count)``.
@@ -73,7 +78,8 @@ class Resolver:
         """Take in one message; return the batch that it completes, if it completes one.
 
         Atomic: when it raises, nothing has changed. Raises ContradictionError, DecodeError for bytes that are no
-        message (unless they are parked), MalformedError for times of another kind.
+        message (unless they are parked), StartError for updates before the start, MalformedError for times of another
+        kind.
         """
         position = None
         if isinstance(message, Entry):
@@ -93,8 +99,11 @@ class Resolver:
         arrivals = self._stash.plan(message.updates, self._ledger.reported, position)
         if arrivals.disputes and not self._quarantine:
             raise min(arrivals.disputes, key=lambda dispute: sort_key(dispute.time)).error()
+        before = self._ledger.left_out(arrivals.finished, position) if arrivals.finished else 0
         self._ledger.arrived(arrivals.counts())
         self._admit(arrivals)
+        self.counters["before_start"] += before
+        self.counters["late"] += sum(arrivals.finished.values()) - before
         self.counters["updates"] += len(message.updates)
 
     def _admit(self, arrivals: Arrivals) -> None:
@@ -102,7 +111,6 @@ class Resolver:
         for dispute in arrivals.disputes:
             self._ledger.hold(dispute, _reason(dispute.data))
         self.counters["repeats"] += arrivals.repeats
-        self.counters["late"] += arrivals.late
 
     def _park(self, garbled: Garbled, position: Any) -> None:
         if not self._quarantine:

@@ -17,14 +17,15 @@ from cdcv2.protocol.open_times import OpenTimes
 
 
 class Arrivals:
-    """What a message would add to a stash: new identities by time, how many repeats and late ones, disputes."""
+    """What a message would add to a stash: new identities by time, how many repeats, how many too late, disputes."""
 
-    __slots__ = ("new", "repeats", "late", "disputes", "position")
+    __slots__ = ("new", "repeats", "finished", "disputes", "position")
 
     def __init__(self, position: Any) -> None:
         self.new: dict[Time, dict[Any, int]] = {}
         self.repeats = 0
-        self.late = 0
+        # Time that is not open -> how many updates came there.
+        self.finished: dict[Time, int] = {}
         self.disputes: list[Dispute] = []
         self.position = position
 
@@ -56,21 +57,20 @@ class Stash:
         self._ruled: dict[Time, set[Any]] = {}
 
     def plan(self, updates: Iterable[Update], reported: Antichain, position: Any) -> Arrivals:
-        """What ``updates`` would add; those not beyond ``reported`` are late. Changes nothing."""
+        """What ``updates`` would add; those not beyond ``reported`` are only counted. Changes nothing."""
         arrivals = Arrivals(position)
         new = arrivals.new
         held_at = self._diffs.get
         nothing: dict[Any, int] = {}
-        finished: set[Time] = set()
+        finished = arrivals.finished
         for data, time, diff in updates:
             fresh = new.get(time)
             if fresh is None:
                 if time in finished:
-                    arrivals.late += 1
+                    finished[time] += 1
                     continue
                 if not reported.less_equal(check_time(time)):
-                    finished.add(time)
-                    arrivals.late += 1
+                    finished[time] = 1
                     continue
                 fresh = new[time] = {}
             before = (held_at(time) or nothing).get(data)

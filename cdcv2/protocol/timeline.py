@@ -46,19 +46,21 @@ class Timeline:
     >>> reader.absorb("ledger", Progress([0], [4], {}))
     Cut(updates={'accounts': [('alice', 1, -5)]}, lower=Antichain([0]), upper=Antichain([4]))
 
-    Copies of one log are one part: absorb the messages of all of them under its name. ``start`` and ``on_error``
-    are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`.
+    Copies of one log are one part: absorb the messages of all of them under its name. ``start``, ``begins`` and
+    ``on_error`` are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`.
 
     Raises UsageError for no parts. Cost: that of the Resolver, a look at each part's frontier when a part's moves.
     Memory: that of the Resolvers, and what is finished in one part and not yet in another.
     """
 
     def __init__(
-        self, parts: Iterable[str], *, start: Iterable[Time] | None = None, on_error: str = "raise"
+        self, parts: Iterable[str], *, start: Iterable[Time] | None = None, begins: Iterable[Time] | None = None,
+        on_error: str = "raise",
     ) -> None:
         begin = Antichain([0] if start is None else start)
+        origin = begin if begins is None else Antichain(begins)
         #: Part -> its reader.
-        self.readers = {part: Resolver(begin, on_error=on_error) for part in parts}
+        self.readers = {part: Resolver(begin, begins=origin, on_error=on_error) for part in parts}
         if not self.readers:
             raise UsageError("a timeline needs at least one log")
         total = all(type(time) is int for time in begin)

@@ -85,7 +85,7 @@ class TableLogs:
             # Nothing was stated then: what the log holds of the snapshot is known by reading it from its start.
             tail = None
         positions: Positions = dict(tail.positions) if tail else {}
-        reader = Resolver([tail.known] if tail else None)
+        reader = Resolver([tail.known], begins=[0]) if tail else Resolver()
         self.spans[table] = None
         for entry in log.read(positions or None):
             if entry is not None:

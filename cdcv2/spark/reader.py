@@ -103,7 +103,7 @@ class Reader:
         report: Callable[[Report], None] = lambda report: None,
     ) -> None:
         self.folder = local_path(folder)
-        self._logs, self._target, self._report = logs, target, report
+        self._logs, self._target, self._report, self._start = logs, target, report, start
         self.tables = {
             name: Table(name, [place for place in logs.places if place.table == name], tables[name], start, self.folder)
             for name in sorted(tables)
@@ -277,14 +277,20 @@ class Reader:
     def _append(self, table: Table, raw: DataFrame, decoded: DataFrame) -> None:
         seen = Observation()
         rows = table.codec.rows(decoded)
-        kept = beyond(table.ledger.reported)
+        kept, begun = beyond(table.ledger.reported), beyond(self._start)
         observed = rows.observe(
-            seen, F.count_if(F.col("wrong")).alias("wrong"), F.count_if(~kept).alias("late")
+            seen, F.count_if(F.col("wrong")).alias("wrong"), F.count_if(~kept).alias("late"),
+            F.count_if(~begun).alias("early"),
         )
         counts = table.stash.append(observed.where(kept))
         if seen.get.get("wrong", 0):
             first = rows.where("wrong").orderBy(*POSITION).first()
             raise wrong(table.codec, raw, first)
+        if seen.get.get("early", 0):
+            first = rows.where(~begun).orderBy("time", *POSITION).select("time", *POSITION).first()
+            if first is None:
+                raise LookupError("an update before the start is gone")
+            table.ledger.left_out({first[0]: 1}, Position(*first[1:]))
         table.late += seen.get.get("late", 0)
         table.ledger.arrived(counts, exact=False)
 
@@ -349,7 +355,8 @@ class Reader:
         self._done = (plain["done"][0], plain["done"][1])
         for name, table in self.tables.items():
             kept = plain["tables"][name]
-            table.ledger = Ledger.restore(kept["ledger"])
+            # A state that was made before there was an origin has none.
+            table.ledger = Ledger.restore(kept["ledger"], start=self._start)
             table.stash.restore(kept["stash"])
             table.late, table.given = kept["late"], kept["given"]
 

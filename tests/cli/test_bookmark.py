@@ -61,7 +61,7 @@ def history(seed: int) -> list[Message]:
 
 def cuts(bookmark: Bookmark, start: Antichain) -> Iterator[tuple[Cut, Any]]:
     """What is read, with the bookmark behind each cut, after JSON."""
-    timeline = Timeline(["all"], start=start)
+    timeline = Timeline(["all"], start=start, begins=[0])
     for entry in bookmark.read(follow=False):
         assert entry is not None
         cut = timeline.absorb("all", entry)

@@ -91,7 +91,7 @@ def made(path: Path) -> Runtime:
     plan = read_plan(str(path))
 
     def cuts(checkpoint: Checkpoint) -> Any:
-        timeline = Timeline(["prices"], start=checkpoint.frontier)
+        timeline = Timeline(["prices"], start=checkpoint.frontier, begins=[0])
         for entry in plan.logs[0].log.read():
             cut = None if entry is None else timeline.absorb("prices", entry)
             if cut is not None:

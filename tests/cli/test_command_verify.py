@@ -207,9 +207,9 @@ def test_a_damaged_note_of_a_capture_is_refused(
     assert (4, True) == (said.code, "_capture.json is not what a capture writes" in said.err)
 
 
-def test_a_start_beyond_all_that_is_stated_is_no_completeness(run: Run, prices: Path) -> None:
+def test_a_start_beyond_all_that_is_stated_is_no_completeness(run: Run, tmp_path: Path) -> None:
     """Nobody has said anything about what comes from there on."""
-    said = run("verify", prices, "--start", "1999")
+    said = run("verify", write(tmp_path / "empty", Progress([0], [10])), "--start", "1999")
 
     assert (0, "nothing is complete yet from [1999] on") == (said.code, said.out.splitlines()[-1])
 

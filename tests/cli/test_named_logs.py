@@ -66,11 +66,11 @@ def test_a_materialization_of_product_times_is_refused(run: Run, products: Path,
 def test_without_a_finished_time_there_is_no_table(run: Run, prices: Path, tmp_path: Path) -> None:
     """Exit 1 and nothing printed: an empty table would say that it is known to be empty."""
     begun = write(tmp_path / "begun", HISTORY[0])
-    later = run("as-of", prices, "--start", 10)
+    later = run("as-of", write(tmp_path / "empty", Progress([0], [10])), "--start", 10)
     said = run("as-of", begun)
 
     assert (1, "", True) == (said.code, said.out, "no time is finished in begun yet" in said.err)
-    assert (1, "", True) == (later.code, later.out, "no time is finished in prices yet" in later.err)
+    assert (1, "", True) == (later.code, later.out, "no time is finished in empty yet" in later.err)
 
 
 @pytest.mark.parametrize(

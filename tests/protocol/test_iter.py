@@ -96,7 +96,7 @@ def test_it_starts_at_any_frontier() -> None:
     told = Updates([("a", P(0, 3), 1), ("b", P(2, 2), 1)])
     log: list[Any] = [told, Progress([P(0, 0)], [P(5, 5)], {P(0, 3): 1, P(2, 2): 1})]
 
-    (batch,) = Iter(log, start=[P(0, 9), P(2, 0)])
+    (batch,) = Iter(log, start=[P(0, 9), P(2, 0)], begins=[P(0, 0)])
 
     assert [("b", P(2, 2), 1)] == batch.updates
     assert Antichain([P(0, 9), P(2, 0)]) == batch.lower
@@ -104,7 +104,7 @@ def test_it_starts_at_any_frontier() -> None:
         list(Iter(log))
     with pytest.raises(MalformedError):
         Iter(log, start=[])
-    assert [([("b", 3, 1)], Antichain([5]))] == [tuple(b) for b in Iter(LOG[:3], start=iter([2]))]
+    assert [([("b", 3, 1)], Antichain([5]))] == [tuple(b) for b in Iter(LOG[:3], start=iter([2]), begins=iter([0]))]
 
 
 def test_it_goes_on_behind_a_message_that_raised() -> None:

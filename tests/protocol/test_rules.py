@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
-from cdcv2.errors import ContradictionError, MalformedError
+from cdcv2.errors import ContradictionError, MalformedError, StartError
+from cdcv2.protocol.ledger import Ledger
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Batch, Message, Progress, Updates
 from cdcv2.protocol.resolver import Resolver
 from tests.doubles import Lane
@@ -83,12 +86,54 @@ def test_what_is_not_beyond_reported_is_late_and_dropped() -> None:
     assert {5: (None, 1)} == reader.open_times()
 
 
-def test_an_update_before_the_start_is_late() -> None:
-    """A reader that starts at 5 has what was before from elsewhere."""
-    reader = reader_of(Updates([("a", 4, 1), ("b", 5, 1)]), start=[5])
+def test_an_update_before_the_start_is_left_out_by_a_reader_that_has_it() -> None:
+    """One that was given the content of a checkpoint at 5, which began at 0. It is not late."""
+    reader = Resolver([5], begins=[0])
 
-    assert 1 == reader.counters["late"]
+    assert reader.absorb(Updates([("a", 4, 1), ("b", 5, 1)])) is None
+    assert (0, 1) == (reader.counters["late"], reader.counters["before_start"])
     assert batch([("b", 5, 1)], [5], [9]) == reader.absorb(Progress([0], [9], {4: 1, 5: 1}))
+    assert reader.absorb(Updates([("a", 4, 1), ("b", 5, 1)])) is None
+    assert (1, 2) == (reader.counters["late"], reader.counters["before_start"])
+
+
+@pytest.mark.parametrize("message", [
+    Entry(Position("log", 0, 7), Updates([("b", 5, 1), ("a", 4, 1), ("a", 3, 1), ("b", 3, 1)])),
+    Entry(Position("log", 0, 7), Progress([0], [9], {5: 1, 4: 1, 3: 2})),
+], ids=["updates", "statement"])  # fmt: skip
+@pytest.mark.parametrize("on_error", ["raise", "quarantine"])
+def test_an_update_before_the_start_is_an_error(message: Entry, on_error: str) -> None:
+    """Whether it has come or is only stated: a reader that begins at 5 and has nothing from before would leave it out.
+
+    Nothing has changed, and a reader that is restored still knows where the history begins.
+    """
+    reader = Resolver([5], on_error=on_error)
+    for one in (reader, Resolver.restore(reader.export_state())):
+        before = one.export_state()
+        with pytest.raises(StartError, match=r"2 updates at time 3 \(log\[0\]@7\).* at \[5\]") as caught:
+            one.absorb(message)
+        assert (3, 2, Antichain([5]), message.position) == (
+            caught.value.time, caught.value.number, caught.value.begins, caught.value.position
+        )
+        assert before == one.export_state()
+        assert repr(caught.value) == repr(pickle.loads(pickle.dumps(caught.value)))
+
+
+def test_a_statement_may_begin_before_the_start_where_it_counts_nothing() -> None:
+    """A log that begins at 0 and has its first update at 5 can be read from 5 on."""
+    assert batch([], [5], [9]) == Resolver([5]).absorb(Progress([0], [9], {}))
+
+
+def test_a_state_that_does_not_know_its_start_counts_as_before() -> None:
+    """Those that were exported before there was an origin: what is before the start is late there, as it was."""
+    state = Resolver([5]).export_state()
+    del state["ledger"]["origin"]
+    reader = Resolver.restore(state)
+
+    assert reader.absorb(Updates([("a", 4, 1)])) is None
+    assert (1, 0) == (reader.counters["late"], reader.counters["before_start"])
+    with pytest.raises(StartError):
+        Ledger.restore(state["ledger"], start=Antichain([5])).left_out({4: 1})
 
 
 # -- rule 2: statements wait, and are grafted exactly -------------------------------------------------------------
@@ -384,4 +429,4 @@ def test_what_came_is_counted() -> None:
     """Updates and statements, repeats among them."""
     reader = reader_of(Updates([("a", 3, 1), ("b", 4, 1)]), Updates([("a", 3, 1)]), Progress([0], [5], {3: 1, 4: 1}))
 
-    assert {"updates": 3, "repeats": 1, "late": 0, "statements": 1, "parked": 0} == reader.counters
+    assert {"updates": 3, "repeats": 1, "late": 0, "before_start": 0, "statements": 1, "parked": 0} == reader.counters

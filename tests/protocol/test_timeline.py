@@ -14,7 +14,7 @@ from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.timeline import Cut, Timeline
 from tests import oracle
 from tests.oracle import beyond
-from tests.strategies import History, build, histories, lift, mangled, seeded
+from tests.strategies import History, beginning, build, histories, lift, mangled, seeded
 
 
 def test_what_one_part_has_finished_waits_for_the_other() -> None:
@@ -106,7 +106,7 @@ def test_parts_of_any_histories_come_out_at_the_meet_of_what_each_may_give(seed:
     judges = {
         part: oracle.Oracle(start, [message for whose, message in todo if whose == part]) for part in parts
     }
-    reader = Timeline(parts, start=[lift(time) for time in start])
+    reader = Timeline(parts, start=map(lift, start), begins=iter(beginning(start)))
     frontier = oracle.least(start)
     for part, message in todo:
         cut = reader.absorb(part, build(message))

@@ -17,11 +17,12 @@ from cdcv2.errors import (
     MissingLogError,
     OutputError,
     RefusedError,
+    StartError,
     UnsafeTopicError,
     UsageError,
 )
 from cdcv2.exits import Exit
-from cdcv2.protocol.messages import Updates
+from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.spark.output import Output, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened, outcome
@@ -63,6 +64,18 @@ def test_the_state_of_another_log_is_refused(spark: SparkSession, done, tmp_path
 def test_the_state_of_a_log_that_begins_elsewhere_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:
     """What came before another start was never counted."""
     refused(spark, replace(done, start=Antichain([5]), output=tmp_path / "out"), ForeignStateError, "begins at [0]")
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "received"])
+def test_an_update_before_the_start_is_an_error(spark: SparkSession, tmp_path: Path, counted: bool) -> None:
+    """It would be left out; whether a statement counts it, or it is only there, with its position."""
+    early = Updates([(row, 1, 1) for row, _, _ in updates(1, count=1)])
+    said = Progress([0], [9], {1: len(early.updates)}) if counted else Progress([5], [9], {})
+    wanted = replace(plan(tmp_path, [put(tmp_path / "things", [said, early])]), start=Antichain([5]))
+
+    with pytest.raises(StartError, match=r"at time 1 \(.*things\[0\]@0.*to begin at \[5\]"):
+        run(spark, wanted)
+    assert not wanted.output.exists()
 
 
 def test_a_changed_row_type_is_refused_by_the_state_and_by_the_output(spark, done, tmp_path: Path) -> None:
