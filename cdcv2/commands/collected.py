@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from cdcv2.commands.logs import Named, entries, start_of
+from collections.abc import Iterator
+
+from cdcv2.commands.logs import LOG_FILE, Named, entries, noted_tables, start_of
 from cdcv2.commands.shown import frontier_text, row_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
-from cdcv2.core.order import Time, less_equal
+from cdcv2.core.order import Time, less_equal, sort_key
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.timeline import demand_begun
+from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import Row
 
 
 def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:
     """The rows of a table, or of its copies, at a finished time (None: the last one), and how far the log is complete.
 
-    ``start`` is where the history begins. Raises IncompleteError for a time that is not finished, and where none is,
+    ``start`` is where the history begins. Raises UsageError for a time before it, or before anything is known in these
+    logs and those that were captured with them, IncompleteError for a time that is not finished, and where none is,
     MalformedError for a row that is there less than no times.
     """
-    reader, rows = Resolver(start), ChangeBatch[Row]()
+    reader, rows, happened = Resolver(start), ChangeBatch[Row](), False
     if at is not None and not Antichain(start).less_equal(at):
         raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
     # What is before a start that was given, and would be left out, may stand anywhere in the log.
@@ -26,7 +32,9 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
     for _, entry in entries(logs, "adding up"):
         batch = reader.absorb(entry)
         if batch is not None:
-            rows.extend((data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at))
+            found = [(data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at)]
+            rows.extend(found)
+            happened |= bool(found)
             if at is not None and not reader.frontier.less_equal(at) and not later:
                 break
     if at is not None and reader.frontier.less_equal(at):
@@ -36,6 +44,8 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
         )
     if at is None and reader.frontier == Antichain(start):
         raise IncompleteError(f"no time is finished in {logs[0].table} yet: {reader.missing()}")
+    if at is not None and not happened:
+        demand_begun(at, _first(logs, at))
     for data, count in rows:
         if count < 0:
             when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"
@@ -44,3 +54,24 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
                 "hold the whole history (see --start), or its writer was wrong"
             )
     return rows, reader.frontier
+
+
+def _first(logs: list[Named], at: Time) -> Time | None:
+    """The earliest time of an update in these logs, and in those that the same capture wrote beside them; or, as soon
+    as there is one, a time that is not beyond ``at``. None: there is no update."""
+    first: Time | None = None
+    for log in [*(named.log for named in logs), *_beside(logs)]:
+        for entry in log.read():
+            for _, time, _ in entry.message.updates if entry and isinstance(entry.message, Updates) else ():
+                if less_equal(time, at):
+                    return time
+                first = time if first is None else min(first, time, key=sort_key)
+    return first
+
+
+def _beside(logs: list[Named]) -> Iterator[DirectoryLog]:
+    paths = {named.log.path.absolute() for named in logs if isinstance(named.log, DirectoryLog)}
+    for folder in sorted({path.parent for path in paths}):
+        for path in [folder / table for table in noted_tables(folder)]:
+            if path not in paths and (path / LOG_FILE).exists():
+                yield DirectoryLog(path)

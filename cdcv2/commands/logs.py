@@ -284,7 +284,7 @@ def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
 
 def gone_logs(args: argparse.Namespace) -> list[Path]:
     """The logs that a capture notes beside its logs, and that are not there any more."""
-    written = [path / str(table) for path in _directories(args) for table in _noted_tables(path)]
+    written = [path / str(table) for path in _directories(args) for table in noted_tables(path)]
     return sorted(log for log in written if not (log / LOG_FILE).exists())
 
 
@@ -392,6 +392,7 @@ def _patience(args: argparse.Namespace) -> float:
     return float(args.patience)
 
 
-def _noted_tables(folder: Path) -> list[Any]:
+def noted_tables(folder: Path) -> list[Any]:
+    """The tables whose logs a capture has written in a directory, as it noted there; none where there is no note."""
     tables = noted(folder).get("tables")
     return tables if isinstance(tables, list) else []

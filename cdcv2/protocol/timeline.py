@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Time
+from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message, Update
@@ -34,6 +34,26 @@ class Cut:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.updates, self.upper))
+
+
+def demand_begun(at: Time, first: Time | None) -> None:
+    """Raise UsageError unless ``at`` is a time of the history: not before the first one that its logs know of.
+
+    ``first`` is the time of the earliest update in any log of the timeline; None: there is none. Logs may state that
+    nothing happened before (those of a capture begin at 0, and their snapshot is later), and cannot know it.
+
+    >>> demand_begun(5, 5)
+    >>> demand_begun(4, 5)
+    Traceback (most recent call last):
+    ...
+    cdcv2.errors.UsageError: nothing is known at time 4: the history begins at 5, so ask for that or a later time
+
+    Cost: a comparison.
+    """
+    if first is not None and not less_equal(first, at):
+        raise UsageError(
+            f"nothing is known at time {at}: the history begins at {first}, so ask for that or a later time"
+        )
 
 
 class Timeline:

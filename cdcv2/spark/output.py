@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +28,9 @@ from pyspark.sql import functions as F
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
+from cdcv2.protocol.timeline import demand_begun
 from cdcv2.spark.codec import beyond
 from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
@@ -217,15 +219,18 @@ def history(
     *,
     table: str | None = None,
 ) -> DataFrame:
-    """The updates (data, time, diff) of a table at times not beyond ``frontier``, each identity once.
+    """The updates (data, time, diff) of a table up to a time, or at times not beyond a frontier, each identity once.
 
     See :func:`as_of` for the arguments and errors.
     """
     numbered, newest = _newest(path)
     name = _table(newest, table, path)
     through = _frontier(newest, frontier, path)
+    listed = _files(numbered, newest["number"])
+    if isinstance(frontier, int):
+        demand_begun(frontier, _first(spark, path, newest, listed, frontier))
     paths = [
-        readable(local_path(path) / one) for each in _files(numbered, newest["number"])
+        readable(local_path(path) / one) for each in listed
         if each.table == name and not each.lower.dominates(through) for one in each.paths
     ]
     schema = updates_type(RowType(newest["tables"][name]))
@@ -241,10 +246,11 @@ def as_of(
     table: str | None = None,
     multiplicity: str | None = "multiplicity",
 ) -> DataFrame:
-    """A table at a finished frontier: the sum of all updates at times not beyond it.
+    """A table at a finished time or frontier: the sum of all updates up to it.
 
-    ``path`` is the output of replay; ``frontier`` an antichain, its elements, or a single time t, which stands for
-    all times before t; by default all that is finished. ``table`` may be left out when there is only one. The columns
+    ``path`` is the output of replay; ``frontier`` a single time t, for everything up to and including t, as ``cdcv2
+    as-of --at`` has it, or an antichain or its elements, for everything that is not beyond it; by default all that is
+    finished. ``table`` may be left out when there is only one. The columns
     are the table's own, called as in the database, and one with the given name that says how often the row is there;
     with None instead of a name, a row is repeated that often. (Columns that differ by case only need
     ``spark.sql.caseSensitive``.)
@@ -252,7 +258,8 @@ def as_of(
     >>> as_of(spark, "out", 1200, table="accounts")         # doctest: +SKIP
     DataFrame[id: bigint, balance: bigint, multiplicity: bigint]
 
-    Raises RefusedError when the frontier is not finished, naming the one that is; MalformedError when a row would be
+    Raises RefusedError when that is not finished, naming what is; UsageError for a time before the first one at which
+    the output has anything, in any of its tables; MalformedError when a row would be
     there less than zero times, or its multiplicity does not fit 64 bits; UsageError for a table or column name that
     cannot be; MissingLogError when there is no output. Cost: one job at once, to look for negative multiplicities.
     """
@@ -320,13 +327,43 @@ def _frontier(
     upper = Antichain.from_plain(newest["upper"])
     if frontier is None:
         return upper
-    asked = Antichain([frontier] if isinstance(frontier, int) else frontier)
+    if isinstance(frontier, int):
+        check_time(frontier)
+        # The greatest time has none behind it.
+        asked = Antichain([frontier + 1] if frontier < MAX_TIME else [])
+        if upper.less_equal(frontier):
+            raise RefusedError(
+                f"{path} is not complete through {frontier} yet, only up to before {_shown(upper)}: ask for an earlier "
+                "time, or wait"
+            )
+        return asked
+    asked = Antichain(frontier)
     if not upper.dominates(asked):
         raise RefusedError(
             f"{path} is not finished up to {_shown(asked)} yet, only up to {_shown(upper)}: ask for that or an "
             "earlier frontier, or wait"
         )
     return asked
+
+
+def _first(
+    spark: SparkSession, path: str | Path, newest: Mapping[str, Any], listed: Sequence[Files], at: int
+) -> Time | None:
+    """The earliest time of an update in any table; or a time up to ``at``, as soon as one is found. None: no update."""
+    start: Time = Antichain.from_plain(newest["start"]).elements[0]
+    if not less_equal(start, at):
+        return start
+    first: int | None = None
+    for each in sorted(listed, key=lambda one: one.lower.elements):
+        if each.upper and not each.upper.less_equal(at):
+            # It has rows, and all of them are before that.
+            return at
+        if first is None or not each.lower.less_equal(first):
+            paths = [readable(local_path(path) / one) for one in each.paths]
+            times = spark.read.schema("time bigint").parquet(*paths)
+            found = int(times.agg(F.min("time").alias("first")).collect()[0]["first"])
+            first = found if first is None else min(found, first)
+    return first
 
 
 def _shown(frontier: Antichain) -> str:

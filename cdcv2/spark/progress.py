@@ -74,15 +74,20 @@ def lacking(tables: Mapping[str, Table]) -> dict[str, Missing]:
     return {name: missing for name, missing in found.items() if missing}
 
 
+#: Whether the history is finished -> how that is told.
+_ENDS = {True: "the history is complete", False: "nothing is complete yet"}
+
+
 def sentence(what: str, facts: Mapping[str, Any]) -> str:
     """The same for people.
 
     >>> sentence("end", {"frontier": [7], "open_times": 0, "held_rows": 0, "waits_for": {}})
-    'finished before 7; nothing that was stated is missing'
+    'complete through 6; nothing that was stated is missing'
     """
     parts = [f"batch {facts['batch']}"] if "batch" in facts else []
     frontier = facts["frontier"]
-    parts.append(f"finished before {frontier[0]}" if frontier else "the history is complete")
+    # As the command has it, and as_of takes it back.
+    parts.append(f"complete through {frontier[0] - 1}" if frontier and frontier[0] else _ENDS[not frontier])
     if facts.get("rows"):
         parts.append(f"{facts['rows']} rows out")
     if facts["open_times"]:

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from cdcv2.protocol.messages import Progress, Updates
-from tests.cli.conftest import APPLE, HISTORY, PEAR, Run, write
+from cdcv2.wire.captured import put_note
+from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, write
 
 
 @pytest.mark.parametrize(
     ("at", "rows"),
     [
-        (0, []),
-        (2, []),
         (3, ["1,10,apple", '2,,""', '2,,""']),
         (5, ["1,10,apple", '2,,""', '2,,""']),
         (6, ["1,12,apple", '2,,""']),
@@ -33,6 +32,46 @@ def test_it_is_the_sum_of_what_happened_up_to_the_time(run: Run, prices: Path, a
 
     assert (0, ["id,price,name", *rows]) == (said.code, said.out.splitlines())
     assert said.err.startswith("cdcv2 as-of: prices, ")
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_time_before_the_history_is_wrong_usage(run: Run, prices: Path, at: int) -> None:
+    """An empty table would say that it is known to have been empty then."""
+    said = run("as-of", prices, "--at", at)
+
+    assert (2, "") == (said.code, said.out)
+    assert f"nothing is known at time {at}: the history begins at 3" in said.err
+
+
+def test_a_table_that_got_its_first_row_later_is_empty_before(run: Run, tmp_path: Path) -> None:
+    """The logs that were captured with it know of something, so somebody looked; whether it is named by its folder."""
+    logs = tmp_path / "logs"
+    write(logs / "early", *HISTORY)
+    write(logs / "late", Updates([(PLUM, 7, 1)]), Progress([0], [10], {7: 1}))
+    empty = run("as-of", write(logs / "empty", Progress([0], [10])), "--at", 5)
+    alone = run("as-of", logs / "late", "--at", 5)
+    put_note(logs, {"version": 1, "tables": ["early", "late"]})
+
+    assert (0, 2) == (empty.code, alone.code)
+    for words in ([logs / "late"], [logs, "--table", "late"]):
+        said = run("as-of", *words, "--at", 5)
+        assert (0, ["id,price,name"]) == (said.code, said.out.splitlines())
+        assert (2, True) == (run("as-of", *words, "--at", 2).code, "begins at 3" in run("as-of", *words, "--at", 2).err)
+
+
+def test_a_captured_history_begins_with_its_snapshot(run: Run, captured: Path) -> None:
+    """Its logs are stated from 0 on, and nobody looked before."""
+    said = run("as-of", captured / "logs/public.orders", "--at", 5)
+
+    assert (2, "", True) == (said.code, said.out, "the history begins at 101779848" in said.err)
+    assert 0 == run("as-of", captured / "logs/public.orders", "--at", 101779848).code
+
+
+def test_what_is_said_to_be_complete_through_is_a_time_that_is_taken(run: Run, prices: Path) -> None:
+    """And the next one is not."""
+    through = int(run("as-of", prices).err.split("complete through ")[1].split(":")[0])
+
+    assert [0, 1] == [run("as-of", prices, "--at", at).code for at in (through, through + 1)]
 
 
 def test_json_gives_distinct_rows_and_how_often_they_are_there(run: Run, prices: Path) -> None:

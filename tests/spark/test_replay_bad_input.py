@@ -183,7 +183,7 @@ def test_what_comes_after_its_time_is_finished_is_counted_as_late(spark: SparkSe
 
     assert 1 == reader.tables["things"].late
     assert {(ONE, 1, 1): 1} == replayed(spark, wanted)["things"]
-    assert "finished before 2; 1 open times, 1 rows held; nothing that was stated is missing" in people
+    assert "complete through 1; 1 open times, 1 rows held; nothing that was stated is missing" in people
 
 
 def test_what_is_missing_is_said(spark: SparkSession, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_what_is_missing_is_said(spark: SparkSession, tmp_path: Path) -> None:
     _, people = told(spark, plan(tmp_path, [put(tmp_path / "things", said, row_type=PLAIN)]))
 
     end = people.splitlines()[-1]
-    assert "replay: finished before 1;" in end
+    assert "replay: complete through 0;" in end
     assert "missing: things: no statement covers the times from 2 to before 5; 1 update missing at time 1" in end
 
 

@@ -45,32 +45,48 @@ def moved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.mark.parametrize(
     ("frontier", "expected"),
-    [(0, []), (2, [(1, "a", 1)]), ([3], [(1, "a", 2)]), (Antichain([5]), [(1, "a", 2), (2, None, 1)]),
-     (7, [(2, None, 1)]), (None, [(2, None, 1)])],
+    [([0], []), ([1], []), (1, [(1, "a", 1)]), ([2], [(1, "a", 1)]), (2, [(1, "a", 2)]), ([3], [(1, "a", 2)]),
+     (4, [(1, "a", 2), (2, None, 1)]), (Antichain([5]), [(1, "a", 2), (2, None, 1)]), (5, [(2, None, 1)]),
+     (6, [(2, None, 1)]), ([7], [(2, None, 1)]), (None, [(2, None, 1)])],
 )
 def test_a_table_is_read_as_of_any_finished_frontier(frontier, expected, spark: SparkSession, moved: Path) -> None:
-    """The sum of the updates at times before it, whichever batches brought them."""
+    """The sum of the updates up to and including a time, or not beyond a frontier, whichever batches brought them."""
     assert expected == shown(as_of(spark, moved, frontier, table="things"))
 
 
 def test_rows_can_be_repeated_instead_of_counted(spark: SparkSession, moved: Path) -> None:
     """So that sums over a column are those of the table."""
-    rows = as_of(spark, moved, 3, table="things", multiplicity=None)
+    rows = as_of(spark, moved, 2, table="things", multiplicity=None)
 
     assert (["id", "note"], [(1, "a"), (1, "a")]) == (rows.columns, shown(rows))
 
 
 def test_a_table_without_rows_is_as_finished_as_the_others(spark: SparkSession, moved: Path) -> None:
     """It has no files, and a schema."""
-    rows = as_of(spark, moved, 7, table="none")
+    rows = as_of(spark, moved, 6, table="none")
 
     assert ([], ["id", "note", "multiplicity"]) == (shown(rows), rows.columns)
 
 
-@pytest.mark.parametrize("frontier", [8, Antichain()])
+def test_a_time_before_the_history_is_an_error_in_each_of_its_tables(spark: SparkSession, moved: Path) -> None:
+    """It does not know what was there then. A frontier is what it is."""
+    for table in ("things", "none"):
+        with pytest.raises(UsageError, match="nothing is known at time 0: the history begins at 1"):
+            as_of(spark, moved, 0, table=table)
+    assert [] == shown(as_of(spark, moved, [0], table="things"))
+    begun = Output(moved.parent / "begun", {"things": PLAIN}, Antichain([5]))
+    begun.apply({"things": frame(spark, [(A, 7, 1)])}, Antichain([5]), Antichain())
+    with pytest.raises(UsageError, match="the history begins at 5"):
+        history(spark, moved.parent / "begun", 4)
+    with pytest.raises(UsageError, match="the history begins at 7"):
+        history(spark, moved.parent / "begun", 6)
+    assert 1 == history(spark, moved.parent / "begun", 2**63 - 1).count()
+
+
+@pytest.mark.parametrize("frontier", [7, [8], Antichain()])
 def test_an_unfinished_frontier_is_refused_and_the_finished_one_named(frontier, spark, moved: Path) -> None:
     """Half a transaction is never shown."""
-    with pytest.raises(RefusedError, match="only up to 7"):
+    with pytest.raises(RefusedError, match="only up to (before )?7"):
         as_of(spark, moved, frontier, table="things")
 
 
@@ -89,9 +105,9 @@ def test_a_negative_multiplicity_is_an_error_that_names_the_row(spark: SparkSess
     made = Output(tmp_path, {"things": PLAIN}, START)
     made.apply({"things": frame(spark, [(A, 1, -1), (A, 2, 1)])}, START, Antichain([3]))
 
-    assert [] == shown(as_of(spark, tmp_path, 3))
+    assert [] == shown(as_of(spark, tmp_path, 2))
     with pytest.raises(MalformedError, match=r"Row\(id=1, note='a'\) is in the table -1 times"):
-        as_of(spark, tmp_path, 2)
+        as_of(spark, tmp_path, 1)
 
 
 def test_only_what_is_beyond_the_upper_is_applied(spark: SparkSession, tmp_path: Path) -> None:
