@@ -75,7 +75,11 @@ def _run(arguments: list[str], name: str) -> int:
     except BrokenPipeError:
         forget(sys.stdout)
         return Exit.NOBODY_READS
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            # Of the file system, as of a file that vanishes while it is read.
+            _say(f"{name}: {error.filename}: {error.strerror}; mend that, and start it again")
+            return Exit.UNABLE
         remark(traceback.format_exc().rstrip())
         _say(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
         return Exit.BUG

@@ -52,6 +52,7 @@ from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.wanted import together
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set
@@ -125,7 +126,7 @@ def run(args: argparse.Namespace) -> Exit:
     if doubt is not None:
         remark(f"cdcv2 capture: {doubt}")
     into = _directory(args.into)
-    if not (into / CAPTURE_FILE).exists() and not (into / MEMORY_FILE).exists():
+    if not is_there(into / CAPTURE_FILE) and not is_there(into / MEMORY_FILE):
         _try_first(topics, recipe, follow=args.follow)
     memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:

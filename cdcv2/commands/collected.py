@@ -13,6 +13,7 @@ from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.timeline import demand_begun
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import Row
 
@@ -73,5 +74,5 @@ def _beside(logs: list[Named]) -> Iterator[DirectoryLog]:
     paths = {named.log.path.absolute() for named in logs if isinstance(named.log, DirectoryLog)}
     for folder in sorted({path.parent for path in paths}):
         for path in [folder / table for table in noted_tables(folder)]:
-            if path not in paths and (path / LOG_FILE).exists():
+            if path not in paths and is_there(path / LOG_FILE):
                 yield DirectoryLog(path)

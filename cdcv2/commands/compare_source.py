@@ -25,6 +25,7 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.sources.postgres import connect
 from cdcv2.sources.postgres_texts import InPostgres, TextTable, text_table
+from cdcv2.wire.file_system import text_of
 from cdcv2.wire.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
 from cdcv2.wire.rows import RowType
 
@@ -46,10 +47,7 @@ def connection_string(where: str) -> str:
             "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "
             "and name that, or into the environment (CDCV2_POSTGRES) and say --source env"
         )
-    try:
-        return Path(where).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the file {where} with the source's connection string cannot be read: {error}") from error
+    return text_of(Path(where).expanduser(), f"the file {where} with the source's connection string").strip()
 
 
 class Source:

@@ -27,6 +27,7 @@ from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.temp import check_ordered
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
+from cdcv2.wire.file_system import is_there, names_in
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.log_set import Expecting, LogPart, one_timeline
@@ -138,13 +139,15 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
 def directory_logs(folder: Path) -> list[Path]:
     """The directory logs in what a capture wrote; the directory itself when it is a log.
 
-    Raises MissingLogError where there is neither.
+    Raises MissingLogError where there is neither, UnavailableError for what cannot be looked into: a log that is left
+    out would be missed by nobody.
     """
-    if (folder / LOG_FILE).exists():
+    if is_there(folder / LOG_FILE):
         return [folder]
-    if not folder.is_dir():
+    names = names_in(folder)
+    if names is None:
         raise MissingLogError(f"there is no directory {folder}")
-    inside = sorted(path.parent for path in folder.glob(f"*/{LOG_FILE}"))
+    inside = [folder / name for name in names if is_there(folder / name / LOG_FILE)]
     if not inside:
         raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")
     return inside
@@ -269,7 +272,7 @@ def asked_times(option: str, texts: Iterable[str], logs: Iterable[Named]) -> lis
 def snapshot_assumed(args: argparse.Namespace) -> bool:
     """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
     # The note stands beside the logs: a log that is given alone has it above.
-    around = [path.absolute().parent if (path / LOG_FILE).exists() else path for path in _directories(args)]
+    around = [path.absolute().parent if is_there(path / LOG_FILE) else path for path in _directories(args)]
     return any(noted(path).get("snapshot_completeness") == "assumed" for path in around)
 
 
@@ -285,7 +288,7 @@ def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
 def gone_logs(args: argparse.Namespace) -> list[Path]:
     """The logs that a capture notes beside its logs, and that are not there any more."""
     written = [path / str(table) for path in _directories(args) for table in noted_tables(path)]
-    return sorted(log for log in written if not (log / LOG_FILE).exists())
+    return sorted(log for log in written if not is_there(log / LOG_FILE))
 
 
 def demand_whole(args: argparse.Namespace, logs: Sequence[Named]) -> None:

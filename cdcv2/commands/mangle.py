@@ -27,6 +27,7 @@ from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.description import LogDescription, description_of
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 
 EXAMPLES = (
@@ -115,7 +116,7 @@ def _messages(named: Named) -> Iterator[Message]:
 def _capture_folder(address: LogAddress) -> Path | None:
     """The directory that is copied log by log; None where the address is that of one log."""
     folder = Path(address.name)
-    return None if address.is_topic or (folder / LOG_FILE).exists() else folder
+    return None if address.is_topic or is_there(folder / LOG_FILE) else folder
 
 
 def _target(to: LogAddress, table: str, *, within: bool, several: bool) -> LogAddress:
@@ -127,7 +128,7 @@ def _target(to: LogAddress, table: str, *, within: bool, several: bool) -> LogAd
 
 def _demand_free(target: LogAddress) -> None:
     """Raise UsageError for a directory log with messages; of a topic that is asked when its turn comes."""
-    if not target.is_topic and (Path(target.name) / LOG_FILE).exists():
+    if not target.is_topic and is_there(Path(target.name) / LOG_FILE):
         _check_empty(DirectoryLog(Path(target.name)), target)
 
 

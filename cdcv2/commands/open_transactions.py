@@ -27,6 +27,7 @@ from cdcv2.reclock.gauges import lsn_text
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.wanted import TEMP_FOLDER
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.rows import Row
 from cdcv2.wire.temp_rows import TEMP
 
@@ -53,10 +54,10 @@ def _temp_of(log: LogAddress) -> LogAddress:
     if log.is_topic:
         return log
     temps = Path(log.name) / TEMP_FOLDER
-    inside = directory_logs(temps) if temps.is_dir() else []
+    inside = directory_logs(temps) if is_there(temps) else []
     if len(inside) > 1:
         raise UsageError(f"{log} holds a log of TEMP for each of several databases: name one, {inside[0]} say")
-    if not inside and (Path(log.name) / CAPTURE_FILE).exists():
+    if not inside and is_there(Path(log.name) / CAPTURE_FILE):
         raise UsageError(f"{log} holds no log of TEMP: only a capture with --remap keeps one")
     return LogAddress("directory", str(inside[0])) if inside else log
 

@@ -29,6 +29,7 @@ from cdcv2.reclock.minting import Read, RemapLog, ask, run
 from cdcv2.reclock.partitioned import Part, Partitioned
 from cdcv2.reclock.records import Genesis, Held, Proposal, Record, decode
 from cdcv2.reclock.shared import Shared, View
+from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.remap_files import DirectoryRemap
 
 
@@ -60,9 +61,9 @@ def open_remap(address: LogAddress, args: argparse.Namespace, *, create: bool = 
 def is_remap(address: LogAddress) -> bool:
     """Whether it is a directory that holds a remap, by what it has in it."""
     folder = Path(address.name)
-    if address.is_topic or not folder.is_dir() or (folder / LOG_FILE).exists():
+    if address.is_topic or is_there(folder / LOG_FILE):
         return False
-    return any(folder.glob("[0-9]" * 20 + ".json"))
+    return bool(matching(folder, "[0-9]" * 20 + ".json"))
 
 
 def parse_position(text: str) -> Time:

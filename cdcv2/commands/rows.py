@@ -24,6 +24,7 @@ from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageErro
 from cdcv2.exits import Exit
 from cdcv2.sources.dumped import VALUE_NAMES
 from cdcv2.sources.row_types import row_type_from_envelope, without_sources
+from cdcv2.wire.file_system import text_of, unreadable
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
@@ -99,10 +100,7 @@ def _connection_string(args: argparse.Namespace) -> str:
     if args.dsn_file is None:
         # Empty: libpq looks into its own variables.
         return os.environ.get("CDCV2_POSTGRES", "")
-    try:
-        return Path(args.dsn_file).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the file {args.dsn_file} with the connection string cannot be read: {error}") from error
+    return text_of(Path(args.dsn_file).expanduser(), f"the file {args.dsn_file} with the connection string").strip()
 
 
 def _read(path: Path, table: str) -> dict[str, Any]:
@@ -134,9 +132,10 @@ def _text(path: Path) -> str:
         return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     except FileNotFoundError:
         raise MissingLogError(f"there is no file {path}") from None
-    except OSError as error:
-        # Not readable, or not gzip.
+    except (gzip.BadGzipFile, IsADirectoryError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
     except (UnicodeDecodeError, EOFError) as error:
         raise MalformedError(f"{path} is no text: {error}") from error
 

@@ -37,6 +37,7 @@ from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set
@@ -176,7 +177,7 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
     """The capture with its logs, which are made if they are not there."""
     _clear_unbegun(args, asked, binder)
     folder = together(args.into)
-    unnoted = folder is not None and not (folder / CAPTURE_FILE).exists()
+    unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
     if unnoted or asked.ordering != COMMIT_ORDER:
         # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
         _check_logs(args, asked, binder)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import MalformedError, MissingExtraError, UsageError
+from cdcv2.wire.file_system import text_of
 
 T = TypeVar("T")
 _JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)
@@ -23,22 +24,19 @@ _DEEPEST = 100
 
 
 def load(path: str | Path) -> Part:
-    """The file's one document. Raises UsageError for a file that is not there or is no YAML."""
+    """The file's one document. Raises UsageError for a file that is not there or is no YAML, UnavailableError."""
     try:
         import yaml
     except ImportError as cause:
         raise MissingExtraError("reading YAML needs PyYAML", "materialize") from cause
+    text = text_of(path, str(path))
     try:
         # Only nodes are made of it, no objects: there is nothing that a file could have done.
-        node = yaml.compose(Path(path).read_text("utf-8"), yaml.SafeLoader)
-    except OSError as cause:
-        raise UsageError(f"{path} cannot be read: {cause.strerror or cause}") from cause
-    except UnicodeDecodeError as cause:
-        raise UsageError(f"{path} is no UTF-8 text: {cause}") from cause
+        node = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark is not None else 1
-        written = Path(path).read_text("utf-8").splitlines()[line - 1: line]
+        written = text.splitlines()[line - 1: line]
         hint = '; put "${NAME}" into quotes' if any("${" in one for one in written) else ""
         raise UsageError(f"{path}, line {line}: no YAML: {cause.problem or cause.context}{hint}") from cause
     except yaml.YAMLError as cause:

@@ -8,6 +8,7 @@ from typing import TypeAlias, Union
 
 from cdcv2.errors import UsageError
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
+from cdcv2.wire.file_system import matching
 from cdcv2.wire.named import check_table
 from cdcv2.wire.rows import RowType
 
@@ -32,7 +33,7 @@ def recipe_of(
     UsageError for row types that lack or are none, and for what :class:`Recipe` refuses.
     """
     folder = Path(rows)
-    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.avsc"))}
+    found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.avsc")}
     wanted = listed("--tables", tables) or list(found)
     if not wanted:
         raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")

@@ -15,6 +15,7 @@ from typing import Any
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.temp import AS_COMPLETE
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 
@@ -32,7 +33,7 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
     }
     try:
         into.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        if not is_there(path):
             _put(path, begun)
         _check_same(into, timeline)
         there = noted(into)
@@ -49,7 +50,7 @@ def check_timeline(into: Path, timeline: str) -> None:
     """Whether the logs in ``into`` are of this timeline, if there are any. Raises as :func:`note_timeline`."""
     path = into / CAPTURE_FILE
     try:
-        if path.exists():
+        if is_there(path):
             _check_same(into, timeline)
     except OSError as error:
         raise OutputError(f"{path} cannot be read: {error.strerror or error}; give another --into") from error

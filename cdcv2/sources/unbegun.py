@@ -17,6 +17,7 @@ from cdcv2.errors import Cdcv2Error, OutputError
 from cdcv2.sources.memory import MEMORY_FILE
 from cdcv2.wire import log_json
 from cdcv2.wire.captured import CAPTURE_FILE
+from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.rows import RowType
 
 #: Where the logs are, below the directory: beside each other, and those of TEMP in a folder of their own.
@@ -39,7 +40,7 @@ def clear_unbegun(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, Row
             (log / log_json.LOG_FILE).unlink(missing_ok=True)
             if not any(log.iterdir()):
                 log.rmdir()
-        for path in (folder / MEMORY_FILE, *(note for name in _NOTES for note in folder.glob(name))):
+        for path in (folder / MEMORY_FILE, *(note for name in _NOTES for note in matching(folder, name))):
             path.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(
@@ -52,7 +53,7 @@ def clear_unbegun(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, Row
 def _is_ours(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
     """Whether all descriptions that are there are those that we would make; also where one cannot be read."""
     try:
-        note = parse_json((folder / CAPTURE_FILE).read_bytes()) if (folder / CAPTURE_FILE).exists() else begun
+        note = parse_json((folder / CAPTURE_FILE).read_bytes()) if is_there(folder / CAPTURE_FILE) else begun
         if isinstance(note, dict) and any(note.get(name) != value for name, value in begun.items()):
             return False
         return all(
@@ -64,7 +65,7 @@ def _is_ours(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]
 
 def _has_facts(folder: Path) -> bool:
     """Whether something was written, or a memory says that it was, though it is gone."""
-    if any(True for logs in _LOGS for _ in folder.glob(f"{logs}/{_FACTS}")):
+    if any(matching(folder, f"{logs}/{_FACTS}") for logs in _LOGS):
         return True
     try:
         memory = parse_json((folder / MEMORY_FILE).read_bytes())
@@ -77,4 +78,4 @@ def _has_facts(folder: Path) -> bool:
 
 def _described(folder: Path) -> list[Path]:
     """The directory logs in it."""
-    return sorted(path.parent for logs in _LOGS for path in folder.glob(f"{logs}/{log_json.LOG_FILE}"))
+    return sorted(path.parent for logs in _LOGS for path in matching(folder, f"{logs}/{log_json.LOG_FILE}"))

@@ -21,6 +21,7 @@ from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
+from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
@@ -182,7 +183,7 @@ def _plain(args: argparse.Namespace) -> dict[str, tuple[str, RowType]]:
         if table in plain or topic in {taken for taken, _ in plain.values()}:
             raise UsageError(f"--plain {text!r}: each table has one topic, and each topic one table")
         path = Path(args.rows) / f"{table}.avsc"
-        if not path.exists():
+        if not is_there(path):
             raise UsageError(f"the row type of {table} is missing: {path}")
         plain[table] = topic, RowType.load(path)
     return plain
@@ -191,12 +192,12 @@ def _plain(args: argparse.Namespace) -> dict[str, tuple[str, RowType]]:
 def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:
     """What is captured of a database, and the logs of its tables."""
     folder, own = Path(args.rows) / prefix, True
-    if not folder.is_dir():
+    if not is_there(folder):
         folder, own = Path(args.rows), False
         if len(args.prefix) > 1:
             raise UsageError(f"of several databases each has a folder of row types: {folder / prefix} is missing")
     # Without a schema it is the row type of a plain topic.
-    found = {path.name.removesuffix(".avsc"): path for path in sorted(folder.glob("*.*.avsc"))}
+    found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.*.avsc")}
     names = {table: f"{prefix}.{table}" if own else table for table in found}
     chosen, full = _names(args.tables), _names(args.full_identity)
     tables = [table for table in found if not chosen or names[table] in chosen]

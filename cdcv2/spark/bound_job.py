@@ -42,6 +42,7 @@ from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.numbered import local_path
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
@@ -191,7 +192,7 @@ def _opened(
     options, asked, folder = plan.options, plan.wanted, together(plan.logs)
     if folder is not None:
         clear_unbegun(folder, {"timeline": str(binder.recipe.timeline)}, asked.logs(plan.logs))
-    unnoted = folder is not None and not (folder / CAPTURE_FILE).exists()
+    unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
     if unnoted or asked.ordering != COMMIT_ORDER:
         # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
         _check_logs(plan, binder)

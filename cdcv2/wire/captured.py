@@ -18,6 +18,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import RefusedError, UnavailableError
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The name of the note.
@@ -31,7 +32,7 @@ def noted(folder: Path) -> dict[str, Any]:
     Raises RefusedError where it is damaged, as it says which logs there must be; UnavailableError if it cannot be read.
     """
     plain = _read(folder / CAPTURE_FILE)
-    added = [_read(path) for path in sorted(folder.glob(_ADDED.format("*")))] if plain else []
+    added = [_read(path) for path in matching(folder, _ADDED.format("*"))] if plain else []
     if added:
         listed = [one.get("tables") for one in (plain, *added)]
         tables = {str(table) for one in listed if isinstance(one, list) for table in one}
@@ -103,7 +104,7 @@ def put_note(folder: Path, plain: Mapping[str, Any]) -> None:
     """Put a note there, durably, with a name for these logs (``id``), unless there is one. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CAPTURE_FILE
-    if path.exists():
+    if is_there(path):
         return
     text = json.dumps({**plain, "id": uuid.uuid4().hex}, indent=2) + "\n"
     temporary = write_temporary(folder, text.encode())

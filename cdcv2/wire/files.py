@@ -26,7 +26,6 @@ from cdcv2 import steps
 from cdcv2.errors import (
     DecodeError,
     ForeignStateError,
-    MissingLogError,
     OutputError,
     UnavailableError,
     UnsafeTopicError,
@@ -39,6 +38,7 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.captured import described_by_note
 from cdcv2.wire.container import ForeignFile, Origin, pack, unpack
 from cdcv2.wire.description import LogDescription, check_ordering
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
@@ -83,7 +83,7 @@ class DirectoryLog:
         if times is not None:
             check_times(times)
         check_ordering(description.ordering)
-        if create and not (self.path / log_json.LOG_FILE).exists():
+        if create and not is_there(self.path / log_json.LOG_FILE):
             self._create(row_type, times, description)
         self.row_type, self.times, self._stated = log_json.read(self.path)
         _check_same(self.path, self.row_type, row_type, self.times, times)
@@ -248,7 +248,8 @@ class DirectoryLog:
         try:
             names = os.listdir(self.path)
         except FileNotFoundError:
-            raise MissingLogError(f"the log {self.name} is gone") from None
+            # It was there when it was opened: its name is right.
+            raise UnavailableError(f"the log {self.name} is gone since it was opened: bring it back") from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {cause}") from cause
         # Names of equal length: the greatest is the highest number.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import Cdcv2Error, MissingExtraError, MissingLogError, UnavailableError, UsageError
+from cdcv2.wire.file_system import text_of
 
 LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -199,12 +200,9 @@ class Client:
 def read_properties(path: str | Path) -> dict[str, str]:
     """The settings in a properties file: ``key=value`` lines, ``#`` comments, a trailing backslash goes on.
 
-    Raises UsageError for a file that cannot be read, and a line that is no setting; the line is not shown.
+    Raises UsageError for a file that is not there, and a line that is no setting; the line is not shown.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise UsageError(f"the Kafka settings in {path} cannot be read: {cause}") from cause
+    text = text_of(path, f"the Kafka settings in {path}")
     found: dict[str, str] = {}
     begun = ""
     for number, line in enumerate(text.splitlines(), 1):

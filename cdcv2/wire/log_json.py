@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_times
@@ -110,7 +111,7 @@ def _plain(path: Path) -> dict[str, Any]:
     try:
         plain: Any = parse_json(file.read_text("utf-8"))
     except FileNotFoundError:
-        there = f"the directory {path} holds no {LOG_FILE}" if path.is_dir() else f"there is no directory {path}"
+        there = f"the directory {path} holds no {LOG_FILE}" if is_there(path) else f"there is no directory {path}"
         raise MissingLogError(f"{there}, so it is no log: is the path right, and has the writer started?") from None
     except NotADirectoryError:
         raise MissingLogError(f"{path} is no directory, so it is no log") from None

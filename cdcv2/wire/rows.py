@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.wire.binary import Codec, compile_codec, guarded
+from cdcv2.wire.file_system import text_of
 from cdcv2.wire.names import python_name
 from cdcv2.wire.plain import Convert, from_plain, to_plain
 from cdcv2.wire.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse
@@ -55,16 +56,14 @@ class RowType:
     def load(cls, source: RowType | Mapping[str, Any] | str | Path) -> RowType:
         """A row type from a parsed schema or from the path of an ``.avsc`` file.
 
-        Raises UsageError for a file that cannot be read or holds no row type, MalformedError for a schema that is none.
+        Raises UsageError for a file that is not there or holds no row type, UnavailableError for one that cannot be
+        read, MalformedError for a schema that is none.
         """
         if isinstance(source, RowType):
             return source
         if isinstance(source, Mapping):
             return cls(source)
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as cause:
-            raise UsageError(f"the row schema {str(source)!r} cannot be read: {cause}") from cause
+        text = text_of(source, f"the row schema {str(source)!r}")
         try:
             plain = parse_json(text)
         except ValueError as cause:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import OutputError, RefusedError, SourceStop, UnavailableError
 from cdcv2.protocol.log import Headers, Log
+from cdcv2.wire.file_system import matching
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The header of an empty message that keeps a stop in a topic.
@@ -85,7 +86,7 @@ def in_headers(headers: Headers) -> list[Stop]:
 def in_folder(folder: Path) -> list[Stop]:
     """The stops that are kept in the directory of a log. Raises RefusedError, UnavailableError."""
     found = []
-    for path in sorted(folder.glob(_FILE.format("*"))):
+    for path in matching(folder, _FILE.format("*")):
         try:
             found.append(Stop.from_bytes(path.read_bytes()))
         except OSError as error:

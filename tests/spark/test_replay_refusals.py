@@ -75,7 +75,7 @@ def test_an_update_before_the_start_is_an_error(spark: SparkSession, tmp_path: P
 
     with pytest.raises(StartError, match=r"at time 1 \(.*things\[0\]@0.*to begin at \[5\]"):
         run(spark, wanted)
-    assert not wanted.output.exists()
+    assert Antichain([5]) == finished(wanted.output)
 
 
 def test_a_changed_row_type_is_refused_by_the_state_and_by_the_output(spark, done, tmp_path: Path) -> None:

@@ -346,12 +346,12 @@ def test_a_url_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [] == files(tmp_path)
 
 
-def test_a_log_that_goes_away_is_a_missing_log(path: Path) -> None:
+def test_a_log_that_goes_away_is_unavailable(path: Path) -> None:
     """Also while it is followed."""
     log = written(path)
     (path / "_log.json").unlink()
     path.rmdir()
-    with pytest.raises(MissingLogError, match="gone"):
+    with pytest.raises(UnavailableError, match="gone"):
         log.ends()
 
 

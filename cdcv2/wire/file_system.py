@@ -1,0 +1,66 @@
+"""Looking at files without passing over what cannot be looked at.
+
+``Path.exists`` and ``Path.glob`` take what nobody may read for what is not there, or raise what is no error of ours. Of
+a log that would be a table that is silently missing; so here it is UnavailableError, with the path.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from pathlib import Path
+
+from cdcv2.errors import UnavailableError, UsageError
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file or a directory. Raises UnavailableError where that cannot be known."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as cause:
+        raise unreadable(path, cause) from cause
+    return True
+
+
+def names_in(folder: Path) -> list[str] | None:
+    """What is in a directory, sorted; None where there is no directory. Raises UnavailableError for one not readable.
+
+    >>> names_in(Path("/nowhere/at/all")) is None
+    True
+    """
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as cause:
+        raise unreadable(folder, cause) from cause
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """What ``Path.glob`` finds for a pattern without ``**``, sorted by parts. Raises UnavailableError as names_in."""
+    found = [folder]
+    for part in pattern.split("/"):
+        found = [path / name for path in found for name in fnmatch.filter(names_in(path) or [], part)]
+    return found
+
+
+def text_of(path: str | Path, what: str) -> str:
+    """The text of a file that a user has named, with ``what`` it is in errors.
+
+    Raises UsageError where there is no such file, or no text in it, and UnavailableError where it cannot be read.
+    """
+    try:
+        return Path(path).read_text("utf-8")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, UnicodeDecodeError) as cause:
+        raise UsageError(f"{what} cannot be read: {cause}") from cause
+    except OSError as cause:
+        raise UnavailableError(f"{what} cannot be read: {cause}; grant the right to, or start it as who may") from cause
+
+
+def unreadable(path: Path, cause: OSError) -> UnavailableError:
+    """The error about a path that cannot be looked at."""
+    return UnavailableError(
+        f"{path} cannot be read: {cause.strerror or cause}; grant the right to, or start it as who may"
+    )
