@@ -355,10 +355,10 @@ def _first(
         return start
     first: int | None = None
     for each in sorted(listed, key=lambda one: one.lower.elements):
-        if each.upper and not each.upper.less_equal(at):
+        if each.upper and each.upper.less_equal(at):
             # It has rows, and all of them are before that.
             return at
-        if first is None or not each.lower.less_equal(first):
+        if first is None or each.lower.less_equal(first):
             paths = [readable(local_path(path) / one) for one in each.paths]
             times = spark.read.schema("time bigint").parquet(*paths)
             found = int(times.agg(F.min("time").alias("first")).collect()[0]["first"])

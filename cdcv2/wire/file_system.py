@@ -53,7 +53,9 @@ def text_of(path: str | Path, what: str) -> str:
     """
     try:
         return Path(path).read_text("utf-8")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, UnicodeDecodeError) as cause:
+    except UnicodeDecodeError as cause:
+        raise UsageError(f"{what} cannot be read: it is no UTF-8 text: {cause}") from cause
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as cause:
         raise UsageError(f"{what} cannot be read: {cause}") from cause
     except OSError as cause:
         raise UnavailableError(f"{what} cannot be read: {cause}; grant the right to, or start it as who may") from cause
