@@ -95,3 +95,14 @@ def test_without_what_was_released_whatever_comes_again_stops_it() -> None:
     second.updates([(row(5, 1, 60), 2, 1)], Antichain([3]))
 
     assert second.stop is not None and "is a duplicate cannot be known" in str(second.stop)
+
+
+@pytest.mark.parametrize("turned", (False, True))
+def test_of_copies_at_one_time_the_one_that_names_the_least_commit_is_held(turned: bool) -> None:
+    """TEMP is a function of the records, whatever order they come in; of later copies nothing is held."""
+    copies, one = [row(7, 1, 50), row(7, 1, None), row(7, 1, 60)], Transactions(["a"])
+    temp = one.updates([(said, 1, 1) for said in (copies[::-1] if turned else copies)], Antichain([2])).temp
+    later = one.updates([(row(7, 1, -1), 2, 1)], Antichain([3])).temp
+
+    assert [(row(7, 1, None), 1, 1)] == [update for update in temp if isinstance(update[0], Row)]
+    assert [] == later
