@@ -170,7 +170,8 @@ class Commits:
         return True
 
     def _is_finished(self, tx: int, table: str, number: int) -> bool:
-        if tx not in self._finished:
+        known = not self._again.told and self._tracker.released.has(tx)
+        if tx not in self._finished and not known:
             return False
         self._first_ones.add(tx)
         found = None if self._again.told else self._tracker.released.numbered(tx, table, number)
