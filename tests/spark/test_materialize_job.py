@@ -35,6 +35,7 @@ from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
 from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES, entry
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from tests.spark.materializing import written
 from tests.spark.submitting import QUICK
@@ -138,7 +139,7 @@ def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commi
     try:
         runtime.open()
         views = Views(runtime, given.demand_one_timeline)
-        DirectoryLog(tmp_path / "logs" / "entries", ordering="complete")
+        DirectoryLog(tmp_path / "logs" / "entries", description=LogDescription("complete"))
         with pytest.raises(RefusedError, match="a view of entries needs the state before"):
             views.apply({}, Antichain([0]), Antichain([5]))
         assert Antichain([0]) == views.upper
