@@ -110,7 +110,8 @@ def histories(chance: random.Random, *, snapshot: bool = True) -> History:
 
 def sent(history: History, chance: random.Random, *, crashes: int = 2, notified: bool = False) -> Topics:
     """The topics after the connector sent it all, with crashes on the way."""
-    topics = Topics()
+    # The connector captures both tables, so they have topics, be there rows or not.
+    topics = Topics({(f"{PREFIX}.{table}", 0): [] for table in history.captured})
     _send_snapshot(history, chance, topics, notified)
     messages = list(_stream(history, chance))
     begin = 0

@@ -6,7 +6,7 @@ the first run of a slot has an exact seam with the stream: it is read from the s
 - A run that is aborted, or begun a second time before it is completed, is a stop: the slot was there when the second
   run began, and transactions may be in that snapshot and in the stream.
 - A run that begins after a completed one is a second snapshot: a stop, unless the user has declared it.
-- A table that the completed run does not name is *unknown*. It is not a table of 0 rows.
+- A table that the completed run does not name is *unknown*. It is not a table of 0 rows, unless the user says so.
 - SKIPPED is said at each start that takes no snapshot. It ends a run whose COMPLETED was lost with a crash of the
   connector; first of all, it says that there is no snapshot.
 """
@@ -23,6 +23,12 @@ Place: TypeAlias = tuple[str, int]
 ANEW = (
     "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
     "slot and its topics, remove the output and the memory of this capture, and begin anew"
+)
+#: What to do about a table of which the connector never spoke.
+UNKNOWN = (
+    "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
+    "taken, or did not exist yet, say so (--empty), which stays marked beside the logs. Otherwise begin anew with a "
+    "snapshot of it: the connector's table.include.list, its publication, a new slot and new topics"
 )
 
 
@@ -53,6 +59,8 @@ class Run(NamedTuple):
 class Runs:
     """The runs, in the order of their topic. ``declared`` is how many follow the first one with the user's knowledge.
 
+    Tables of ``empty`` have no rows in the first one, if it does not name them.
+
     >>> runs = Runs()
     >>> for offset, (kind, table, rows) in enumerate([("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 2)]):
     ...     runs.notification(kind, table, rows, offset)
@@ -64,8 +72,8 @@ class Runs:
     Cost: constant for each notification. Memory: the counts of the runs that are not forgotten.
     """
 
-    def __init__(self, declared: int = 0) -> None:
-        self._allowed = 1 + declared
+    def __init__(self, declared: int = 0, empty: Iterable[str] = ()) -> None:
+        self._allowed, self._empty = 1 + declared, frozenset(empty)
         #: Why nothing of the next run can be released, or None.
         self.contradiction: str | None = None
         #: Whether that is a snapshot which was not declared.
@@ -118,6 +126,8 @@ class Runs:
         self.is_open, self._scanned = True, {}
 
     def _complete(self, run: Run) -> None:
+        if self.completed == 0:
+            run = run._replace(scanned={**dict.fromkeys(self._empty, 0), **run.scanned})
         self._runs[self.completed] = run
         self.completed, self.is_open, self._scanned = self.completed + 1, False, {}
 
@@ -149,11 +159,11 @@ class Runs:
         self.completed, self._next, self._from = completed, offset, offset
 
 
-def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> str | None:
-    """Why these rows, by table, can never be those of the run; None: they are, or some lack.
+def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> tuple[str, str] | None:
+    """Why these rows, by table, can never be those of the run, and what to do; None: they are, or some lack.
 
     >>> run = Run({"a": 1}, 3)
-    >>> check_rows(run, {"a": 1}, ["a"]), check_rows(run, {"a": 2}, ["a"])
+    >>> check_rows(run, {"a": 1}, ["a"]), check_rows(run, {"a": 2}, ["a"])[0]
     (None, 'there are 2 snapshot rows of a, but its notification says 1')
 
     Source: a notification counts all rows of its table, and no record has two offsets.
@@ -161,9 +171,10 @@ def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> str 
     for table in tables:
         said, held = run.rows(table), rows.get(table, 0)
         if said is None:
-            return f"the notifications do not say how many rows of {table} the snapshot scanned"
+            remedy = ANEW if run.names(table) else UNKNOWN
+            return f"the notifications do not say how many rows of {table} the snapshot scanned", remedy
         if held > said:
-            return f"there are {held} snapshot rows of {table}, but its notification says {said}"
+            return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
     return None
 
 

@@ -38,7 +38,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import LogAddress
-from cdcv2.sources.asked import add_snapshot_again, recipe_of
+from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
@@ -95,6 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
                         help="where old rows come from: the records, which must have them whole (the default), or "
                              "what the logs hold")
+    add_empty(parser)
     add_snapshot_again(parser)
     parser.add_argument("--release-every", type=int, metavar="N",
                         help="write what is complete after so many records (default: 2000; with --remap 50000)")
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> Exit:
     recipe = recipe_of(
         args.prefix[0], args.rows, tables=args.tables, snapshot=args.snapshot,
         notifications=next(iter(args.notifications), None), full_identity=args.full_identity, before=args.before,
-        snapshot_again=args.snapshot_again,
+        snapshot_again=args.snapshot_again, empty=args.empty,
     )
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.

@@ -271,9 +271,18 @@ def asked_times(option: str, texts: Iterable[str], logs: Iterable[Named]) -> lis
 
 def snapshot_assumed(args: argparse.Namespace) -> bool:
     """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
+    return any(note.get("snapshot_completeness") == "assumed" for note in _notes(args))
+
+
+def assumed_empty(args: argparse.Namespace) -> list[str]:
+    """The tables that the captures of these logs took for empty at the snapshot, as they were told (--empty)."""
+    return sorted({str(table) for note in _notes(args) for table in note.get("empty", ())})
+
+
+def _notes(args: argparse.Namespace) -> list[dict[str, Any]]:
     # The note stands beside the logs: a log that is given alone has it above.
     around = [path.absolute().parent if is_there(path / LOG_FILE) else path for path in _directories(args)]
-    return any(noted(path).get("snapshot_completeness") == "assumed" for path in around)
+    return [noted(path) for path in around]
 
 
 def demand_ordered(logs: Iterable[Named], purpose: str) -> None:

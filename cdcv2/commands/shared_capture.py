@@ -27,6 +27,7 @@ from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
+from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.proposed import check_first, check_fresh, check_there
@@ -183,6 +184,7 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         _check_logs(args, asked, binder)
     if folder is not None:
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+        note_empty(folder, asked.empty)
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
         logs: dict[str, Log] = {}

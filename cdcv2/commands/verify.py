@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
-from cdcv2.commands.logs import add_log_arguments, entries, gone_logs, open_logs, snapshot_assumed, start_of
+from cdcv2.commands.logs import (
+    add_log_arguments, assumed_empty, entries, gone_logs, open_logs, snapshot_assumed, start_of,
+)
 from cdcv2.commands.shown import json_line, plain_position, raw_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
@@ -187,18 +189,20 @@ def run(args: argparse.Namespace) -> Exit:
         # Nothing is complete in a log that is not there, or of which a part is not.
         frontier = frontier.meet(start)
     verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
-    assumed = snapshot_assumed(args)
+    assumed, empty = snapshot_assumed(args), assumed_empty(args)
     with Output(None) as output:
         if args.json:
-            output.line(_plain(judged, gone, frontier, verdict, assumed))
+            output.line(_plain(judged, gone, frontier, verdict, assumed, empty))
         else:
             through = LACKING if lacks else through_text(frontier, start)
-            for line in _text(judged, gone, through, verdict, assumed):
+            for line in _text(judged, gone, through, verdict, assumed, empty):
                 output.line(line)
     return verdict
 
 
-def _text(judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool) -> list[str]:
+def _text(
+    judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool, empty: list[str]
+) -> list[str]:
     lines = [line for one in judged for line in one.text()]
     lines += [
         f"{log.name}: missing: the whole log {log}, which the capture wrote; bring it back, or capture anew elsewhere"
@@ -206,17 +210,23 @@ def _text(judged: list[Judged], gone: list[Path], through: str, verdict: Exit, a
     ]
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
+    lines += [
+        f"{table}: assumed to have been empty at the snapshot, as the capture was told (--empty)" for table in empty
+    ]
     so_far = "" if through == LACKING else "so far "
     said = {Exit.DONE: "", Exit.MISSING: f"incomplete: {so_far}", Exit.WRONG: f"wrong: {so_far}"}[verdict]
     return [*lines, f"{said}{through}"]
 
 
-def _plain(judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool) -> str:
+def _plain(
+    judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool, empty: list[str]
+) -> str:
     return json_line({
         "exit": int(verdict),
         "frontier": plain_frontier(frontier),
         "closed": not frontier,
         "snapshot_assumed": assumed,
+        "assumed_empty": empty,
         "tables": {one.table: one.plain() for one in judged},
         "gone": [str(log) for log in gone],
     })

@@ -119,7 +119,7 @@ class Again:
             return False
         wrong = check_rows(run, self._held(), self._tables)
         if wrong is not None:
-            self._contradict(f"{wrong}, of the snapshot at {self.pending}")
+            self._contradict(f"{wrong[0]}, of the snapshot at {self.pending}")
         return wrong is None and not self.missing() and self.done < self._ends_of and not self._unread
 
     def _held(self) -> dict[str, int]:

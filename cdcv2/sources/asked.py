@@ -26,6 +26,7 @@ def recipe_of(
     full_identity: str | None,
     before: str = FROM_ENVELOPE,
     snapshot_again: str | None = None,
+    empty: str | None = None,
 ) -> Recipe:
     """The recipe of these options' values; ``rows`` is the folder of the row types, ``SCHEMA.TABLE.avsc``.
 
@@ -48,6 +49,16 @@ def recipe_of(
         full_identity=frozenset(listed("--full-identity", full_identity)),
         before=before,
         again=_lsns(snapshot_again),
+        empty=frozenset(listed("--empty", empty)),
+    )
+
+
+def add_empty(group: Arguments) -> None:
+    """Declare the option that names empty tables."""
+    group.add_argument(
+        "--empty", metavar="A,B",
+        help="tables that were empty when the snapshot was taken, or made later: to be said of those that have no "
+             "topic and of which no notification speaks; it stays marked beside the logs",
     )
 
 

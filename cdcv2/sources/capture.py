@@ -15,7 +15,7 @@ are read from their start: it costs time, never facts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,11 +164,11 @@ class Capture:
         if remembered is None:
             return Commits(
                 recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
-                held=held,
+                held=held, empty=recipe.empty,
             )
         return Commits.restore(
             remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-            again=recipe.again, held=held,
+            again=recipe.again, held=held, empty=recipe.empty,
         )
 
     def reads(self, topics: Mapping[str, str]) -> None:
@@ -371,7 +371,8 @@ class Capture:
     def ends_read(self, ends: Mapping[Place, int]) -> None:
         """Where the partitions of the topics end now, after :attr:`wants_ends` became true."""
         every = bool(self._recipe.again)
-        self._commits.ends_read({place: end for place, end in ends.items() if every or self._recipe.table(place[0])})
+        found = {place: end for place, end in ends.items() if every or self._recipe.table(place[0])}
+        self._commits.ends_read(found, tables_of(found, self._recipe))
         self._commits.consumed(self._next)
 
     # -- releases
@@ -481,6 +482,11 @@ class Capture:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def tables_of(places: Iterable[Place], recipe: Recipe) -> set[str]:
+    """The tables whose topics have these partitions."""
+    return {table for table in (recipe.table(topic) for topic, _ in places) if table is not None}
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Commits:
     ``known`` is the meet of the frontiers up to which the logs are stated: with the state lost, all before it is
     taken as released, and what the topics say about it as repeats. ``held`` is the first time of each
     log and how many rows it has there, which are those of the snapshot if that is its LSN; None: not known.
+    ``empty`` are tables that were empty at the snapshot, as the user says, where the connector says nothing of them.
 
     >>> commits = Commits(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
@@ -64,16 +65,16 @@ class Commits:
 
     def __init__(
         self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
-        again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None,
+        again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
         self.tables = tuple(sorted(tables))
         self._mode = snapshot
-        told = tuple(again)
-        self._runs = Runs(declared=len(told))
+        told, empty = tuple(again), frozenset(empty)
+        self._runs = Runs(declared=len(told), empty=empty)
         runs = self._runs if notifications else None
-        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", runs=runs, held=held)
+        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty)
         self._again = Again(self.tables, told, self._runs)
         # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
         self._first_ones: set[int] = set()
@@ -359,9 +360,12 @@ class Commits:
         """Whether the end positions of the tables' partitions should be read now, for :meth:`ends_read`."""
         return self._snapshot.wants_ends or self._again.wants_ends
 
-    def ends_read(self, ends: Mapping[Place, int]) -> None:
-        """The next offsets of all partitions, read after ``wants_ends`` became true. Then say ``consumed``."""
-        self._snapshot.ends_read(ends)
+    def ends_read(self, ends: Mapping[Place, int], tables: Iterable[str] | None = None) -> None:
+        """The next offsets of all partitions, read after ``wants_ends`` became true. Then say ``consumed``.
+
+        ``tables`` are those that have a topic (default: all of them).
+        """
+        self._snapshot.ends_read(ends, self.tables if tables is None else tables)
         self._again.ends_read(ends)
 
     @property
@@ -403,7 +407,7 @@ class Commits:
         if self._snapshot.another:
             self._halt_another(str(self._snapshot.contradiction), cap)
         elif self._snapshot.contradiction is not None:
-            self._halt_all(self._snapshot.contradiction, ANEW, cap)
+            self._halt_all(self._snapshot.contradiction, self._snapshot.remedy, cap)
 
     def _halt_another(self, reason: str, cap: int | None) -> None:
         self._another = self._another or self._stop is None
@@ -598,14 +602,14 @@ class Commits:
     def restore(
         cls, plain: Mapping[str, Any], tables: Iterable[str], *, snapshot: str = "initial",
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
-        held: Mapping[str, tuple[int, int]] | None = None,
+        held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
     ) -> Commits:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
         The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
         memory is of another capture, or ahead of the logs: its positions would skip what they lack.
         """
-        commits = cls(tables, snapshot=snapshot, notifications=notifications, again=again, held=held)
+        commits = cls(tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty)
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
         commits._snapshot.remember(plain["snapshot"])

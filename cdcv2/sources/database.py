@@ -77,7 +77,7 @@ class Database:
         self.old = OldConnector(recipe.prefix)
         # Of the transaction topic, whose records come in their order.
         self._begins = Begins[Tx]()
-        self._scanned = Scanned(recipe.tables)
+        self._scanned = Scanned(recipe.tables, recipe.empty)
         # Whether the snapshot's End was said, or none is wanted.
         self._ended = recipe.snapshot != "initial"
         # The least LSN of the snapshot's rows.

@@ -77,7 +77,8 @@ class Recipe:
     tables of which it is known, from the database, that they have REPLICA IDENTITY FULL. ``before`` says where the old
     rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what
     the logs hold). ``again`` has the LSNs of all snapshots that the connector took after its first one, each with a
-    slot that was new; from-state only, and with notifications.
+    slot that was new; from-state only, and with notifications. ``empty`` names tables that were empty at the snapshot,
+    as the user says, where the connector says nothing of them.
 
     Raises UsageError for no tables, and for a table that is not written ``schema.table``.
     """
@@ -90,6 +91,7 @@ class Recipe:
     full_identity: frozenset[str] = frozenset()
     before: str = FROM_ENVELOPE
     again: tuple[int, ...] = ()
+    empty: frozenset[str] = frozenset()
     _topics: dict[str, str] = field(init=False, repr=False, compare=False)
     _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
 
@@ -99,9 +101,10 @@ class Recipe:
         for table in self.tables:
             if len(table.split(".")) < 2:
                 raise UsageError(f"the table {table!r} lacks its schema: write public.{table}")
-        unknown = self.full_identity - self.tables.keys()
-        if unknown:
-            raise UsageError(f"full_identity names {', '.join(sorted(unknown))}, which is not captured")
+        for name, named in (("full_identity", self.full_identity), ("empty", self.empty)):
+            unknown = named - self.tables.keys()
+            if unknown:
+                raise UsageError(f"{name} names {', '.join(sorted(unknown))}, which is not captured")
         if self.snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {self.snapshot!r}")
         if self.before not in (FROM_ENVELOPE, FROM_STATE):

@@ -26,9 +26,9 @@ class Scanned:
     (None, End(tx='snapshot', commit=70, counts=(('t', 2),)))
     """
 
-    def __init__(self, tables: Iterable[str]) -> None:
+    def __init__(self, tables: Iterable[str], empty: Iterable[str] = ()) -> None:
         self._tables = tuple(tables)
-        self._runs = Runs()
+        self._runs = Runs(empty=empty)
 
     @property
     def heard(self) -> bool:
@@ -55,7 +55,7 @@ class Scanned:
             return self.halt()
         unknown = check_rows(run, {}, self._tables)
         if unknown is not None:
-            return Halt(SNAPSHOT, None, unknown, ANEW)
+            return Halt(SNAPSHOT, None, *unknown)
         counts = {table: run.rows(table) or 0 for table in self._tables}
         if lsn is None and any(counts.values()):
             return None

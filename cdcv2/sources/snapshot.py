@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.snapshot import Place as Place
-from cdcv2.capture.snapshot import Runs, SnapshotRows, check_rows, lacking
+from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking
 
 #: What to do about a row of the snapshot that came when the snapshot was released.
 LACKED = (
@@ -46,9 +46,11 @@ class Snapshot:
 
     def __init__(
         self, tables: Iterable[str], *, wanted: bool, runs: Runs | None,
-        held: Mapping[str, tuple[int, int]] | None = None,
+        held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
     ) -> None:
         self._tables = tuple(tables)
+        # Without notifications: the tables that have a topic, or are known to be empty. Those with rows have one.
+        self._known = set(empty)
         self._runs = runs
         #: its rows by their positions; ``held`` is what the logs have of them, where an earlier run released them
         self.positions = SnapshotRows(held)
@@ -57,6 +59,8 @@ class Snapshot:
         #: the LSN of its rows: what a row without a previous commit counts from; None while unknown
         self.lsn: int | None = None if wanted else 0
         self.contradiction: str | None = None
+        #: what to do about it
+        self.remedy = ANEW
         #: whether it is that there are two
         self.another = False
         self._rows: dict[str, int] = {}
@@ -91,9 +95,10 @@ class Snapshot:
         if seen != position:
             self._contradict(f"the topics hold two snapshots: both {seen} and {position} are marked {marker!r}")
 
-    def ends_read(self, ends: Mapping[Place, int]) -> None:
-        """Where the partitions of the tables ended at some moment after ``last`` was read."""
+    def ends_read(self, ends: Mapping[Place, int], tables: Iterable[str]) -> None:
+        """Where the partitions of the tables ended at some moment after ``last`` was read; ``tables`` have a topic."""
         if self._unread is None:
+            self._known.update(tables)
             self._unread = {place: end for place, end in ends.items() if end > 0 and place not in self._passed}
 
     def consumed(self, place: Place, following: int) -> None:
@@ -131,14 +136,23 @@ class Snapshot:
         if self.contradiction is not None:
             return False
         if self._runs is None:
-            return self._unread == {}
+            return self._unread == {} and self._all_known()
         run = self._runs.run(0)
         if run is None:
             return False
         wrong = check_rows(run, self._rows, self._tables)
         if wrong is not None:
-            self._contradict(wrong)
+            self._contradict(*wrong)
         return wrong is None and not self.missing()
+
+    def _all_known(self) -> bool:
+        unknown = min((table for table in self._tables if table not in self._known), default=None)
+        if unknown is not None:
+            self._contradict(
+                f"nothing is known of {unknown}: it has no topic, and without notifications nothing says that the "
+                "snapshot covered it", UNKNOWN,
+            )
+        return unknown is None
 
     def missing(self) -> dict[str, int]:
         """How many rows each table lacks, as far as the notifications tell."""
@@ -172,9 +186,9 @@ class Snapshot:
         self._rows, self._unread = {}, None
         return self.lsn
 
-    def _contradict(self, reason: str) -> None:
+    def _contradict(self, reason: str, remedy: str = ANEW) -> None:
         if self.contradiction is None:
-            self.contradiction = reason
+            self.contradiction, self.remedy = reason, remedy
 
     # -- memory
 

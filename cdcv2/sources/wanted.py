@@ -123,6 +123,11 @@ class Wanted:
         return frozenset([*(topic for topic, _ in self.plain.values()), *of_databases])
 
     @property
+    def empty(self) -> frozenset[str]:
+        """The logs of tables that were empty at the snapshot, as the user says."""
+        return frozenset(names[table] for recipe, names in self.databases.values() for table in recipe.empty)
+
+    @property
     def recipe(self) -> BoundRecipe:
         """What is bound of it; the timeline is a name for one that nobody has begun."""
         tables = {table: {"topic": topic, "row": kind.fingerprint} for table, (topic, kind) in self.plain.items()}
@@ -136,6 +141,7 @@ class Wanted:
                 "full_identity": sorted(recipe.full_identity),
                 # What is not said is what was the only way once.
                 **({} if recipe.before == FROM_ENVELOPE else {"before": recipe.before}),
+                **({"empty": sorted(recipe.empty)} if recipe.empty else {}),
             }
             for prefix, (recipe, _) in self.databases.items()
         }
@@ -168,9 +174,10 @@ def wanted(args: argparse.Namespace) -> Wanted:
             f"the topic {shared[0]} would be read twice, as that of two connectors, or of a connector and of --plain: "
             "each has topics of its own, that of the notifications, too"
         )
-    named = set(_names(args.tables)) - set(logs)
-    if named:
-        raise UsageError(f"--tables names {min(named)}, whose row type is missing in {args.rows}")
+    for option, given in (("--tables", args.tables), ("--empty", args.empty)):
+        named = set(_names(given)) - set(logs)
+        if named:
+            raise UsageError(f"{option} names {min(named)}, whose row type is missing in {args.rows}")
     return found
 
 
@@ -199,7 +206,7 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
     # Without a schema it is the row type of a plain topic.
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.*.avsc")}
     names = {table: f"{prefix}.{table}" if own else table for table in found}
-    chosen, full = _names(args.tables), _names(args.full_identity)
+    chosen, full, empty = _names(args.tables), _names(args.full_identity), _names(args.empty)
     tables = [table for table in found if not chosen or names[table] in chosen]
     if not tables:
         raise UsageError(f"there is no row type of a table of {prefix} in {folder}: make one per table with cdcv2 rows")
@@ -209,6 +216,7 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
         snapshot=args.snapshot,
         notification_topic=_notifications(args, prefix),
         full_identity=frozenset(table for table in tables if names[table] in full),
+        empty=frozenset(table for table in tables if names[table] in empty),
         before=args.before,
     )
     check_recipe(recipe, args.ordering)

@@ -24,6 +24,7 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
+from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
@@ -198,6 +199,7 @@ def _opened(
         _check_logs(plan, binder)
     if folder is not None:
         note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+        note_empty(folder, asked.empty)
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
         outputs: list[BoundOutput] = []

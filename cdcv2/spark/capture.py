@@ -27,6 +27,7 @@ from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
+from cdcv2.sources.capture import tables_of
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.evidence import Evidence
@@ -138,7 +139,8 @@ class Capture(CaptureQuery):
         self._old.seen(said["old"])
         self._tally.absorb(said)
         if self.commits.wants_ends:
-            self.commits.ends_read(self.topics.ends(spark))
+            ends = self.topics.ends(spark)
+            self.commits.ends_read(ends, tables_of(ends, self.recipe))
             self.commits.consumed(self._tally.counted)
         steps.reach(COUNTED)
 
@@ -221,9 +223,13 @@ def _commits(recipe: Recipe, remembered: Remembered | None, logs: TableLogs) -> 
     notifications, known = recipe.notification_topic is not None, logs.meet()
     held = logs.firsts if known > 0 else None
     if remembered is None:
-        return Commits(recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held)
+        return Commits(
+            recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held,
+            empty=recipe.empty,
+        )
     return Commits.restore(
-        remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held
+        remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
+        held=held, empty=recipe.empty,
     )
 
 

@@ -45,7 +45,7 @@ from pyspark.sql import SparkSession
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import LogAddress
-from cdcv2.sources.asked import add_snapshot_again, recipe_of
+from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.noted import note
 from cdcv2.sources.wanted import add_wanted_arguments, together
@@ -149,7 +149,7 @@ def planned(options: argparse.Namespace) -> Plan:
         options.prefix[0], options.rows, tables=options.tables, snapshot=options.snapshot,
         notifications=next(iter(options.notifications), None), full_identity=options.full_identity,
         before=options.before,
-        snapshot_again=options.snapshot_again,
+        snapshot_again=options.snapshot_again, empty=options.empty,
     )
     topics: Topics
     if options.files is not None:
@@ -217,4 +217,5 @@ def _add_source(group: Any) -> None:
     add("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
         help="where old rows come from: the records, which must have them whole (the default), or what the logs hold: "
              "all rows are then held by the driver")
+    add_empty(group)
     add_snapshot_again(group)

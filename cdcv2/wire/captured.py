@@ -37,6 +37,9 @@ def noted(folder: Path) -> dict[str, Any]:
         listed = [one.get("tables") for one in (plain, *added)]
         tables = {str(table) for one in listed if isinstance(one, list) for table in one}
         plain = {**plain, "tables": sorted(tables)}
+        empty = {str(table) for one in added for table in one.get("empty", ())}
+        if empty:
+            plain["empty"] = sorted(empty)
         if any(one.get("ordering") == AS_COMPLETE for one in added):
             plain["ordering"] = AS_COMPLETE
     return plain

@@ -237,3 +237,48 @@ def test_a_stop_that_cannot_be_read_is_refused_by_its_file(capture: Captures) ->
     (capture.logs / "public.t" / "_stop.0.json").write_text("{}")
     for said in (capture(BEGUN), capture.run("verify", capture.logs)):
         assert 4 == said.code and "_stop.0.json is not what a capture writes" in said.err
+
+
+# -- tables of which the connector never spoke
+
+
+@pytest.mark.parametrize("notified", [True, False])
+def test_nothing_is_stated_of_a_table_of_which_the_connector_never_spoke(capture: Captures, notified: bool) -> None:
+    """It has a row type, no topic, and no notification names it. Left out, or said to be empty, the other goes on."""
+    said = [note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")] if notified else []
+    more = NOTIFIED if notified else ()
+    refused = capture([*BEGUN, *said], *more, tables="tu")
+    assert (4, []) == (refused.code, capture.held())
+    assert "public.u" in refused.err and "leave it out (--tables)" in refused.err and "(--empty)" in refused.err
+    shutil.rmtree(capture.logs)
+    assert (0, [1, 3]) == (capture([*BEGUN, *said], *more, "--tables", "public.t", tables="tu").code, capture.held())
+    shutil.rmtree(capture.logs)
+    assert 0 == capture([*BEGUN, *said], *more, "--empty", "public.u", tables="tu").code
+    shown = capture.run("verify", capture.logs)
+    assert 0 == shown.code and "public.u: assumed to have been empty at the snapshot" in shown.out
+    assert ["public.u"] == json.loads(capture.run("verify", capture.logs, "--json").out)["assumed_empty"]
+    assert 0 == capture([*BEGUN, *said], *more, tables="tu").code, "it is asked once"
+
+
+def test_a_table_that_is_said_to_be_empty_and_is_not_contradicts_it(capture: Captures) -> None:
+    """Its rows come with the snapshot, or when that is released."""
+    said = [note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
+    more = (*NOTIFIED, "--empty", "public.u")
+    assert 4 == capture([*BEGUN, *said, row(0, 0, 7, table="u")], *more, tables="tu").code
+    shutil.rmtree(capture.logs)
+    assert 0 == capture([*BEGUN, *said], *more, tables="tu").code
+    late = capture([*BEGUN, *said, row(0, 0, 7, table="u")], *more, tables="tu")
+    assert 4 == late.code and "a row of the snapshot of public.u stands at p.public.u[0]@0" in late.err
+
+
+def test_a_table_that_was_scanned_and_is_empty_is_complete(capture: Captures) -> None:
+    """It has no topic, and the connector says that it has no rows."""
+    said = [note(0, "STARTED"), scanned(1, 2), scanned(2, 0, "public.u"), note(3, "COMPLETED")]
+    assert 0 == capture([*BEGUN, *said], *NOTIFIED, tables="tu").code
+    assert (0, []) == (capture.run("verify", capture.logs).code, capture.held("u"))
+
+
+def test_only_a_table_that_is_captured_is_said_to_be_empty(capture: Captures) -> None:
+    """A slip is named."""
+    refused = capture(BEGUN, "--empty", "public.x")
+    assert 2 == refused.code and "empty names public.x, which is not captured" in refused.err

@@ -352,7 +352,7 @@ def test_the_assumed_snapshot_is_said(caplog: pytest.LogCaptureFixture) -> None:
     capture = Capture(recipe(), new_logs(), told=told.append)
     capture.absorb_fact(SnapshotRow(A, 1000, "last", "x", place(A, 0)), place(A, 0))
     assert capture.wants_ends
-    capture.ends_read({(f"{PREFIX}.{A}", 0): 1, (f"{PREFIX}.transaction", 0): 99})
+    capture.ends_read({(f"{PREFIX}.{A}", 0): 1, (f"{PREFIX}.{B}", 0): 0, (f"{PREFIX}.transaction", 0): 99})
     capture.release()
     assert told[0].release.assumed
     assert "snapshot completeness assumed" in caplog.text

@@ -61,6 +61,16 @@ def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason
         assert isinstance(said, Halt) and said.tx == SNAPSHOT and reason in said.reason
 
 
+def test_a_table_that_is_said_to_be_empty_has_no_rows_unless_the_connector_counts_some() -> None:
+    """What the connector says stands."""
+    for said, counts in (((), {"a": 2}), ((counted("b", 3),), {"a": 2, "b": 3})):
+        scanned = Scanned(["a", "b"], ["b"])
+        for offset, one in enumerate((STARTED, counted("a", 2), *said, COMPLETED)):
+            scanned.notification(Notification(*one, offset))
+
+        assert End.of(SNAPSHOT, 70, counts) == scanned.end(70)
+
+
 def test_a_run_that_begins_after_the_end_stops() -> None:
     """A capture that resumed behind the End has not read what came before it."""
     scanned = Scanned(["a"])
