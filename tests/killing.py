@@ -39,6 +39,7 @@ ENTRIES, BALANCES = (
 )  # fmt: skip
 PLAN = """
 materialization: bank
+timeline: bank
 logs: {entries: entries, balances: balances}
 bindings:
   - {log: entries, target: totals, key: [account], reduce: {entries: count, total: {sum: amount}}}

@@ -213,7 +213,7 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
     lines = [json.loads(line) for line in second.log_since_start().splitlines() if line.startswith("{")]
     assert "end" == lines[-1]["what"] and [stopped_at] == lines[-1]["frontier"]
     assert [f"replay: complete through {stopped_at - 1}; nothing that was stated is missing"] == [
-        line for line in second.log_since_start().splitlines() if line.startswith("replay: finished")
+        line for line in second.log_since_start().splitlines() if line.startswith("replay: complete")
     ]
     expected = {fact for fact in truth({"things": said})["things"] if fact[1] < stopped_at}
     assert dict.fromkeys(expected, 1) == dict(left(tmp_path))
