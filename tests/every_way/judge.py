@@ -235,6 +235,15 @@ class Judge:
         """Whether what was given out is not what the transaction did."""
         return tx in released and self.real(tx) != released[tx]
 
+    def _is_passed_by(self, known: Known, released: dict[int, Facts]) -> bool:
+        """Whether a transaction is missing before one that may be given out, so that its rows may be asked for."""
+        ends = known.ends()
+        last, ended = max((one.commit for one in ends), default=0), {one.tx for one in ends}
+        return any(
+            one.captured and one.commit < last and one.tx not in ended and one.tx not in released
+            for one in self.world.transactions
+        )
+
     def some_is_wrong(self, released: dict[int, Facts]) -> bool:
         """Whether old rows may not be found, as something before is not what it was."""
         read = {table: Counter(rows) for table, rows in self.world.database.snapshot.items()}
@@ -247,7 +256,7 @@ class Judge:
     def step(self, known: Known, released: dict[int, Facts]) -> Step:
         """What is given out at a cut, where that was given out before."""
         culprits = self.culprits(known, released)
-        if self.way.state and self.some_is_wrong(released):
+        if self.way.state and (self.some_is_wrong(released) or self._is_passed_by(known, released)):
             culprits.append(Culprit("an old row that is not there", EVER, False))
         step = Step(culprits, must=any(one.must and one.now for one in culprits))
         cap = min((one.at for one in culprits if one.must), default=EVER)

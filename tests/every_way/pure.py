@@ -58,6 +58,8 @@ class Came:
     facts: dict[int, Facts] = field(default_factory=dict)
     upper: int = 0
     cuts: dict[int, Cut] = field(default_factory=dict)
+    #: Times that were written by a life which began at the positions of its memory: it need not know what is before.
+    partly: set[int] = field(default_factory=set)
     #: Of each life that was not killed: how far the topics were, what stopped it, how far the logs were then.
     lives: list[tuple[Cut, str | None, int]] = field(default_factory=list)
 
@@ -163,11 +165,13 @@ class SeenTopics:
     def __init__(self, records: Mapping[Place, list[Record]], cut: Cut, chance: random.Random) -> None:
         self._records, self._cut, self._chance = records, cut, chance
         self.seen: Cut = {}
+        self.from_memory = False
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Record | None]:
         """Each partition in order; now and then nothing."""
         chance = self._chance
         left = {place: positions.get(place, 0) for place, end in self._cut.items() if positions.get(place, 0) < end}
+        self.from_memory = bool(positions)
         self.seen = {place: min(end, positions.get(place, 0)) for place, end in self._cut.items()}
         weights = {place: chance.choice((1, 1, 5, 40)) for place in left}
         while left:
@@ -201,8 +205,8 @@ class WatchedLog(MemoryLog):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.known: Callable[[], Cut] = dict
-        self.cuts: dict[int, Cut] = {}
+        self.known: Callable[[], tuple[Cut, bool]] = lambda: ({}, False)
+        self.cuts: dict[int, tuple[Cut, bool]] = {}
 
     def send(self, message: Message) -> None:
         """As the other one."""
@@ -226,7 +230,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
         topics = SeenTopics(records, life.cut, chance)
         for log in logs.values():
             log.close()
-            log.known = lambda topics=topics: dict(topics.seen)  # type: ignore[misc]
+            log.known = lambda topics=topics: (dict(topics.seen), topics.from_memory)  # type: ignore[misc]
 
         def one(topics: SeenTopics = topics) -> None:
             every = chance.choice((1, 1, 2, 5, 2000))
@@ -237,8 +241,9 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
         life.live(one, came, upper)
     came.facts, came.upper = stated({table: log.messages for table, log in logs.items()})
     for log in logs.values():
-        for time, cut in log.cuts.items():
+        for time, (cut, from_memory) in log.cuts.items():
             came.cuts.setdefault(time, cut)
+            came.partly |= {time} if from_memory else set()
     return came
 
 

@@ -249,6 +249,17 @@ def test_the_same_identity_with_another_row_stops_before_its_transaction() -> No
         capture.release()
 
 
+def test_another_row_of_one_number_is_read_again() -> None:
+    """Wherever it stands: a run that goes on with the memory stops as well."""
+    memory, logs = KeptMemory(), new_logs()
+    capture = Capture(recipe(snapshot="none"), logs, memory=memory)
+    capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),)))
+    elsewhere = Position(f"{PREFIX}.{A}", 1, 0)
+    capture.absorb_fact(row(A, 5, 1, 0, (("y", 1),))[0]._replace(position=elsewhere), elsewhere)
+
+    assert 0 == capture.positions()[f"{PREFIX}.{A}", 1]
+
+
 def test_a_changed_row_stops_before_its_transaction_and_again_after_a_restart() -> None:
     """The logs are complete up to there; the memory does not go past it."""
     logs, memory = new_logs(), KeptMemory()
