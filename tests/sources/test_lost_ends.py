@@ -74,6 +74,8 @@ def test_whichever_end_is_lost_it_is_missed(seed: int, snapshot: str) -> None:
     topics = sent(history, chance, notified=snapshot == "notified").without_end(tx)
     more = {"snapshot": "none"} if snapshot == "none" else {}
     more |= {"notification_topic": "notifications"} if snapshot == "notified" else {}
+    if snapshot == "marked":
+        more["empty"] = frozenset(table for table in (A, B) if not history.snapshot[table])
     logs, memory = {A: RecordingLog(), B: RecordingLog()}, KeptMemory()
     stops = []
     for _ in range(2):
