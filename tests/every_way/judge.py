@@ -239,8 +239,9 @@ class Judge:
         """Whether a transaction is missing before one that may be given out, so that its rows may be asked for."""
         ends = known.ends()
         last, ended = max((one.commit for one in ends), default=0), {one.tx for one in ends}
+        given = max((self.commits.get(tx, 0) for tx in released), default=0)
         return any(
-            one.captured and one.commit < last and one.tx not in ended and one.tx not in released
+            one.captured and one.tx not in released and one.commit < (given if one.tx in ended else last)
             for one in self.world.transactions
         )
 
