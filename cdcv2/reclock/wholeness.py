@@ -256,6 +256,8 @@ class Wholeness:
             return opened
         if isinstance(one, Halt):
             self._halted += not opened.halts
+            if one.tx != SNAPSHOT:
+                self._tracker.comes_after(one.tx, one.after)
         elif isinstance(one, Restart):
             self._tracker.restarted(one.tx)
         elif one.tx != SNAPSHOT:

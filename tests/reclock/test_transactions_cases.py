@@ -340,6 +340,16 @@ def test_what_the_state_cannot_know_halts_it() -> None:
         assert Antichain([6]) == stop.value.frontier
 
 
+@pytest.mark.parametrize("ordering", [COMMIT_ORDER, AS_COMPLETE])
+def test_the_end_of_a_transaction_that_only_truncated_is_missed(ordering: str) -> None:
+    """A record that halts names the commit before its own, as a row does, so its END is lost when a later one comes."""
+    transactions = operator(ordering=ordering)
+    step(transactions, 5, A1, A2, END1, Halt(2, 10, "public.a was truncated", "Begin anew"))
+
+    assert ([], set()) == step(transactions, 6, Row("b", 3, 1, 20, (("z", 1),)), End.of(3, 30, {"b": 1}))
+    assert "the END of transaction 2 is missing" in str(transactions.stop)
+
+
 def test_one_that_waited_halts_when_its_turn_comes() -> None:
     """The halt is all that is new of it in TEMP."""
     transactions = operator(state=Numbers())
