@@ -146,8 +146,8 @@ def test_weakness_7_the_end_is_noticed_and_an_early_end_is_told() -> None:
 
 
 def test_weakness_8_a_reader_starts_anywhere_and_can_be_moved() -> None:
-    """A log can be compacted and resumed."""
-    reader = Resolver([4])
+    """A log can be compacted and resumed, by a reader that has the content of a checkpoint."""
+    reader = Resolver([4], begins=[0])
     reader.absorb(Updates([("old", 3, 1), ("a", 4, 1)]))
     moved = Resolver.restore(reader.export_state())
 
