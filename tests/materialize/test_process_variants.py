@@ -208,7 +208,7 @@ def test_acknowledged_has_a_patience_of_its_own(
 ) -> None:
     """By default it may take any time, as with one that applies on a schedule; other answers may not."""
     caplog.set_level(logging.INFO)
-    late = ('            say("acknowledged")', '            import time; time.sleep(0.3); say("acknowledged")')
+    late = ('            say("acknowledged")', '            import time; time.sleep(1); say("acknowledged")')
     program = connector(tmp_path, late)
     with pytest.raises(UnavailableError, match=r"has answered nothing for 0.01 seconds \(patience\)"):
         materialize(tmp_path, program, log, acknowledge_patience=0.01)
