@@ -45,7 +45,7 @@ def test_what_was_given_out_early_and_what_never_is_are_told(run: Run, tmp_path:
     """As soon as complete, a later one goes first; a TRUNCATE goes never."""
     carry, kept = Transactions(["t"], ordering=AS_COMPLETE), TempRows({})
     writer = Writer(DirectoryLog(tmp_path / "temp", TEMP, create=True))
-    heard = [End.of(1, 10, {"t": 1}), End.of(2, 20, {}), Halt(3, 10, "t was truncated", "Begin anew")]
+    heard = [End.of(1, 10, {"t": 1}), End.of(2, 20, {}), Halt(3, 20, "t was truncated", "Begin anew")]
     done = carry.updates([(one, 1, 1) for one in heard], Antichain([2]))
     writer.extend((kept.row(held), time, diff) for held, time, diff in done.temp)
     writer.advance(done.frontier)
