@@ -45,6 +45,7 @@ from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import MEMORY_FILE, FileMemory
 from cdcv2.sources.meeting import check_meet, shown, unmet
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
@@ -129,8 +130,9 @@ def run(args: argparse.Namespace) -> Exit:
     into = _directory(args.into)
     if not is_there(into / CAPTURE_FILE) and not is_there(into / MEMORY_FILE):
         _try_first(topics, recipe, follow=args.follow)
-    memory = FileMemory(into / MEMORY_FILE, logs=note(into, recipe, option="--into"))
     with ExitStack() as opened, _told_to_stop() as stopping:
+        used = opened.enter_context(FolderInUse(into, option="--into"))
+        memory = FileMemory(into / MEMORY_FILE, logs=note(used, recipe, option="--into"))
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))
         capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))

@@ -27,6 +27,7 @@ from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
@@ -145,12 +146,6 @@ def _remap(args: argparse.Namespace, asked: Wanted, ranges: Ranges, look: Look) 
         ) from None
 
 
-def _clear_unbegun(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:
-    folder = together(args.into)
-    if folder is not None:
-        clear_unbegun(folder, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
-
-
 def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, look: Look, ranges: Ranges) -> None:
     """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
     _check_logs(args, asked, binder)
@@ -176,17 +171,19 @@ def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
-    _clear_unbegun(args, asked, binder)
     folder = together(args.into)
-    unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
-    if unnoted or asked.ordering != COMMIT_ORDER:
-        # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
-        _check_logs(args, asked, binder)
-    if folder is not None:
-        note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
-        note_empty(folder, asked.empty)
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
+        if folder is not None:
+            used = opened.enter_context(FolderInUse(folder, option="--into"))
+            clear_unbegun(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
+        unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
+        if unnoted or asked.ordering != COMMIT_ORDER:
+            # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
+            _check_logs(args, asked, binder)
+        if folder is not None:
+            note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+            note_empty(folder, asked.empty)
         logs: dict[str, Log] = {}
 
         def written(log: Log) -> Writer:

@@ -10,12 +10,13 @@ from typing import Any
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, put_note
 
 
-def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
-    """Note in ``into`` how the capture was begun that has its logs there; or check that it is this one that goes on.
+def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
+    """Note in a folder how the capture was begun that has its logs there; or check that it is this one that goes on.
 
     What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
     Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
@@ -30,8 +31,9 @@ def note(into: Path, recipe: Recipe, *, option: str) -> str | None:
         "snapshot": recipe.snapshot,
         "snapshot_completeness": "assumed" if assumed else "known",
     }
+    into = used.path
     path = into / CAPTURE_FILE
-    clear_unbegun(into, begun, recipe.tables)
+    clear_unbegun(used, begun, recipe.tables)
     try:
         put_note(into, begun)
         before = parse_json(path.read_bytes())

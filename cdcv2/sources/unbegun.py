@@ -2,7 +2,7 @@
 
 A capture makes the descriptions of its logs before it writes into them, so that captures that begin at once agree. If
 it then ends without a fact (a wrong row type, a forgotten option), the corrected one finds descriptions of what never
-was. They are removed, when they say something else than it does, and only then: where they agree, another capture may
+was. They are removed, when they say something else than it does, and only while no other capture runs there, which may
 have just made them.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, OutputError
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.memory import MEMORY_FILE
 from cdcv2.wire import log_json
 from cdcv2.wire.captured import CAPTURE_FILE
@@ -26,15 +27,26 @@ _FACTS = "*.avro"
 _NOTES = (CAPTURE_FILE, "_capture.*.json")
 
 
-def clear_unbegun(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
-    """Remove the descriptions in ``folder`` of a capture that wrote no fact, if they are of another one than ours.
+def clear_unbegun(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
+    """Remove the descriptions of a capture that ended without a fact from a folder, if they are of another than ours.
 
     ``begun`` is what our note says that must be the same, ``rows`` the row types of our logs, by their folders' names.
-    Returns whether it did. Where there is a fact, or a memory of one, nothing is touched. Raises OutputError where it
-    cannot be removed. Cost: a look at the descriptions; if they are of another capture, one at every folder.
+    Returns whether it did. Where there is a fact, or a memory of one, or another capture runs, nothing is touched.
+    Raises OutputError where it cannot be removed. Cost: a look at the descriptions; if they are of another capture, one
+    at every folder.
     """
-    if not folder.is_dir() or _is_ours(folder, begun, rows) or _has_facts(folder):
+    folder = used.path
+    if _is_ours(folder, begun, rows) or _has_facts(folder):
         return False
+    with used.alone() as alone:
+        # Another capture may have begun since we looked.
+        if not alone or _is_ours(folder, begun, rows) or _has_facts(folder):
+            return False
+        _clear(folder)
+    return True
+
+
+def _clear(folder: Path) -> None:
     try:
         for log in _described(folder):
             (log / log_json.LOG_FILE).unlink(missing_ok=True)
@@ -47,7 +59,6 @@ def clear_unbegun(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, Row
             f"{folder} holds the descriptions of a capture that wrote nothing, and they cannot be removed: "
             f"{error.strerror or error}"
         ) from error
-    return True
 
 
 def _is_ours(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:

@@ -24,6 +24,7 @@ from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import check_first, check_fresh, check_there
@@ -191,17 +192,18 @@ def _opened(
 ) -> Iterator[BoundCapture]:
     """The capture with its logs, which are made if they are not there."""
     options, asked, folder = plan.options, plan.wanted, together(plan.logs)
-    if folder is not None:
-        clear_unbegun(folder, {"timeline": str(binder.recipe.timeline)}, asked.logs(plan.logs))
-    unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
-    if unnoted or asked.ordering != COMMIT_ORDER:
-        # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
-        _check_logs(plan, binder)
-    if folder is not None:
-        note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
-        note_empty(folder, asked.empty)
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
+        if folder is not None:
+            used = opened.enter_context(FolderInUse(folder, option="--logs"))
+            clear_unbegun(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(plan.logs))
+        unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
+        if unnoted or asked.ordering != COMMIT_ORDER:
+            # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
+            _check_logs(plan, binder)
+        if folder is not None:
+            note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+            note_empty(folder, asked.empty)
         outputs: list[BoundOutput] = []
         spread: list[TableLogs] = []
         kept: dict[str, Log] = {}

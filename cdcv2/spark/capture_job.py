@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from contextlib import ExitStack
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,6 +48,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import LogAddress
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note
 from cdcv2.sources.wanted import add_wanted_arguments, together
 from cdcv2.spark import bound_job
@@ -106,10 +108,16 @@ def _bound(options: argparse.Namespace) -> Exit:
 
 def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> CaptureQuery:
     """Run a capture until its input ends (``available_now``), a signal asks for it (``signals``), or an error."""
+    with ExitStack() as running:
+        return _capture(spark, plan, report, running, signals=signals)
+
+
+def _capture(spark: SparkSession, plan: Plan, report: Report, running: ExitStack, *, signals: bool) -> CaptureQuery:
 
     def begin() -> LogDescription:
         if plan.together is not None:
-            note(plan.together, plan.recipe, option="--logs")
+            used = running.enter_context(FolderInUse(plan.together, option="--logs"))
+            note(used, plan.recipe, option="--logs")
         return log_set_in(plan.together)
 
     kind = KeyedCapture if plan.recipe.before == FROM_STATE else Capture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.rows import RowType
@@ -77,8 +78,11 @@ def test_logs_of_another_remap_that_hold_nothing_make_room(run: Run, captured: P
     other = {"timeline": "another"}
     (tmp_path / CAPTURE_FILE).write_text(json.dumps({**other, "tables": ["public.orders"]}), "utf-8")
 
-    assert not clear_unbegun(tmp_path, other, {"public.orders": kind})
-    assert clear_unbegun(tmp_path, {"timeline": "ours"}, {"public.orders": kind})
+    with FolderInUse(tmp_path, option="--into") as used:
+        assert not clear_unbegun(used, other, {"public.orders": kind})
+        with FolderInUse(tmp_path, option="--into"):
+            assert not clear_unbegun(used, {"timeline": "ours"}, {})  # as another one runs, it may be his
+        assert clear_unbegun(used, {"timeline": "ours"}, {"public.orders": kind})
     assert [] == list(tmp_path.iterdir())
 
 
@@ -98,5 +102,6 @@ def test_where_something_was_written_nothing_is_removed(
         (into / CAPTURE_FILE).write_text("{", "utf-8")
     before = sorted(into.rglob("*"))
 
-    assert not clear_unbegun(into, {"prefix": "another"}, {})
+    with FolderInUse(into, option="--into") as used:
+        assert not clear_unbegun(used, {"prefix": "another"}, {})
     assert before == sorted(into.rglob("*"))

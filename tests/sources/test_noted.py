@@ -11,6 +11,8 @@ import pytest
 from cdcv2.errors import ForeignStateError
 from cdcv2.sources import noted
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.in_use import FolderInUse
+from cdcv2.wire import captured
 from cdcv2.wire.rows import RowType
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
@@ -23,26 +25,26 @@ def recipe(*tables: str) -> Recipe:
 
 def together(monkeypatch: pytest.MonkeyPatch, into: Path, recipes: list[Recipe]) -> list[object]:
     """What each of them gets, when none finds a note there before all have looked."""
-    into.mkdir(exist_ok=True)
-    looked = threading.Barrier(len(recipes))
-    exists = Path.exists
+    looked, ended = threading.Barrier(len(recipes)), threading.Barrier(len(recipes))
+    is_there = captured.is_there
 
     def slow(path: Path) -> bool:
-        found = exists(path)
-        if path.name == noted.CAPTURE_FILE:
-            looked.wait(timeout=60)
+        found = is_there(path)
+        looked.wait(timeout=60)
         return found
 
     got: list[object] = [None] * len(recipes)
 
     def begin(number: int) -> None:
-        try:
-            got[number] = noted.note(into, recipes[number], option="--into")
-        except ForeignStateError as error:
-            got[number] = error
+        with FolderInUse(into, option="--into") as used:
+            try:
+                got[number] = noted.note(used, recipes[number], option="--into")
+            except ForeignStateError as error:
+                got[number] = error
+            ended.wait(timeout=60)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "exists", slow)
+        patched.setattr(captured, "is_there", slow)
         threads = [threading.Thread(target=begin, args=(number,)) for number in range(len(recipes))]
         for thread in threads:
             thread.start()
@@ -54,7 +56,8 @@ def together(monkeypatch: pytest.MonkeyPatch, into: Path, recipes: list[Recipe])
 def test_captures_that_begin_together_name_the_logs_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And so does the next one; nothing else is left there."""
     names = together(monkeypatch, tmp_path / "logs", [recipe("public.t")] * 4)
-    after = noted.note(tmp_path / "logs", recipe("public.t"), option="--into")
+    with FolderInUse(tmp_path / "logs", option="--into") as used:
+        after = noted.note(used, recipe("public.t"), option="--into")
 
     assert isinstance(after, str) and {after} == set(names)
     assert [noted.CAPTURE_FILE] == [path.name for path in (tmp_path / "logs").iterdir()]
