@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from cdcv2.commands.logs import Named, asked_times
 from cdcv2.core.order import Time
@@ -18,7 +17,7 @@ from cdcv2.reclock.gauges import lsn
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes, clock_text, committed_by
+from cdcv2.wire.release_times import Keeping, ReleaseTime, clock_text, committed_by
 
 #: What it takes, for the help.
 TAKES = "a finished time, now, an LSN (0/61B7000), or a moment with its zone (2026-11-21T09:02:06Z)"
@@ -50,12 +49,12 @@ def asked_at(text: str, logs: Sequence[Named]) -> Time | None:
 
 
 def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:
-    kept = {release for named in logs for release in _kept(named)}
+    kept = {release for named in logs if isinstance(named.log, Keeping) for release in named.log.release_times()}
     releases = sorted(kept)
     if not releases:
         raise UsageError(
-            f"--at {text}: nothing beside these logs states when what was committed (a capture into directories does, "
-            "from this release on): write an LSN"
+            f"--at {text}: nothing with these logs states when what was committed (captures by commit times keep it, "
+            "from this release on, and copies of logs have none): write an LSN"
         )
     found = committed_by(releases, moment)
     if found is None:
@@ -81,24 +80,16 @@ def _milliseconds(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _note(named: Named) -> dict[str, Any]:
-    log = named.log
-    return noted(log.path.absolute().parent) if isinstance(log, DirectoryLog) else {}
-
-
 def _on_remap(named: Named) -> bool:
     """Whether the log's times are those of a remap: one that is by commit times has its moments kept beside it.
 
     So has a note that names its connector; and in Kafka its log set stands for the timeline.
     """
-    note = _note(named)
-    if _kept(named):
-        return False
-    if note:
-        return "prefix" not in note and "timeline" in note
+    if isinstance(named.log, DirectoryLog):
+        note = noted(named.log.path.absolute().parent)
+        if named.log.release_times():
+            return False
+        if note:
+            return "prefix" not in note and "timeline" in note
     stated = description_of(named.log)
     return stated.timeline is not None and stated.timeline != stated.log_set
-
-
-def _kept(named: Named) -> list[ReleaseTime]:
-    return ReleaseTimes(named.log.path.absolute().parent).read() if isinstance(named.log, DirectoryLog) else []

@@ -85,7 +85,8 @@ class Capture:
     """Turns records into logs. One thread.
 
     ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
-    start reads the topics from their start). ``told`` is called after each release.
+    start reads the topics from their start). ``told`` is called after each release. ``times`` is where the clock of
+    releases is kept, of logs that are in one directory; otherwise each log keeps it.
 
     Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
     UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
@@ -108,7 +109,7 @@ class Capture:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
-        self._clock = Clock(times)
+        self._clock = Clock(times, logs.values())
         remembered = self._remembered()
         # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)

@@ -46,7 +46,7 @@ from cdcv2.spark.session import tune
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.stops import put_stop, stop_of
-from cdcv2.wire.release_times import ReleaseTimes
+from cdcv2.wire.release_times import Clock, ReleaseTimes
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = steps.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
@@ -85,7 +85,7 @@ class Capture(CaptureQuery):
         self.commits.recall(self._recalled(self.commits.through))
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
-            None if remembered or not self.logs.meet() else Evidence(self.logs.spans), times,
+            None if remembered or not self.logs.meet() else Evidence(self.logs.spans), Clock(times, self.logs.all()),
         )
         self._old = OldConnector(recipe.prefix)
         self.updates = 0

@@ -23,7 +23,7 @@ from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.release import Release
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture_said import Screen
-from cdcv2.wire.release_times import Clock, ReleaseTimes
+from cdcv2.wire.release_times import Clock
 
 
 @dataclass
@@ -80,13 +80,13 @@ class Tally:
 
     def __init__(
         self, tables: tuple[str, ...], transaction_topic: str, notification_topic: str | None, commits: Commits,
-        positions: Mapping[Place, int], evidence: Evidence | None = None, times: ReleaseTimes | None = None,
+        positions: Mapping[Place, int], evidence: Evidence | None = None, clock: Clock = Clock(None),
     ) -> None:
         self._tables, self._commits, self._evidence = tables, commits, evidence
         self._transactions: Place = (transaction_topic, 0)
         self._notifications: Place = (notification_topic or "", 0)
         #: when ENDs that are not released were committed
-        self.clock = Clock(times)
+        self.clock = clock
         #: how far each partition has been counted
         self.counted: dict[Place, int] = dict(positions)
         self._counted_before = dict(positions)

@@ -41,6 +41,7 @@ from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, in_folder, put_in_folder
 from cdcv2.wire.times import Times, check_times
@@ -149,6 +150,10 @@ class DirectoryLog:
         """Have the log state all of this, durably. Raises ForeignStateError where it states something else."""
         self._stated = log_json.describe(self.path, description)
 
+    def keep_release(self, release: ReleaseTime) -> None:
+        """Keep it in the log's directory, durably. Raises OutputError."""
+        ReleaseTimes(self.path).keep(release)
+
     def _put(self, free: int) -> int:
         """Put what was sent as a file under the first free number from ``free`` on, durably; the number."""
         while True:
@@ -171,6 +176,11 @@ class DirectoryLog:
     def stops(self) -> list[Stop]:
         """The stops that are kept beside the log. Raises RefusedError, UnavailableError."""
         return in_folder(self.path)
+
+    def release_times(self) -> list[ReleaseTime]:
+        """What is kept in the log's directory, and in the one that it is in. Raises RefusedError, UnavailableError."""
+        folders = self.path, self.path.absolute().parent
+        return sorted({release for folder in folders for release in ReleaseTimes(folder).read()})
 
     def description(self) -> LogDescription:
         """What the log states of itself now, or the note of its capture does beside it. Raises as opening does."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, is_total
 from cdcv2.errors import Cdcv2Error, DecodeError, MalformedError, RefusedError, UnavailableError, UnsafeTopicError
 from cdcv2.protocol.log import Entry, Headers, Position, Positions
@@ -30,6 +31,8 @@ from cdcv2.wire.kafka_topics import (
     partitions_of,
     spans,
 )
+from cdcv2.wire import release_times
+from cdcv2.wire.release_times import ReleaseTime
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import HEADER, Stop, in_headers
 from cdcv2.wire.times import Times
@@ -100,6 +103,9 @@ class KafkaLog:
         # What the messages that were read state of the log, and the headers of the last one.
         self._stated, self._seen = LogDescription(), Headers()
         self._stops: dict[Stop, None] = {}
+        # The release whose statement is sent next, and those that messages state which were read.
+        self._release: ReleaseTime | None = None
+        self._releases = set[ReleaseTime]()
         if create or writing:
             self._opened()
             self.describe(description)
@@ -123,7 +129,7 @@ class KafkaLog:
         when the client's buffer stays full.
         """
         self._produce_again()
-        beside = (*self._headers, *headers)
+        beside = (*self._headers, *headers, *self._dated(message))
         most = self._most - _ENVELOPE - sum(len(name) + len(value) + 10 for name, value in beside)
         for raw in self._pieces(message, most):
             self._produce(raw, beside)
@@ -150,6 +156,16 @@ class KafkaLog:
         """Keep a stop in an empty message. Raises as :meth:`flush` does."""
         self.send(Updates([]), ((HEADER, stop.to_bytes()),))
         self.flush()
+
+    def keep_release(self, release: ReleaseTime) -> None:
+        """Keep it in a header of the statement up to its END, which is sent next."""
+        self._release = release
+
+    def _dated(self, message: Message) -> Headers:
+        release = self._release
+        if release is None or not isinstance(message, Progress) or message.upper != Antichain([release.lsn + 1]):
+            return ()
+        return ((release_times.HEADER, release.to_text().encode()),)
 
     def describe(self, description: LogDescription) -> None:
         """Have the log state all of this from now on; by an empty message, unless it does.
@@ -248,6 +264,12 @@ class KafkaLog:
         self.description()
         return list(self._stops)
 
+    def release_times(self) -> list[ReleaseTime]:
+        """What statements in the topic keep. Cost: a read of the topic. Raises as :meth:`read` does, RefusedError."""
+        for _ in self.read():
+            continue
+        return sorted(self._releases)
+
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from the positions on; see :class:`~cdcv2.protocol.log.Source`.
 
@@ -295,6 +317,7 @@ class KafkaLog:
             self._stated = LogDescription.from_headers(headers).joined(self._stated, self._topic)
             self._seen = headers
             self._stops.update(dict.fromkeys(in_headers(headers)))
+            self._releases.update(release_times.in_headers(headers, f"topic {self._topic!r}"))
         value = record.value()
         if value is None:
             return Entry(position, Garbled(b"", "a record without a value, which a log never has"), headers)

@@ -1,28 +1,36 @@
-"""When the releases of a capture by commit times were committed, by the source's clock: beside its directory logs.
+"""When the releases of a capture by commit times were committed, by the source's clock: beside the logs, in no row.
 
 ::
 
     _times.jsonl        {"version": 1, "lsn": 101780600, "ts_ms": 1795251720505}
 
 Times by commits are LSNs, and no row has a clock. So each release keeps the LSN of its last END and when that was
-committed, before its statement. A line is a fact: any number of captures may append it, and any part of the lines
-is true. A crash leaves at most a line that was broken off; the next one begins a line of its own.
+committed. Beside directory logs it is a line of a file, appended before the release's statement; the file is in the
+directory that has all the logs, or, where they have none together, in that of each log. In a topic it is a header,
+``cdcv2-release``, of the statement up to this END, with the text of such a line.
+
+Each is a fact: any number of captures may keep it, and any part of them is true. A crash leaves at most a line that was
+broken off; the next one begins a line of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import OutputError, RefusedError, UnavailableError
+from cdcv2.protocol.log import Headers, Log
 from cdcv2.wire.put_if_absent import sync_folder
 
 #: The name of the file.
 TIMES_FILE = "_times.jsonl"
+#: The header of a statement in a topic.
+HEADER = "cdcv2-release"
 _VERSION = 1
 
 
@@ -32,23 +40,57 @@ class ReleaseTime(NamedTuple):
     lsn: int
     ts_ms: int
 
+    def to_text(self) -> str:
+        """As it is kept.
+
+        >>> ReleaseTime(10, 100).to_text()
+        '{"version": 1, "lsn": 10, "ts_ms": 100}'
+        """
+        return json.dumps({"version": _VERSION, **self._asdict()})
+
+    @classmethod
+    def from_text(cls, text: bytes, place: str) -> ReleaseTime | None:
+        """What is kept so; None for what is broken off. Raises RefusedError for a later version, with the place."""
+        try:
+            plain = parse_json(text)
+        except ValueError:
+            return None
+        if not isinstance(plain, dict):
+            return None
+        if plain.get("version") != _VERSION:
+            raise RefusedError(
+                f"{place} has release times of version {plain.get('version')!r}, and this release reads {_VERSION}: "
+                "read it with the program that wrote it, or a newer one"
+            )
+        return cls(plain["lsn"], plain["ts_ms"])
+
+
+@runtime_checkable
+class Keeping(Log, Protocol):
+    """A log that keeps release times with it."""
+
+    def keep_release(self, release: ReleaseTime) -> None:
+        """Keep it: it is durable at the latest with the statement up to its END. Raises what writing raises."""
+
+    def release_times(self) -> list[ReleaseTime]:
+        """What is kept with the log or beside it, each once, by LSN. Raises what reading the log raises."""
+
 
 class ReleaseTimes:
-    """The file in the directory of a capture. Made with the first line."""
+    """The file in a directory, of a capture or of a log. Made with the first line."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / TIMES_FILE
 
     def keep(self, release: ReleaseTime) -> None:
         """Append it, durably. Raises OutputError."""
-        line = json.dumps({"version": _VERSION, **release._asdict()})
         try:
             there = self._path.exists()
             self._path.parent.mkdir(parents=True, exist_ok=True)
             opened = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
                 # One write, so that lines of several captures do not mix.
-                os.write(opened, f"\n{line}\n".encode())
+                os.write(opened, f"\n{release.to_text()}\n".encode())
                 os.fsync(opened)
             finally:
                 os.close(opened)
@@ -68,40 +110,39 @@ class ReleaseTimes:
             return []
         except OSError as error:
             raise UnavailableError(f"{self._path} cannot be read: {error.strerror or error}") from error
-        found = set[ReleaseTime]()
-        for line in lines:
-            try:
-                plain = parse_json(line) if line else None
-            except ValueError:
-                # Broken off by a crash: what it would have said is not known.
-                continue
-            if isinstance(plain, dict):
-                if plain.get("version") != _VERSION:
-                    raise RefusedError(
-                        f"{self._path} has lines of version {plain.get('version')!r}, and this release reads "
-                        f"{_VERSION}: read it with the program that wrote it, or a newer one"
-                    )
-                found.add(ReleaseTime(plain["lsn"], plain["ts_ms"]))
-        return sorted(found)
+        found = {ReleaseTime.from_text(line, str(self._path)) for line in lines}
+        return sorted(release for release in found if release is not None)
+
+
+def in_headers(headers: Headers, place: str) -> list[ReleaseTime]:
+    """The release times in the headers of a message. Raises RefusedError for a later version."""
+    found = [ReleaseTime.from_text(value, place) for name, value in headers if name == HEADER]
+    return [release for release in found if release is not None]
 
 
 class Clock:
-    """The moments of ENDs that are not released yet, for a capture; ``times`` keeps those of releases, if given."""
+    """The moments of ENDs that are not released yet, for a capture; those of releases are kept.
 
-    def __init__(self, times: ReleaseTimes | None) -> None:
-        self._times = times
+    Where there is a directory of all the ``logs``, ``times`` is its file; otherwise each log keeps them that can.
+    """
+
+    def __init__(self, times: ReleaseTimes | None, logs: Iterable[Log] = ()) -> None:
+        self._keep = [times.keep] if times is not None else [
+            log.keep_release for log in logs if isinstance(log, Keeping)
+        ]
         self._ends: dict[int, int] = {}
         self._through = 0
 
     def end(self, lsn: int, ts_ms: int | None) -> None:
         """An END was read; one that is released already is a duplicate."""
-        if self._times is not None and ts_ms is not None and lsn > self._through:
+        if self._keep and ts_ms is not None and lsn > self._through:
             self._ends[lsn] = ts_ms
 
     def release(self, through: int) -> None:
-        """All through this END is about to be stated. Raises OutputError."""
-        if self._times is not None and through in self._ends:
-            self._times.keep(ReleaseTime(through, self._ends[through]))
+        """All through this END is about to be stated. Raises OutputError, and what writing a log raises."""
+        if through in self._ends:
+            for keep in self._keep:
+                keep(ReleaseTime(through, self._ends[through]))
         self._through = max(through, self._through)
         self._ends = {lsn: ts_ms for lsn, ts_ms in self._ends.items() if lsn > through}
 

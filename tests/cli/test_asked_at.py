@@ -71,7 +71,7 @@ def test_without_an_entry_an_lsn_is_asked_for(run: Run, logs: Path) -> None:
     """Logs of an earlier release keep no moments."""
     (logs / TIMES_FILE).unlink()
     code, _, err = at(run, logs, "2026-11-21T09:02:06Z")
-    assert (2, True) == (code, "nothing beside these logs states when what was committed" in err)
+    assert (2, True) == (code, "nothing with these logs states when what was committed" in err)
 
 
 def test_on_a_remap_a_moment_is_a_time_by_itself(run: Run, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_line_that_was_broken_off_harms_no_other(tmp_path: Path) -> None:
 
     with open(tmp_path / TIMES_FILE, "a", encoding="utf-8") as file:
         file.write('{"version": 2}\n')
-    with pytest.raises(RefusedError, match="lines of version 2"):
+    with pytest.raises(RefusedError, match="times of version 2"):
         times.read()
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cdcv2.commands.asked_at import asked_at
+from cdcv2.commands.logs import Named
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import free_port
 from cdcv2.errors import (
@@ -27,10 +29,15 @@ from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.temp import AS_COMPLETE
+from cdcv2.sources.capture import Capture
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.facts import End
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.kafka_client import Client
+from cdcv2.wire.release_times import HEADER as RELEASE
+from cdcv2.wire.release_times import ReleaseTime
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop
 from tests.wire.polling import next_of, until
@@ -429,3 +436,30 @@ def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: K
     other.flush()
     with pytest.raises(ForeignStateError, match=f"{topic} is of the timeline y, and of the timeline x"):
         messages(KafkaLog(topic, broker.bootstrap, ROW))
+
+
+def test_a_statement_has_the_clock_of_its_release(broker: KafkaBroker, topic: str) -> None:
+    """In its header, in any log of the set, also where it is split; a moment of the clock is asked for by it."""
+    tables = {name: ROW for name in ("public.a", "public.b")}
+    logs = {name: KafkaLog(f"{topic}.{name}", broker.bootstrap, ROW, create=True) for name in tables}
+    with Capture(Recipe("shop", tables, snapshot="none"), logs) as capture:
+        for number, (lsn, ts_ms) in enumerate([(20, 1795251720505), (30, 1795251720905), (40, None)]):
+            capture.absorb_fact(End(number, lsn, {}, ts_ms), Position("shop.transaction", 0, number))
+            capture.release()
+
+    kept = [ReleaseTime(20, 1795251720505), ReleaseTime(30, 1795251720905)]
+    for name, log in logs.items():
+        seen = [entry.message.upper.elements[0] for entry in log.read()
+                if entry and RELEASE in dict(entry.headers) and isinstance(entry.message, Progress)]
+        assert (kept, [21, 31]) == (log.release_times(), seen), name
+    log = KafkaLog(f"{topic}.public.b", broker.bootstrap, ROW)
+    assert 20 == asked_at("2026-11-21T09:02:00.904Z", [Named("public.b", log, ROW)])
+    with pytest.raises(UsageError, match="the first time known is 2026-11-21T09:02:00.505Z"):
+        asked_at("2026-11-21T09:02:00Z", [Named("public.b", log, ROW)])
+    # Of a large statement each part has it.
+    made(broker, f"{topic}.small", **SAFE, **{"max.message.bytes": "1200"})
+    small = KafkaLog(f"{topic}.small", broker.bootstrap, ROW, writing=True)
+    small.keep_release(ReleaseTime(2000, 5))
+    small.send(Progress([0], [2001], {time: 1 for time in range(2000)}))
+    small.flush()
+    assert [ReleaseTime(2000, 5)] == KafkaLog(f"{topic}.small", broker.bootstrap, ROW).release_times()
