@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from cdcv2.commands.console import remark
 from cdcv2.commands.logs import Named, asked_times
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
@@ -67,6 +68,8 @@ def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:
             f"the last release known was committed at {clock_text(found.ts_ms)} (LSN {found.lsn}), and nothing states "
             f"what was up to {text}: capture on, or take --at now"
         )
+    if found.ts_ms < moment:
+        remark(f"--at {text}: the last release by then was committed at {clock_text(found.ts_ms)} (LSN {found.lsn})")
     return found
 
 

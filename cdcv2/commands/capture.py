@@ -250,8 +250,8 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
             }))
             return
         output.line(
-            f"{through_text(frontier)}: {counted.transactions} transactions, {counted.rows} rows "
-            f"({counted.repeats} repeats), out of {counted.records} records"
+            f"{through_text(frontier)}: {counted.transactions} transactions released; read {counted.rows} rows "
+            f"({counted.repeats} repeats) in {counted.records} records"
         )
     remark(f"cdcv2 capture: {waiting.text}")
 

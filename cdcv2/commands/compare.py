@@ -15,8 +15,9 @@ Where the source is, and with which password: --source env (CDCV2_POSTGRES, a co
 PGDATABASE, PGPASSWORD, ...), --source service:NAME of libpq's service file, or --source FILE with a connection string.
 
 Exit code 0: they are equal. 1: the logs are not complete up to where the target or the source is, and differ from it;
-or the target has not come to --at. 2: it has gone on from --at, and shows no past. 3: they differ, and where. A time
-behind the last of a finished history is one at which the target has all. Memory: the rows of the logs.
+or the target has nothing yet, or has not come to --at (now: to the last finished time of its logs). 2: it has gone on
+from --at, and shows no past. 3: they differ, and where. A time behind the last of a finished history is one at which
+the target has all. Memory: the rows of the logs.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> Exit:
         elif source is not None:
             parts.append(with_logs(source, logs, plan.start if plan is not None else 0, asked(args, at)))
         if plan is not None and not args.without_log:
-            parts.append(_with_target(plan, opened, at))
+            parts.append(_with_target(plan, opened, at, now=args.at == "now"))
     verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
     with Output(None) as output:
         if args.json:
@@ -168,12 +169,16 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
         raise UsageError(f"--wait {args.wait}: it takes a number of seconds from 0 on")
 
 
-def _with_target(plan: Plan, opened: ExitStack, at: Time | None) -> Part:
+def _with_target(plan: Plan, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
     view = opened.enter_context(closing(plan.view()))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(f"the target is {through_text(frontier)}, and {at} is asked for: let it go on")
-    expected = _expected(plan, frontier, at)
+    if frontier == Antichain([plan.start]):
+        raise IncompleteError(
+            f"the target of {plan.name} has nothing yet: run cdcv2 materialize. If it did before, its tables were lost"
+        )
+    expected = _expected(plan, frontier, at, now=now)
     found = [_compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)]
     wrong = any(one.number for one in found)
     return Part(
@@ -181,10 +186,11 @@ def _with_target(plan: Plan, opened: ExitStack, at: Time | None) -> Part:
     )
 
 
-def _expected(plan: Plan, frontier: Antichain, at: Time | None) -> list[dict[Key, Values]]:
+def _expected(plan: Plan, frontier: Antichain, at: Time | None, *, now: bool) -> list[dict[Key, Values]]:
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
-    Raises UsageError where that is another state than the one at ``at``.
+    Raises UsageError where that is another state than the one at ``at``, IncompleteError where the logs are not
+    complete up to there, or, with ``now``, are complete further on.
     """
     views = [binding.view() for binding in plan.bindings]
     combined = Combined(views)
@@ -200,13 +206,17 @@ def _expected(plan: Plan, frontier: Antichain, at: Time | None) -> list[dict[Key
             for _ in combined.add(number, wanted):
                 continue
         # Updates before a start that was given would be left out on both sides: they may stand anywhere in the logs.
-        if not plan.start and timeline.frontier.dominates(frontier):
+        if not now and not plan.start and timeline.frontier.dominates(frontier):
             break
     if not timeline.frontier.dominates(frontier):
         lacks = "; ".join(f"{table}: {missing}" for table, missing in timeline.missing().items())
         raise IncompleteError(
             f"the target is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}"
             f"{f' ({lacks})' if lacks else ''}: these are not the logs that it was made of, or they lost something"
+        )
+    if now and not frontier.dominates(timeline.frontier):
+        raise IncompleteError(
+            f"the target is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}: let it go on"
         )
     if moved:
         raise UsageError(

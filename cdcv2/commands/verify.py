@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, Stopping
@@ -190,18 +192,21 @@ def run(args: argparse.Namespace) -> Exit:
         frontier = frontier.meet(start)
     verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
     assumed, empty = snapshot_assumed(args), assumed_empty(args)
+    sets = {description_of(named.log).log_set for named in logs}
+    behind = _behind(judged) if len(sets) == 1 and None not in sets else []
     with Output(None) as output:
         if args.json:
             output.line(_plain(judged, gone, frontier, verdict, assumed, empty))
         else:
             through = LACKING if lacks else through_text(frontier, start)
-            for line in _text(judged, gone, through, verdict, assumed, empty):
+            for line in _text(judged, gone, through, verdict, assumed, empty, behind):
                 output.line(line)
     return verdict
 
 
 def _text(
-    judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool, empty: list[str]
+    judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool, empty: list[str],
+    behind: list[str],
 ) -> list[str]:
     lines = [line for one in judged for line in one.text()]
     lines += [
@@ -213,9 +218,20 @@ def _text(
     lines += [
         f"{table}: assumed to have been empty at the snapshot, as the capture was told (--empty)" for table in empty
     ]
+    lines += behind
     so_far = "" if through == LACKING else "so far "
     said = {Exit.DONE: "", Exit.MISSING: f"incomplete: {so_far}", Exit.WRONG: f"wrong: {so_far}"}[verdict]
     return [*lines, f"{said}{through}"]
+
+
+def _behind(judged: list[Judged]) -> list[str]:
+    """Which logs of a log set end before others do: a capture states them one by one, and brings them to one end."""
+    furthest = reduce(Antichain.join, (one.reader.frontier for one in judged))
+    return [
+        f"{one.table}: behind the others, which are {through_text(furthest)}: a capture ended between its statements, "
+        "or has not come there, or files at the log's end are gone; start the capture, which knows"
+        for one in judged if not one.lacks and one.reader.frontier != furthest
+    ]
 
 
 def _plain(

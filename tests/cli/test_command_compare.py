@@ -77,6 +77,26 @@ def test_a_time_is_demanded(run: Run, kept: Path) -> None:
     assert [0, 0, 0] == [run("compare", kept, "--at", at).code for at in ("2001-09-09T01:46:40Z", "now", "0/9")]
 
 
+def test_now_is_where_the_logs_are(run: Run, kept: Path) -> None:
+    """A target that has not come there is behind, though it has what it should have where it is."""
+    write(kept.parent / "more", Updates([(price(4), 11, 1)]), Progress([10], [12], {11: 1}))
+    kept.write_text(LAKE.replace("prices: prices\n", "prices: [prices, more]\n"), "utf-8")
+    behind, said = run("compare", kept, "--at", "now"), run("compare", kept)
+    assert 0 == run("materialize", kept).code
+
+    assert (1, True) == (behind.code, "through 9, and its logs complete through 11: let it go on" in behind.err)
+    assert (0, 0) == (said.code, run("compare", kept, "--at", "now").code)
+
+
+def test_a_target_that_was_emptied_is_not_equal(run: Run, kept: Path) -> None:
+    """A lake that somebody moved away is begun by the next run, which is refused; what that leaves holds nothing."""
+    shutil.move(kept.parent / "lake", kept.parent / "moved")
+    refused, said = run("materialize", kept), run("compare", kept)
+
+    assert (4, 1) == (refused.code, said.code), refused.err + said.err
+    assert "the target of prices has nothing yet" in said.err
+
+
 @pytest.mark.parametrize("rest", [[20], []], ids=["goes on", "finished"])
 def test_a_time_after_which_nothing_has_changed_is_reached(run: Run, kept: Path, rest: list[int]) -> None:
     """The target has all up to there, and nothing later, also at the end of a finished history."""

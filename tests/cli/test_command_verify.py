@@ -235,6 +235,18 @@ def test_files_that_are_gone_are_missing_and_other_tables_are_judged(
     assert (1, [102462313], [0]) == (both["exit"], both["frontier"], plain["frontier"])
 
 
+def test_a_log_that_ends_before_the_others_is_named(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Its last file is gone: nothing in the log shows that, but that a capture brings all of them to one end."""
+    logs = tmp_path / "logs"
+    shutil.copytree(captured / "logs", logs)
+    sorted((logs / "public.orders").glob("*.avro"))[-1].unlink()
+    said, whole = run("verify", logs), run("verify", captured / "logs")
+
+    behind = "public.orders: behind the others, which are complete through 102462312: "
+    assert [behind] == [line[:len(behind)] for line in said.out.splitlines() if ": behind" in line]
+    assert ": behind" not in whole.out
+
+
 def test_files_that_changed_places_are_no_files_of_their_logs(run: Run, captured: Path, tmp_path: Path) -> None:
     """Two logs of like row types, each with a file of the other: both are named, and nothing is complete."""
     logs = tmp_path / "logs"
