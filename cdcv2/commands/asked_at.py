@@ -37,8 +37,9 @@ def asked_at(text: str, logs: Sequence[Named]) -> Time | None:
     if _LSN.match(text):
         if _on_remap(logs[0]):
             raise UsageError(
-                f"--at {text}: these logs are of a remap, whose times are milliseconds. cdcv2 when states at which of "
-                "them an LSN was in; or write a moment, as 2026-11-21T09:02:06Z"
+                f"--at {text}: these logs are of a remap, whose times are milliseconds: write one of them, or a "
+                "moment, as 2026-11-21T09:02:06Z. cdcv2 when states at which of them a record of a topic was in "
+                "(shop.transaction=0@17)"
             )
         return asked_times("--at", [str(lsn(text))], logs)[0]
     if not _MOMENT.match(text):

@@ -59,7 +59,7 @@ from cdcv2.wire.jsonlines import plain_frontier
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
-    ("cdcv2 compare shop-kafka.yaml --at 101936016", "demand that it has come just there"),
+    ("cdcv2 compare shop-from-kafka.yaml --at 101936016", "demand that it has come just there"),
     ("cdcv2 compare shop-lake.yaml --json", "the same for a program"),
     ("cdcv2 compare shop-lake.yaml --source shop.dsn --wait 60 --marker",
      "source, log and target; the source's connection string is in a file"),

@@ -60,7 +60,7 @@ from cdcv2.wire.jsonlines import plain_frontier
 EXAMPLES = (
     ("cdcv2 materialize shop-lake.yaml", "to the ends of the logs"),
     ("cdcv2 materialize shop-lake.yaml --json", "what came of it as one JSON object"),
-    ("cdcv2 materialize shop-kafka.yaml --follow", "until it is told to stop"),
+    ("cdcv2 materialize shop-from-kafka.yaml --follow", "until it is told to stop"),
 )
 
 

@@ -3,6 +3,9 @@
 The time is the first one at which what stands at the position is in. A position that no binding covers yet has none:
 it is said, and the exit code is 1. What happened before the time to which the remap was compacted is told as "or
 before" that.
+
+The remap of a capture binds the offsets of its topics: shop.transaction=0@17 is the record at offset 17 of partition 0
+of that topic. It knows no LSNs; those are in remaps that programs of yours bind to LSNs (cdcv2.reclock).
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ from cdcv2.reclock.gauges import to_plain
 from cdcv2.reclock.remap import Remap
 
 EXAMPLES = (
-    ("cdcv2 when remap orders=0@17", "offset 17 of partition 0 of a source that is called orders"),
-    ("cdcv2 when remap bank=0/1A2B orders=0@3 --json", "several, one of them an LSN, as JSON lines"),
-    ("cdcv2 when kafka:remap --bootstrap localhost:9092 2@17", "a remap in a topic, of one topic"),
+    ("cdcv2 when remap shop.transaction=0@17", "of a capture: offset 17 of partition 0 of this topic"),
+    ("cdcv2 when kafka:remap --bootstrap localhost:9092 shop.transaction=0@17 --json", "a remap in a topic; as JSON"),
+    ("cdcv2 when remap bank=0/1A2B orders=0@3", "of a program that binds LSNs and a topic"),
 )
 
 

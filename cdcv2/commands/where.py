@@ -20,7 +20,7 @@ EXAMPLES = (
     ("cdcv2 where remap", "at the last time that is decided"),
     ("cdcv2 where remap --at 2000", "at a time"),
     ("cdcv2 where remap --at 2000 --json", "as JSON"),
-    ("cdcv2 where kafka:remap --bootstrap localhost:9092 --lsn", "a remap in a topic, of a PostgreSQL"),
+    ("cdcv2 where kafka:remap --bootstrap localhost:9092 --lsn", "a remap in a topic, of a program that binds LSNs"),
 )
 
 

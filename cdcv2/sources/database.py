@@ -263,7 +263,8 @@ def check_recipe(recipe: Recipe, ordering: str) -> None:
     if recipe.snapshot == "initial" and recipe.notification_topic is None:
         raise UsageError(
             f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
-            "says how many rows it has; or, if there was none, --snapshot none"
+            "says how many rows it has; or, if the connector took no snapshot (snapshot.mode=no_data), --snapshot "
+            "none. A snapshot without notifications cannot be captured on a remap: capture it without --remap"
         )
 
 

@@ -28,6 +28,8 @@ LACKED = (
     "there are. If it was given, the producer sent a row twice: drop the replication slot and the topics, too, and let "
     "Connect's producers be idempotent"
 )
+#: The same where it has no topic: a dump may lack that.
+NO_TOPIC = f"If a dump is captured, and its topic was not dumped: dump that whole, too. {UNKNOWN}"
 NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"
 
 
@@ -150,7 +152,7 @@ class Snapshot:
         if unknown is not None:
             self._contradict(
                 f"nothing is known of {unknown}: it has no topic, and without notifications nothing says that the "
-                "snapshot covered it", UNKNOWN,
+                "snapshot covered it", NO_TOPIC,
             )
         return unknown is None
 

@@ -308,7 +308,7 @@ def test_a_snapshot_that_nobody_counts_is_refused(run: Run, recorded: Path, tmp_
     line = [word for word in words(recorded, tmp_path) if word not in ("--notifications", "clean_full.notes")]
     said = run(*line)
 
-    assert (2, True) == (said.code, "or, if there was none, --snapshot none" in said.err)
+    assert (2, True) == (said.code, "took no snapshot (snapshot.mode=no_data), --snapshot none" in said.err)
     assert [] == list(tmp_path.iterdir())
 
 

@@ -250,6 +250,7 @@ def test_nothing_is_stated_of_a_table_of_which_the_connector_never_spoke(capture
     refused = capture([*BEGUN, *said], *more, tables="tu")
     assert (4, []) == (refused.code, capture.held())
     assert "public.u" in refused.err and "leave it out (--tables)" in refused.err and "(--empty)" in refused.err
+    assert ("its topic was not dumped: dump that whole" in refused.err) is not notified
     shutil.rmtree(capture.logs)
     assert (0, [1, 3]) == (capture([*BEGUN, *said], *more, "--tables", "public.t", tables="tu").code, capture.held())
     shutil.rmtree(capture.logs)

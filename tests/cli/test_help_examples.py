@@ -11,8 +11,10 @@ import pytest
 
 from cdcv2.cli import COMMANDS, parser_of
 from cdcv2.cli import _module as module_of
-from cdcv2.reclock.minting import agree, follow
+from cdcv2.core.antichain import Antichain
+from cdcv2.reclock.minting import agree, follow, mint
 from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.partitioned import frontier_of, offsets
 from cdcv2.reclock.shared import Shared
 from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run
@@ -44,9 +46,11 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (tmp_path / "web" / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")
     click = {"topic": "web.clicks", "partition": 0, "offset": 0, "value": '{"page": "/"}'}
     (tmp_path / "clicks.jsonl").write_text(json.dumps(click), "utf-8")
-    log, shared = DirectoryRemap(tmp_path / "remap"), Shared()
+    log, shared = DirectoryRemap(tmp_path / "remap"), Shared(recipe="v1")
     minted(log, follow(shared))
     minted(log, agree(shared, lambda: shared.propose_hold("/data/old-logs", 0)))
+    places = {"bank": Antichain([0x1B00]), "orders": offsets({0: 18, 1: 4}), "shop.transaction": offsets({0: 18})}
+    minted(log, mint(shared, frontier_of(places), lambda: 3000))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
