@@ -65,6 +65,8 @@ DRIVERS = {
 }
 #: Those whose checkpoint is in a recovery log.
 LOGGED = ("lake", "delta", "kafka", "webhook", "process")
+#: Those that keep what a retraction needs, unless they are told that there is none.
+_FOLLOWING: dict[str, Callable[[str, bool], Reduction]] = {"min": Min, "max": Max, "last": Last}
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
@@ -431,7 +433,7 @@ def _reduction(part: Part) -> Reduction:
         part.fail(f"one of count, {', '.join(_REDUCTIONS)} is wanted here")
     column = fields[kinds[0]].text()
     if "retractions" in fields:
-        if kinds[0] not in ("min", "max"):
-            fields["retractions"].fail("only min and max can be told to expect no retractions")
-        return (Min if kinds[0] == "min" else Max)(column, fields["retractions"].flag())
+        if kinds[0] not in _FOLLOWING:
+            fields["retractions"].fail(f"only {', '.join(_FOLLOWING)} can be told to expect no retractions")
+        return _FOLLOWING[kinds[0]](column, fields["retractions"].flag())
     return _REDUCTIONS[kinds[0]](column)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.columns import column_of
 from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.messages import Checkpoint
-from cdcv2.materialize.reductions import Min, Reduction
+from cdcv2.materialize.reductions import Last, Min, Reduction, last_rows
 
 
 def marks(bindings: Iterable[Binding]) -> dict[str, str]:
@@ -25,18 +25,37 @@ def marks(bindings: Iterable[Binding]) -> dict[str, str]:
     return {binding.target: _mark(binding) for binding in bindings}
 
 
-def _mark(binding: Binding) -> str:
+def _mark(binding: Binding, reduce: list[list[Any]] | None = None, without: Collection[str] = ()) -> str:
+    """``reduce``: what is to stand for the reductions; ``without``: fields of the table that are left out."""
     table = binding.view().table
     said = {
         "log": binding.log,
         "key": [one.name for one in table.key],
         # What may be null is the log's to say, and may change.
-        "columns": sorted([one.name, one.kind, one.precision, one.scale] for one in table.fields),
-        "reduce": [[name, *_said(one), *_ranked(binding, one)] for name, one in binding.reduce.items()],
+        "columns": sorted(
+            [one.name, one.kind, one.precision, one.scale] for one in table.fields if one.name not in without
+        ),
+        "reduce": [_reduced(binding, *item) for item in binding.reduce.items()] if reduce is None else reduce,
         "deletes": binding.deletes,
         "delta": binding.delta,
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _mark_of_old(binding: Binding) -> str | None:
+    """The mark as it was when Last kept nothing beside what it showed; None for a view without one."""
+    lasts = {name for name, one in binding.reduce.items() if isinstance(one, Last)}
+    if not lasts:
+        return None
+    reduce = [
+        [name, "Last", {"column": one.column}] if isinstance(one, Last) else _reduced(binding, name, one)
+        for name, one in binding.reduce.items()
+    ]
+    return _mark(binding, reduce, {field.name for name in lasts for field in last_rows(name)})
+
+
+def _reduced(binding: Binding, name: str, reduction: Reduction) -> list[Any]:
+    return [name, *_said(reduction), *_ranked(binding, reduction)]
 
 
 def _said(reduction: Reduction) -> list[Any]:
@@ -46,19 +65,24 @@ def _said(reduction: Reduction) -> list[Any]:
 
 def _ranked(binding: Binding, reduction: Reduction) -> list[str]:
     """A least text is not a least number: where text is ranked by what it means, the view is another."""
-    ranked = isinstance(reduction, Min) and column_of(binding.row_type, reduction.column).order is not None
+    ranked = isinstance(reduction, (Min, Last)) and column_of(binding.row_type, reduction.column).order is not None
     return ["by value"] if ranked else []
 
 
-def demand_same(materialization: str, wanted: dict[str, str], checkpoint: Checkpoint) -> None:
+def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: Checkpoint) -> None:
     """Raises RefusedError when a view is wanted that the checkpoint is not of. One that is left out may be."""
     if checkpoint.views is None:
         return
-    for target, mark in wanted.items():
-        if checkpoint.views.get(target) != mark:
-            state = (
-                "was another (its log, columns, reductions or deletes)" if target in checkpoint.views else "is new"
+    for binding in bindings:
+        target, before = binding.target, checkpoint.views.get(binding.target)
+        if before is not None and before == _mark_of_old(binding):
+            raise RefusedError(
+                f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} was begun by an earlier "
+                "release, whose last value could be that of a row that is gone; which rows are there, it has not kept. "
+                "Materialize anew, under another name and into an empty place"
             )
+        if before != _mark(binding):
+            state = "is new" if before is None else "was another (its log, columns, reductions or deletes)"
             raise RefusedError(
                 f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} {state}: what came before "
                 "would be missing or wrong there. Leave it as it was; or materialize anew, under another name and into "

@@ -1,24 +1,27 @@
 """Reductions: what one column of a view becomes of the rows of a key, from their diffs alone.
 
 Each is *incremental*: the value after a transaction follows from the value before and the transaction's updates,
-however the updates are spread over transactions. So there are sums of exact numbers and none of floats, and a minimum
-either keeps every value that it has seen, with its count, or refuses to have one taken away.
+however the updates are spread over transactions. So there are sums of exact numbers and none of floats; and a minimum
+keeps every value of the key with its count, the value written last every row with its time, or they refuse to have
+one taken away.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, Inexact
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, cast
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.materialize.columns import Column, column_of
+from cdcv2.materialize.deltas import plain_value, value_from_plain
 from cdcv2.materialize.messages import Field, Values
-from cdcv2.wire.plain import bytes_from_plain
+from cdcv2.wire.plain import bytes_from_plain, int_from_plain, plain_int
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.source_types import SourceType
 
@@ -160,38 +163,93 @@ class _SumOfNumerics(_Sum):
 
 @dataclass(frozen=True)
 class Last(Reduction):
-    """What the row that was written last has in a column: of the greatest time; of several, of the greatest bytes.
+    """What the row that was written last has in a column, of the rows that the key has now.
 
-    It is what was last *written*: taking that row away leaves it there for as long as the key has rows.
+    A row counts as written at the greatest time at which it was added; of several that were written at one time, the
+    greatest value counts, as :class:`Max` has it. With ``retractions`` (the default) the table has a second column
+    ``NAME_rows``, in which each row of the key is kept, as its SHA-256, with its count, its time and its value: what
+    that costs grows with the rows of a key. Without, a retraction is an error.
     """
 
     column: str
+    retractions: bool = True
 
     def bind(self, name: str, row_type: RowType) -> Bound:
         """See :class:`Reduction`; fits every column."""
         column = column_of(row_type, self.column)
-        return _Last(replace(column.field, name=name, nullable=True), column, row_type)
+        visible = replace(column.field, name=name, nullable=True)
+        kept = last_rows(name) if self.retractions else ()
+        return _Last((visible, *kept), column, row_type)
+
+
+def last_rows(name: str) -> tuple[Field, ...]:
+    """What a view with a :class:`Last` of this name has beside what it shows."""
+    return (Field(f"{name}_rows", "json"),)
+
+
+class _Written(NamedTuple):
+    """A row of a key: how many times it is there, since when (it was added last then), and what it shows."""
+
+    times: int
+    since: int
+    value: Any
 
 
 class _Last(Bound):
-    def __init__(self, field: Field, column: Column, row_type: RowType) -> None:
-        self.fields = (field,)
+    """The accumulator is row's SHA-256 -> what was added to it."""
+
+    def __init__(self, fields: tuple[Field, ...], column: Column, row_type: RowType) -> None:
+        self.fields = fields
         self._column, self._row_type = column, row_type
 
     def begin(self) -> Any:
-        return None
+        return {}
 
     def add(self, so_far: Any, row: Any, time: Time, diff: int) -> Any:
-        if diff < 0 or (so_far is not None and so_far[0] > time):
-            return so_far
-        if so_far is not None and so_far[0] == time:
-            return max(so_far, (time, row), key=lambda found: self._row_type.encode(found[1]))
-        return (time, row)
+        if diff < 0 and len(self.fields) == 1:
+            raise _retracted(self.fields[0].name, row, time)
+        identity = hashlib.sha256(self._row_type.encode(row)).hexdigest()
+        # A materialization is of integer times.
+        since = cast(int, time) if diff > 0 else _NEVER
+        _join(so_far, identity, _Written(diff, since, self._column.value(row)))
+        return so_far
 
     def after(self, so_far: Any, before: Values | None) -> Values:
-        if so_far is None:
-            return before if before is not None else (None,)
-        return (self._column.value(so_far[1]),)
+        if len(self.fields) == 1:
+            return (self._last(so_far.values()) if so_far or before is None else before[0],)
+        rows = self._kept(before)
+        for identity, one in so_far.items():
+            _join(rows, identity, one)
+            if rows[identity].times < 0:
+                name = self._column.field.name
+                raise NegativeCount(f"a row with {one.value!r} as {name!r} would be there {rows[identity].times} times")
+        there = {identity: one for identity, one in sorted(rows.items()) if one.times}
+        kept = {
+            identity: [one.times, plain_int(one.since), plain_value(self.fields[0], one.value)]
+            for identity, one in there.items()
+        }
+        return self._last(there.values()), json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+    def _kept(self, before: Values | None) -> dict[str, _Written]:
+        plain = json.loads(before[1]) if before is not None else {}
+        return {
+            identity: _Written(times, int_from_plain(since), value_from_plain(self.fields[0], value))
+            for identity, (times, since, value) in plain.items()
+        }
+
+    def _last(self, rows: Iterable[_Written]) -> Any:
+        found = list(rows)
+        latest = max((one.since for one in found), default=_NEVER)
+        return _greatest([one.value for one in found if one.since == latest and one.value is not None], self._column)
+
+
+#: Less than every time: when a row that is only taken away was added.
+_NEVER = -1
+
+
+def _join(rows: dict[str, _Written], identity: str, one: _Written) -> None:
+    held = rows.get(identity)
+    rows[identity] = one if held is None else _Written(held.times + one.times, max(held.since, one.since), one.value)
 
 
 @dataclass(frozen=True)
@@ -226,18 +284,14 @@ class Max(Min):
 class _Extreme(Bound):
     def __init__(self, fields: tuple[Field, ...], column: Column, greatest: bool) -> None:
         self.fields = fields
-        self._column, self._greatest = column, greatest
-        self._order = column.order
+        self._column, self._pick = column, _greatest if greatest else _least
 
     def begin(self) -> Any:
         return {}
 
     def add(self, so_far: Any, row: Any, time: Time, diff: int) -> Any:
         if diff < 0 and len(self.fields) == 1:
-            raise RefusedError(
-                f"{self.fields[0].name!r} was told to expect no retractions, and the row {row!r} is retracted at time "
-                f"{time}: let it keep its values (leave retractions out), and materialize it anew"
-            )
+            raise _retracted(self.fields[0].name, row, time)
         text = self._column.text(row)
         if text is not None:
             so_far[text] = so_far.get(text, 0) + diff
@@ -248,7 +302,7 @@ class _Extreme(Bound):
             found = [self._column.from_text(text) for text in so_far]
             if before is not None and before[0] is not None:
                 found.append(before[0])
-            return (self._best(found),)
+            return (self._pick(found, self._column),)
         counts = dict[str, int](json.loads(before[1])) if before is not None else {}
         for text, diff in so_far.items():
             counts[text] = counts.get(text, 0) + diff
@@ -256,16 +310,31 @@ class _Extreme(Bound):
                 name = self._column.field.name
                 raise NegativeCount(f"the value {text} of {name!r} would be there {counts[text]} times")
         kept = {text: count for text, count in sorted(counts.items()) if count}
-        best = self._best([self._column.from_text(text) for text in kept])
+        best = self._pick([self._column.from_text(text) for text in kept], self._column)
         return best, json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
-    def _best(self, values: Sequence[Any]) -> Any:
-        # NaN is unequal to itself, and here greater than every other number.
-        order = self._order or _itself
-        ranked = sorted(values, key=lambda value: (value != value, order(value)))
-        if not ranked:
-            return None
-        return ranked[-1] if self._greatest else ranked[0]
+
+def _retracted(name: str, row: Any, time: Time) -> RefusedError:
+    return RefusedError(
+        f"{name!r} was told to expect no retractions, and the row {row!r} is retracted at time {time}: let it keep "
+        "what it needs (leave retractions out), and materialize it anew"
+    )
+
+
+def _least(values: Iterable[Any], column: Column) -> Any:
+    """Of a column's values in the table the least; None where there is none."""
+    return next(iter(_ranked(values, column)), None)
+
+
+def _greatest(values: Iterable[Any], column: Column) -> Any:
+    """Of a column's values in the table the greatest; None where there is none."""
+    return next(reversed(_ranked(values, column)), None)
+
+
+def _ranked(values: Iterable[Any], column: Column) -> list[Any]:
+    # NaN is unequal to itself, and here greater than every other number.
+    order = column.order or _itself
+    return sorted(values, key=lambda value: (value != value, order(value)))
 
 
 def _itself(value: Any) -> Any:

@@ -193,7 +193,7 @@ class Runtime:
         yield from self._say(message)
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
-        demand_same(self._name, self._marks, self.checkpoint)
+        demand_same(self._name, self._bindings, self.checkpoint)
         self._repeats = opened.repeats or any(table.delta for table in tables)
         cuts = self._source(self.checkpoint)
         return Intake(cuts, self._bindings, self._views, Share(self._range, pieces), self.checkpoint.frontier)

@@ -170,7 +170,7 @@ class SpreadRuntime:
                 self._claimed.demand()
             raise
         pieces = self._adopt(opened)
-        demand_same(self.name, self._marks, self.checkpoint)
+        demand_same(self.name, self.bindings, self.checkpoint)
         if len(pieces) > 1:
             raise RefusedError(
                 f"ranges of the keys of {self.name!r} are at different frontiers "

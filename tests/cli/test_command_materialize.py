@@ -91,8 +91,8 @@ def test_a_lake_has_what_the_log_has(run: Run, tmp_path: Path) -> None:
     assert [1, 1] == [values[-1] for values in dict(view.rows("all")).values()]
     names = dict(view.rows("names"))
     assert {("apple",), ("",), ('pl"um, ripe',)} == set(names)
-    assert (1, 12, 12, 12, False) == (*names["apple",][:3], names["apple",][-2], names["apple",][-1])
-    assert names["",][-1]
+    assert (1, 12, 12, 12, False) == (*names["apple",][:3], names["apple",][4], names["apple",][-1])
+    assert (None, True) == (names["",][4], names["",][-1])
 
     write(tmp_path / "more", Updates([(price(4, 1, "nut"), 10, 1)]), Progress([10], [], {10: 1}))
     path.write_text(LAKE.replace("prices: prices\n", "prices: [prices, more]\n"), "utf-8")
@@ -227,7 +227,7 @@ WRONG = [
     ("n: count", "n: number", 13, "'number' is none of count"),
     ("{sum: price}", "{sum: price, min: price}", 13, "one of count, sum, min, max, last is wanted"),
     ("{sum: price}", "{sum: name}", 10, "the sum of 'name' cannot be kept"),
-    ("{last: price}", "{last: price, retractions: false}", 13, "only min and max"),
+    ("{last: price}", "{sum: price, retractions: false}", 13, "only min, max, last"),
     ("driver: lake, ", "", 15, "'driver' is missing: one of postgres, lake, delta, kafka, webhook"),
     ("driver: lake", "driver: duck", 15, "'duck' is none of postgres"),
     (", folder: lake", "", 15, "'folder' is missing"),

@@ -149,17 +149,50 @@ def test_a_multiset_has_each_row_as_often_as_it_is_there(changes: list[Change], 
     }
 
 
-@given(histories(), places)
-def test_the_last_write_wins(changes: list[Change], at: set[int]) -> None:
-    """Of the greatest time; of several then, of the greatest bytes; while the key has rows."""
-    table = kept(Binding("sales", SALE, "t", ("shop",), {"last": Last("tags")}), *cut(changes, at))
-    truth: dict[str, Any] = {}
-    for shop, found in by_shop(changes).items():
-        since = [time for time in range(8) if not by_shop([one for one in changes if one[1] < time]).get(shop)][-1]
-        written = [(time, SALE.encode(row), row) for row, time, diff in changes if row.shop == shop and diff > 0]
-        truth[shop] = ('["x","ü"]' if max(one for one in written if one[0] >= since)[2].tags else "[]", found.total())
+def last_of(changes: list[Change], found: Counter[Any], value: Callable[[Any], Any]) -> Any:
+    """Of the rows that are there, those that were written last; of these, the greatest value, NaN greatest."""
+    since = {row: max(time for other, time, diff in changes if other == row and diff > 0) for row in found}
+    values = [value(row) for row in found if since[row] == max(since.values()) and value(row) is not None]
+    return max(values, key=lambda one: (one != one, one), default=None)
 
-    assert truth == {key[0]: values for key, values in table.items()}
+
+@given(histories(), places)
+def test_the_last_write_wins_of_the_rows_that_are_there(changes: list[Change], at: set[int]) -> None:
+    """Of a row that is gone nothing is shown, however the history is cut; also of nulls, NaN, arrays and text."""
+    wanted = {"price": Last("price"), "weight": Last("weight"), "tags": Last("tags"), "item": Last("item")}
+    table = kept(Binding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
+    truth = {}
+    for shop, found in by_shop(changes).items():
+        shown = (number, lambda row: row.weight, lambda row: '["x","ü"]' if row.tags else "[]", lambda row: row.item)
+        truth[shop] = repr([*(last_of(changes, found, one) for one in shown), found.total()])
+
+    assert truth == {key[0]: repr([*(values[place] for place in (0, 2, 4, 6, 8))]) for key, values in table.items()}
+
+
+def test_the_value_of_a_row_that_is_gone_is_not_shown() -> None:
+    """The one written before it is; after the last row, nothing. What is written again is written last."""
+    binding = Binding("sales", SALE, "t", ("shop",), {"last": Last("item")}, deletes="soft")
+    first, second = sale(item=1), sale(item=2)
+    history = [
+        ([(first, 1, 1)], 1), ([(second, 2**60, 1)], 2), ([(second, 2**60 + 1, -1)], 1),
+        ([(second, 2**60 + 2, 1)], 2), ([(first, 2**60 + 3, 1)], 1),
+        ([(first, 2**60 + 4, -2), (second, 2**60 + 4, -1)], None),
+    ]  # fmt: skip
+    view, table = binding.view(), TableNow()
+    for changes, shown in history:
+        transact(view, table, changes)
+        assert shown == table[("s",)][0]
+
+
+def test_the_last_write_without_its_rows_refuses_retractions() -> None:
+    """It has one column and costs nothing; what was written before is not known."""
+    binding = Binding("l", SALE, "t", ("shop",), {"last": Last("price", False)})
+    written = [[(sale(price="5.00"), 1, 1)], [(sale(price="2.00"), 2, 1), (sale(item=3, price=None), 2, 1)]]
+
+    assert {("s",): (Decimal("2.00"), 3)} == kept(binding, *written)
+    assert {("s",): (None, 4)} == kept(binding, *written, [(sale(item=4, price=None), 3, 1)])
+    with pytest.raises(RefusedError, match=r"'last' was told to expect no retractions.* at time 3: let it keep"):
+        kept(binding, *written, [(sale(price="2.00"), 3, -1)])
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*PRICES, "gone"])), max_size=8), places)
@@ -236,6 +269,11 @@ def test_changes_are_what_a_transaction_does() -> None:
             [(sale(), 1, 1), (sale(item=2), 1, -1)],
             "the value 2 of 'item' would be there -1 times",
         ),
+        (
+            Binding("l", SALE, "t", ("shop",), {"last": Last("item")}),
+            [(sale(), 1, 1), (sale(item=2), 1, -1)],
+            "a row with 2 as 'item' would be there -1 times",
+        ),
     ],
 )
 def test_less_than_nothing_and_two_rows_are_errors(binding: Binding, changes: list[Change], text: str) -> None:
@@ -258,7 +296,7 @@ def test_a_minimum_without_its_values_refuses_retractions() -> None:
     binding = Binding("l", SALE, "t", ("shop",), {"low": Min("item", False), "high": Max("item", False)})
 
     assert {("s",): (2, 9, 3)} == kept(binding, [(sale(item=5), 1, 1)], [(sale(item=2), 2, 1), (sale(item=9), 2, 1)])
-    with pytest.raises(RefusedError, match=r"is retracted at time 2: let it keep its values \(leave retractions out"):
+    with pytest.raises(RefusedError, match=r"at time 2: let it keep what it needs \(leave retractions out"):
         kept(binding, [(sale(item=5), 1, 1)], [(sale(item=5), 2, -1)])
 
 

@@ -14,7 +14,7 @@ from cdcv2 import steps
 from cdcv2.core import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import FencedError, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
-from cdcv2.materialize import Binding, Checkpoint, Count, Driver, Min, Range, RecoveryLog, Runtime, Sum, Threaded
+from cdcv2.materialize import Binding, Checkpoint, Count, Driver, Last, Min, Range, RecoveryLog, Runtime, Sum, Threaded
 from cdcv2.materialize.drivers import postgres, postgres_fence
 from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.materialize.fence import Holding
@@ -209,6 +209,7 @@ def test_views_are_what_the_log_says(connect: Connect) -> None:
         Binding("entries", ENTRY, "kept", ("id",), deletes="soft"),
         Binding("entries", ENTRY, "all_rows"),
         Binding("entries", ENTRY, "total", ("id",), {"n": Count(), "sum": Sum("amount"), "least": Min("amount")}),
+        Binding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")}, deletes="soft"),
     ]
     gone = [(["b", 7], -1)]
     run(connect, bindings, cuts([(["a", 5], 1), (["b", 7], 1)], [(["a", 5], -1), (["a", None], 1)], gone), rows=1)
@@ -217,6 +218,17 @@ def test_views_are_what_the_log_says(connect: Connect) -> None:
     assert [("a", None, False), ("b", 7, True)] == shown(connect, "SELECT * FROM kept ORDER BY id")
     assert [("a", None, 1)] == shown(connect, "SELECT id, amount, cdcv2_count FROM all_rows")
     assert [("a", 1, 0, None, {})] == shown(connect, "SELECT * FROM total")
+    assert [("a", None, 1), ("b", None, 0)] == shown(connect, "SELECT id, last, cdcv2_count FROM latest ORDER BY id")
+
+
+def test_the_last_write_is_found_again_when_a_later_one_goes(connect: Connect) -> None:
+    """What it remembers comes back from jsonb as it was; of a row that is gone nothing is shown."""
+    latest = Binding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")})
+    history = [[(["a", 2**62], 2)], [(["a", 7], 1)], [(["a", 7], -1)], [(["a", 2**62], -2), (["a", None], 1)]]
+    wanted = [(2**62, 2), (7, 3), (2**62, 2), (None, 1)]
+    for number, row in enumerate(wanted, 1):
+        run(connect, [latest], cuts(*history[:number]), rows=1)
+        assert [row] == shown(connect, "SELECT last, cdcv2_count FROM latest")
 
 
 def test_large_things_fit(connect: Connect) -> None:

@@ -21,12 +21,16 @@ bindings:
      reduce: {{entries: count, total: {{sum: amount}}, worth: {{sum: price}}}}}}
   - {{log: entries, target: entry_log}}
   - {{log: accounts, target: account_now, key: [name]}}
-target: {target}
+{last}target: {target}
 {more}
 """
+#: One more view, which has to be as the rows by key are: an account's last owner, of its rows that are there.
+LAST = "  - {log: accounts, target: account_last, key: [name], reduce: {last: {last: owner}}}\n"
 
 
-def written(folder: Path, work: Workload, *, target: str, more: str = "recovery_log: recovery", cuts: int = 99) -> Path:
+def written(
+    folder: Path, work: Workload, *, target: str, more: str = "recovery_log: recovery", cuts: int = 99, last: str = ""
+) -> Path:
     """The logs of the first ``cuts`` cuts, two files each, everything said twice; the file beside them."""
     logs = {
         name: DirectoryLog(folder / "logs" / name, row_type, create=True, description=THINGS)
@@ -42,5 +46,5 @@ def written(folder: Path, work: Workload, *, target: str, more: str = "recovery_
             log.send(Progress(cut.lower, cut.upper, counts))
             log.flush()
     path = folder / "shop.yaml"
-    path.write_text(FILE.format(target=target, more=more), "utf-8")
+    path.write_text(FILE.format(target=target, more=more, last=last), "utf-8")
     return path

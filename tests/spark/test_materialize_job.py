@@ -37,7 +37,7 @@ from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES, entry
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
-from tests.spark.materializing import written
+from tests.spark.materializing import LAST, written
 from tests.spark.submitting import QUICK
 
 pytestmark = [pytest.mark.spark]
@@ -67,9 +67,19 @@ def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> 
         runtime.close()
 
 
+TABLES = ("account_total", "entry_log", "account_now", "account_last")
+
+
+def consistent(tables: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
+    """The tables, in which the last owners are those that the accounts have."""
+    last = {key: (values[0], values[-1]) for key, values in tables["account_last"].items()}
+    assert {key: (values[0], 1) for key, values in tables["account_now"].items()} == last
+    return tables
+
+
 def seen(view: Any) -> dict[str, dict[Any, Any]]:
     """What a reader sees, and closes."""
-    return {table: dict(view.rows(table)) for table in ("account_total", "entry_log", "account_now")}
+    return consistent({table: dict(view.rows(table)) for table in TABLES})
 
 
 KINDS: dict[str, tuple[str, Callable[[Path], Any], list[str]]] = {
@@ -85,7 +95,7 @@ def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kin
     """Sums, a multiset, rows by key; micro-batch after micro-batch; what is committed is a cut, and is not repeated."""
     target, look, crashes = KINDS[kind]
     work, merge = Workload(cuts=5), kind == "merged on Spark"
-    path = written(tmp_path, work, target=target, cuts=4)
+    path = written(tmp_path, work, target=target, cuts=4, last=LAST)
     for step in crashes:
         with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
             run(spark, path, "--max-files", "4", merge=merge)
@@ -97,7 +107,7 @@ def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kin
     assert (Exit.DONE, Antichain([8])) == (outcome(reader), reader.released)
     assert work.truth(8) == work.shown(seen(look(tmp_path / "tables")))
     # And the other way of keeping them takes its turn.
-    written(tmp_path, work, target=target)
+    written(tmp_path, work, target=target, last=LAST)
     assert 0 == command(["materialize", str(path)])
     assert work.truth() == work.shown(seen(look(tmp_path / "tables")))
     assert 0 == command(["compare", str(path)])
@@ -153,7 +163,7 @@ def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path)
     And what is before it stays: a reader's state that is ahead of views that were begun anew is refused.
     """
     work = Workload()
-    path = written(tmp_path, work, target=LAKE, cuts=2)
+    path = written(tmp_path, work, target=LAKE, cuts=2, last=LAST)
     log = DirectoryLog(tmp_path / "logs" / "entries")
     log.send(Updates([(entry("account z", 1), 4, -1)]))
     log.flush()
@@ -169,7 +179,7 @@ def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path)
     assert work.truth(4) == work.shown(seen(open_lake(tmp_path / "tables")))
 
     named = path.with_name("owners.yaml")
-    text = path.read_text("utf-8").replace("key: [name]", "key: [owner]").replace(" conformance", " owners")
+    text = path.read_text("utf-8").replace("now, key: [name]", "now, key: [owner]").replace(" conformance", " owners")
     named.write_text(text.replace("folder: tables", "folder: owners").replace(": recovery", ": owners-log"), "utf-8")
     with pytest.raises(MalformedError, match="account_now: the key column 'owner' is null in .*name key columns"):
         run(spark, named, "--max-files", "4", "--state", str(tmp_path / "owners-state"))
@@ -281,10 +291,10 @@ def in_postgres(server: Postgres) -> dict[str, dict[Any, Any]]:
     """The tables, in one snapshot."""
     with server.connect() as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        return {
+        return consistent({
             name: {row[:1]: row[1:] for row in connection.execute(f"SELECT * FROM {name}".encode()).fetchall()}
-            for name in ("account_total", "entry_log", "account_now")
-        }
+            for name in TABLES
+        })  # fmt: skip
 
 
 @pytest.mark.xdist_group("jobs")
@@ -292,7 +302,7 @@ def in_postgres(server: Postgres) -> dict[str, dict[Any, Any]]:
 def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path, server: Postgres) -> None:
     """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and everything is there once."""
     work = Workload(cuts=20)
-    path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=12)
+    path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=12, last=LAST)
     first = submit(path, server, "--max-files", "2")
     first.wait_until(lambda: reached(server) >= 2, "the first commit", PATIENCE)
     first.kill9()
@@ -300,7 +310,7 @@ def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path:
 
     second = submit(path, server)
     second.wait_until(lambda: reached(server) == 24, "the end of the log", PATIENCE)
-    written(tmp_path, work, target="{driver: postgres}", more="", cuts=14)
+    written(tmp_path, work, target="{driver: postgres}", more="", cuts=14, last=LAST)
     second.wait_until(lambda: reached(server) == 28, "what came since", PATIENCE)
     second.signal(signal.SIGTERM)
     assert 0 == second.wait(PATIENCE), second.log_tail()
