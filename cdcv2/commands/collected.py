@@ -26,8 +26,8 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
     MalformedError for a row that is there less than no times.
     """
     reader, rows, happened = Resolver(start), ChangeBatch[Row](), False
-    if at is not None and not Antichain(start).less_equal(at):
-        raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
+    if at is not None:
+        _demand_start(at, start)
     # What is before a start that was given, and would be left out, may stand anywhere in the log.
     later = start != start_of(None, logs)
     for _, entry in entries(logs, "adding up"):
@@ -55,6 +55,17 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
                 "hold the whole history (see --start), or its writer was wrong"
             )
     return rows, reader.frontier
+
+
+def demand_history(logs: list[Named], at: Time, start: list[Time]) -> None:
+    """Raise UsageError for a time before the start, or before anything is known in these logs and those beside them."""
+    _demand_start(at, start)
+    demand_begun(at, _first(logs, at))
+
+
+def _demand_start(at: Time, start: list[Time]) -> None:
+    if not Antichain(start).less_equal(at):
+        raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
 
 
 def _first(logs: list[Named], at: Time) -> Time | None:

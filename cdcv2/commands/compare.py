@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from cdcv2.commands.asked_at import TAKES, asked_at
+from cdcv2.commands.collected import demand_history
 from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
 from cdcv2.commands.compare_source import Source, connection_string
 from cdcv2.commands.console import Output
@@ -40,6 +41,7 @@ from cdcv2.commands.logs import (
     entries,
     log_to_read,
     open_logs,
+    start_of,
 )
 
 from cdcv2.commands.materialization_file import Plan, Shown, read_plan
@@ -131,6 +133,8 @@ def run(args: argparse.Namespace) -> Exit:
     logs = plan.logs if plan is not None else open_logs(args)
     at = asked_at(args.at, logs) if args.at is not None else None
     demand_ordered(logs, "comparing with the source")
+    if at is not None:
+        demand_history(logs, at, start_of(None, logs) if plan is None else [plan.start])
     with ExitStack() as opened:
         source = None
         if args.source:

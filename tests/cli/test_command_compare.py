@@ -97,6 +97,27 @@ def test_a_target_that_was_emptied_is_not_equal(run: Run, kept: Path) -> None:
     assert "the target of prices has nothing yet" in said.err
 
 
+@pytest.mark.parametrize("start", ["", "start: 2\n", "start: 3\n"], ids=["", "before", "there"])
+def test_a_time_before_the_history_is_an_error(run: Run, kept: Path, start: str) -> None:
+    """As in as-of: of what nothing is known cannot be compared; the target is not even asked how far it is."""
+    kept.write_text(LAKE + start, "utf-8")
+    for at in (0, 1, 2):
+        said, shown = run("compare", kept, "--at", at), run("as-of", kept.parent / "prices", "--at", at)
+        assert (2, 2, "") == (said.code, shown.code, said.out)
+        wanted = "the history begins later" if "3" in start or (start and at < 2) else "the history begins at 3"
+        assert wanted in said.err and "the history begins at 3" in shown.err, said.err
+    assert "shows no past" in run("compare", kept, "--at", 3).err
+
+
+def test_a_time_before_a_start_is_an_error_also_of_an_empty_log(run: Run, tmp_path: Path) -> None:
+    """There nothing moves, and both sides are empty: that was not known at the time either."""
+    write(tmp_path / "prices", Progress([5], [10]))
+    path = written(tmp_path, f"{LAKE}start: 5\n")
+    assert 0 == run("materialize", path).code
+    assert [2, 0, 0, 1] == [run("compare", path, "--at", at).code for at in (4, 5, 9, 10)]
+    assert "--at 4: the history begins later" in run("compare", path, "--at", 4).err
+
+
 @pytest.mark.parametrize("rest", [[20], []], ids=["goes on", "finished"])
 def test_a_time_after_which_nothing_has_changed_is_reached(run: Run, kept: Path, rest: list[int]) -> None:
     """The target has all up to there, and nothing later, also at the end of a finished history."""

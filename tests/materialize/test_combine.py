@@ -184,6 +184,16 @@ def test_the_value_of_a_row_that_is_gone_is_not_shown() -> None:
         assert shown == table[("s",)][0]
 
 
+@pytest.mark.parametrize("at", [set(), {2}, {3}, {2, 3}], ids=str)
+def test_a_row_that_is_there_twice_and_once_taken_away_was_written_when_it_was(at: set[int]) -> None:
+    """Also within a transaction: taking one away is no writing, and makes no row older."""
+    binding = Binding("sales", SALE, "t", ("shop",), {"last": Last("item")})
+    first, second = sale(item=1), sale(item=2)
+
+    assert (1, 2) == kept(binding, *cut([(second, 1, 1), (first, 2, 2), (first, 3, -1)], at))["s",][::2]
+    assert (2, 2) == kept(binding, *cut([(first, 1, 2), (second, 2, 1), (first, 3, -1)], at))["s",][::2]
+
+
 def test_the_last_write_without_its_rows_refuses_retractions() -> None:
     """It has one column and costs nothing; what was written before is not known."""
     binding = Binding("l", SALE, "t", ("shop",), {"last": Last("price", False)})
