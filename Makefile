@@ -6,7 +6,11 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 # What needs no more than the base install has an environment of its own: 45 MB, and not 1.2 GB.
 SMALL := .work/small
-JOBS ?= 2
+# More than the two cores that it is made for: tests with servers wait for them half of the time.
+JOBS ?= 4
+# Bytecode is kept, whatever the environment says: tests and jobs start hundreds of processes of the same modules.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.work/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

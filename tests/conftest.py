@@ -1,4 +1,4 @@
-"""What every test may lean on: profiles for random histories, and one Spark for the whole run."""
+"""What every test may lean on: profiles for random histories, and one Spark for all tests of a worker."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+#: How the files of those tests begin that capture with Spark.
+CAPTURES = ("test_bound_", "test_broker_", "test_capture_", "test_every_way_")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Started in the background of a shell, this process ignores Ctrl-C; those that tests interrupt must not."""
@@ -32,16 +35,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a Spark run one after another in one worker, those with servers alone in one: both share the start."""
+    """Tests that share a Spark or servers run one after another in one worker, so that each is started once."""
     for item in items:
-        group = next((mark for mark in ("spark", "integration") if item.get_closest_marker(mark)), None)
+        group = group_of(item)
         if group is not None and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+def group_of(item: pytest.Item) -> str | None:
+    """What its tests wait for: as long as they are, captures have a Spark of their own, beside that of the readers."""
+    if item.get_closest_marker("spark"):
+        return "captures" if item.path.name.startswith(CAPTURES) else "spark"
+    return "integration" if item.get_closest_marker("integration") else None
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One local Spark for the whole run, started by the first test that asks for it."""
+    """One local Spark for all tests of a worker, started by the first that asks for it."""
     # Also read by the executors that fetch the jars: otherwise they ask for the machine's own address.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

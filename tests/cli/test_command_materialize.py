@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2 import steps
 from cdcv2.commands import materialize
 from cdcv2.commands.materialization_file import DRIVERS, read_plan
 from cdcv2.commands.materialize import _Reading
@@ -391,10 +392,10 @@ def test_what_fails_while_it_is_told_to_stop_is_said(
     ("lake", ["lake.staged:2", "lake.applied:3"], open_lake),
     ("delta", ["delta.staged:2", "delta.begun:2", "delta.table:5", "delta.applied:3"], open_delta),
 ])  # fmt: skip
-def test_kills_lose_nothing_and_repeat_nothing(
+def test_deaths_lose_nothing_and_repeat_nothing(
     run: Run, tmp_path: Path, driver: str, own: list[str], look: Callable[[Path], Any]
 ) -> None:
-    """SIGKILL at each step of a commit, one life after the other; then one is let live."""
+    """One life after the other ends at a step of a commit, two of them by SIGKILL; then one is let live."""
     pytest.importorskip("pyarrow" if driver == "lake" else "deltalake")
     messages: list[Any] = []
     for time in range(12):
@@ -402,9 +403,14 @@ def test_kills_lose_nothing_and_repeat_nothing(
     write(tmp_path / "prices", *messages)
     path = written(tmp_path, LAKE.replace("driver: lake", f"driver: {driver}"))
     for step in (own[0], "materialize.before-commit:2", "materialize.after-commit:2", *own[1:]):
-        with process(path, CDCV2_CRASH=step, CDCV2_CRASH_HOW="kill") as killed:
-            _, err = killed.communicate(timeout=300)
-        assert -signal.SIGKILL == killed.returncode, err
+        if step in (own[0], "materialize.after-commit:2"):
+            with process(path, CDCV2_CRASH=step, CDCV2_CRASH_HOW="kill") as killed:
+                _, err = killed.communicate(timeout=300)
+            assert -signal.SIGKILL == killed.returncode, err
+            continue
+        name, _, nth = step.partition(":")
+        with steps.placed(name, int(nth)), pytest.raises(steps.PlacedCrash, match=name):
+            run("materialize", path)
     said = run("materialize", path)
     view = look(tmp_path / "lake")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2 import steps
 from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
@@ -190,15 +191,18 @@ def test_nothing_is_left_when_it_is_let_go(tmp_path: Path, signals: list[int], c
 
 
 @pytest.mark.parametrize("connector", [EXAMPLE, STAGING], ids=["the store rules", "the recovery log rules"])
-def test_kills_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path, connector: Path) -> None:
-    """SIGKILL at the steps of a commit, one after the other; then one lives. A sum shows what is repeated."""
+def test_deaths_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path, connector: Path) -> None:
+    """At the steps of a commit, one after the other, twice by SIGKILL; then one lives. A sum shows what is repeated."""
     messages: list[Message] = []
     for time in range(12):
         messages += [Updates([(price(time, time, "x"), time, 1)]), Progress([time], [time + 1], {time: 1})]
     write(tmp_path / "prices", *messages)
     path = written(tmp_path, "durable: false", "folder: .", connector=connector)
     path.write_text(path.read_text("utf-8").replace("n: count", "n: count, total: {sum: price}"), "utf-8")
-    for step in ("after-prepare:1", "before-commit:2", "after-commit:2", "before-commit:1", "after-prepare:3"):
+    for step, nth in (("after-prepare", 1), ("before-commit", 1), ("after-prepare", 3)):
+        with steps.placed(f"materialize.{step}", nth), pytest.raises(steps.PlacedCrash, match=step):
+            run("materialize", path)
+    for step in ("before-commit:2", "after-commit:2"):
         environment = {**os.environ, "CDCV2_CRASH": f"materialize.{step}", "CDCV2_CRASH_HOW": "kill"}
         killed = subprocess.run([sys.executable, "-m", "cdcv2", "materialize", str(path)], env=environment,
                                 capture_output=True, text=True, timeout=60, check=False)  # fmt: skip

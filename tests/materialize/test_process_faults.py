@@ -132,8 +132,15 @@ def test_one_that_takes_nothing_in_is_ended(tmp_path: Path) -> None:
 def test_what_it_has_started_ends_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A child that hangs as well is not there afterwards."""
     caplog.set_level(logging.INFO)
-    with pytest.raises(UnavailableError, match="patience"):
-        materialized(staging(tmp_path, fault={"at": "flush", "how": "hang with a child"}, patience=5))
+    driver = staging(tmp_path, fault={"at": "flush", "how": "hang with a child"})
+    driver.open(Open("shop", (PRICES,)))
+    driver.acknowledge(Acknowledge())
+    driver._connector.send({"flush": {}})
+    driver._connector.flush()
+    until(lambda: "child" in caplog.text, "it has started a child")
+    driver._connector._patience = 0.1
+    with pytest.raises(UnavailableError, match=r"has answered nothing for 0.1 seconds \(patience\)"):
+        driver._connector.hear()
     found = re.search(r"child (\d+)", caplog.text)
     assert found is not None
     stat = Path(f"/proc/{found[1]}/stat")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
-from cdcv2.spark.capture_job import capture, main, parser, planned
+from cdcv2.spark.capture_job import capture, main, outcome, parser, planned
 from cdcv2.spark.capture_report import Report
+from cdcv2.spark.session import jvm
 from cdcv2.wire.captured import noted
 from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.wire.rows import RowType
@@ -31,7 +33,7 @@ from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("jobs")]
+pytestmark = pytest.mark.spark
 
 RUN = "clean_full"
 PATIENCE = 300.0
@@ -78,6 +80,7 @@ def releases(job: Child) -> int:
     return sum(line["what"] == "released" for line in told(job))
 
 
+@pytest.mark.xdist_group("jobs")
 def test_killed_after_a_release_it_goes_on_and_stops_at_the_truncate(tmp_path: Path) -> None:
     """SIGKILL for the JVM and the Python driver; then the end that the topics have, in one line."""
     records = list(dump(RUN).read())
@@ -108,16 +111,50 @@ def frontiers(folder: Path) -> list[Any]:
     ]
 
 
-def test_told_to_end_it_ends_between_two_batches(tmp_path: Path) -> None:
-    """SIGTERM is a wish: exit code 0, and the logs are as complete as they are."""
-    dump_into(tmp_path / "topics", list(dump(RUN).read())[:1200], size=600)
-    with submitted(tmp_path) as job:
-        job.wait_until(lambda: releases(job) > 0, "a release", PATIENCE)
-        job.signal(signal.SIGTERM)
-        assert 0 == job.wait(PATIENCE)
-        assert "end" == told(job)[-1]["what"]
+@pytest.fixture
+def signals(spark: SparkSession) -> Iterator[None]:
+    """What a job makes of signals, in this process and in Spark's Java, is undone in the end; unheard, they fail."""
+    def unheard(*_: object) -> None:
+        raise AssertionError("no job listens to signals")
+
+    before = {number: signal.signal(number, unheard) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    java = jvm(spark).sun.misc
+    for name in ("TERM", "INT"):
+        java.Signal.handle(java.Signal(name), java.SignalHandler.SIG_DFL)
+
+
+class Told(Report):
+    """Keeps its lines; at the first release the process gets a SIGTERM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def tell(self, what: str, text: str, **facts: Any) -> None:
+        """Something happened."""
+        self.lines.append(what)
+        if 1 == self.lines.count("released"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("signals")
+def test_told_to_end_it_ends_between_two_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """SIGTERM is a wish: exit code 0, and the logs are as complete as they are.
+
+    What ``spark-submit`` makes of the signal is the same for all jobs: the tests of the others send it from outside.
+    """
+    dump_into(tmp_path / "topics", list(dump(RUN).read())[:1200], size=400)
+    told = Told()
+    made = capture(spark, planned(parser().parse_args(arguments(tmp_path))), told)
+
+    assert Exit.DONE == outcome(made)
+    assert ("end", 1) == (told.lines[-1], told.lines.count("released"))
     assert "assumed" == noted(tmp_path / "logs")["snapshot_completeness"]
-    assert len(set(frontiers(tmp_path))) == 1
+    [reached] = set(frontiers(tmp_path))
+    assert reached == made.frontier
 
 
 @pytest.mark.parametrize(("more", "text"), [

@@ -30,7 +30,7 @@ from cdcv2.spark.sources import Logs, Place
 from tests.spark.replaying import PLAIN, ROWS, messages, put, truth, updates
 from tests.spark.submitting import left, reached, rolling, submit
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("jobs")]
+pytestmark = pytest.mark.spark
 
 #: Seconds after which something is broken, and not only slow.
 PATIENCE = 300
@@ -192,6 +192,7 @@ def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> 
     assert "Java side" in one_line(Py4JNetworkError("x"))
 
 
+@pytest.mark.xdist_group("jobs")
 def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path) -> None:
     """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and every update is there once."""
     said = rolling(14)
@@ -219,18 +220,10 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
     assert dict.fromkeys(expected, 1) == dict(left(tmp_path))
 
 
-def test_the_job_runs_on_executors_of_other_processes(tmp_path: Path) -> None:
-    """On local-cluster, where code must be shipped."""
-    said = messages(updates(31), 12, seed=31)
-    place = put(tmp_path / "things", said, per_file=6)
-    good = submit(tmp_path, [place], "--available-now", "--max-files", "4", master="local-cluster[2,1,1024]")
-    assert 0 == good.wait(PATIENCE), good.log_tail()
-    assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)
-
-
+@pytest.mark.xdist_group("jobs")
 @pytest.mark.integration
 def test_the_job_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
-    """A master and two workers, started from the pip install."""
+    """A master and two workers, started from the pip install: executors are other processes, and code is shipped."""
     said = messages(updates(33), 12, seed=33)
     place = put(tmp_path / "things", said, per_file=6)
     with Standalone(2, cores=1, memory="1g", folder=tmp_path / "cluster") as cluster:
