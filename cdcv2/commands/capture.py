@@ -214,8 +214,8 @@ def _logs(recipe: Recipe, into: Path, memory: FileMemory) -> dict[str, Directory
         return {table: DirectoryLog(into / table, row_type, create=not known) for table, row_type in tables}
     except MissingLogError as error:
         raise ForeignStateError(
-            f"the memory {memory.path} is of logs that are gone: {error}. Bring them back, or remove the memory, and "
-            "they are written from the start of the topics"
+            f"the memory {memory.path} is of logs that are gone. Bring them back, or remove the memory, and they are "
+            f"written again from the start of the topics: {error}"
         ) from error
 
 

@@ -210,7 +210,8 @@ def _text(
 ) -> list[str]:
     lines = [line for one in judged for line in one.text()]
     lines += [
-        f"{log.name}: missing: the whole log {log}, which the capture wrote; bring it back, or capture anew elsewhere"
+        f"{log.name}: missing: the whole log {log}, which the capture wrote; bring it back, or start its capture: it "
+        "writes it again from its topics, or states what to remove first"
         for log in gone
     ]
     if assumed:

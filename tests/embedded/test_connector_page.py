@@ -1,0 +1,20 @@
+"""The connector in docs/operations.md is what ``debezium_config`` returns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cdcv2.embedded.connect import debezium_config
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text("utf-8")
+
+
+def test_the_connector_of_the_page_is_the_one_that_is_returned() -> None:
+    """Setting for setting, in the same order."""
+    shown = json.loads(PAGE.split("```json\n")[1].split("```")[0])
+    made = debezium_config(
+        "shop", ["public.orders", "public.order_items"], host="db", port=5432, database="shop", user="cdc"
+    )
+
+    assert list(made.items()) == list(shown.items())
