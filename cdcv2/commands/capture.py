@@ -53,6 +53,7 @@ from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.wanted import together
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
@@ -246,7 +247,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
                 "frontier": plain_frontier(frontier),
                 "waiting": {"what": waiting.what, "text": waiting.text},
                 "records": counted.records, "rows": counted.rows, "repeats": counted.repeats,
-                "transactions": counted.transactions,
+                "transactions": counted.transactions, "not_covered": capture.uncovered,
             }))
             return
         output.line(
@@ -254,6 +255,8 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
             f"({counted.repeats} repeats) in {counted.records} records"
         )
     remark(f"cdcv2 capture: {waiting.text}")
+    for text in Coverage(tuple(capture.uncovered), {}).texts():
+        remark(f"cdcv2 capture: {text}")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
     """
     reader, rows, happened = Resolver(start), ChangeBatch[Row](), False
     if at is not None:
-        _demand_start(at, start)
+        _demand_start(logs[0].table, at, start)
     # What is before a start that was given, and would be left out, may stand anywhere in the log.
     later = start != start_of(None, logs)
     for _, entry in entries(logs, "adding up"):
@@ -59,13 +59,16 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
 
 def demand_history(logs: list[Named], at: Time, start: list[Time]) -> None:
     """Raise UsageError for a time before the start, or before anything is known in these logs and those beside them."""
-    _demand_start(at, start)
+    _demand_start("these logs", at, start)
     demand_begun(at, _first(logs, at))
 
 
-def _demand_start(at: Time, start: list[Time]) -> None:
+def _demand_start(which: str, at: Time, start: list[Time]) -> None:
     if not Antichain(start).less_equal(at):
-        raise UsageError(f"--at {time_text(at)}: the history begins later, see --start")
+        raise UsageError(
+            f"--at {time_text(at)}: the history begins later, at {frontier_text(Antichain(start))} for {which}, as the "
+            "log states or a start that was given (see --start)"
+        )
 
 
 def _first(logs: list[Named], at: Time) -> Time | None:

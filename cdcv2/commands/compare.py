@@ -34,6 +34,7 @@ from cdcv2.commands.collected import demand_history
 from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
 from cdcv2.commands.compare_source import Source, connection_string
 from cdcv2.commands.console import Output
+from cdcv2.commands.coverage import Covered, some_covered
 from cdcv2.commands.logs import (
     add_kafka_arguments,
     add_row_arguments,
@@ -131,6 +132,7 @@ def run(args: argparse.Namespace) -> Exit:
         args.log = [log_to_read(text) for text in args.log]
     plan = read_plan(file) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
+    found = some_covered(logs)
     at = asked_at(args.at, logs) if args.at is not None else None
     demand_ordered(logs, "comparing with the source")
     if at is not None:
@@ -144,18 +146,20 @@ def run(args: argparse.Namespace) -> Exit:
         if source is not None and args.without_log and plan is not None:
             parts.append(with_target(source, plan, asked(args, at)))
         elif source is not None:
-            parts.append(with_logs(source, logs, plan.start if plan is not None else 0, asked(args, at)))
+            parts.append(with_logs(source, found, plan.start if plan is not None else 0, asked(args, at)))
         if plan is not None and not args.without_log:
-            parts.append(_with_target(plan, opened, at, now=args.at == "now"))
+            parts.append(_with_target(plan, found, opened, at, now=args.at == "now"))
     verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
     with Output(None) as output:
         if args.json:
-            found: dict[str, Any] = {"equal": verdict is Exit.DONE}
+            plain: dict[str, Any] = {"equal": verdict is Exit.DONE, "not_covered": list(found.of.uncovered)}
             for part in parts:
-                found.update(part.plain)
-            output.line(json.dumps(found))
+                plain.update(part.plain)
+            output.line(json.dumps(plain))
         for line in [] if args.json else [line for part in parts for line in part.lines]:
             output.line(line)
+    found.remark("cdcv2 compare")
+    found.of.demand_begun(at)
     return verdict
 
 
@@ -173,7 +177,7 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
         raise UsageError(f"--wait {args.wait}: it takes a number of seconds from 0 on")
 
 
-def _with_target(plan: Plan, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
+def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
     view = opened.enter_context(closing(plan.view()))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
@@ -182,15 +186,22 @@ def _with_target(plan: Plan, opened: ExitStack, at: Time | None, *, now: bool) -
         raise IncompleteError(
             f"the target of {plan.name} has nothing yet: run cdcv2 materialize. If it did before, its tables were lost"
         )
-    expected = _expected(plan, frontier, at, now=now)
-    found = [_compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)]
-    wrong = any(one.number for one in found)
+    expected = _expected(plan, found, frontier, at, now=now)
+    # Where nothing is stated of a table both sides have nothing, which proves nothing.
+    compared = [
+        _compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)
+        if found.of.states(binding.log, frontier)
+    ]
+    wrong = any(one.number for one in compared)
     return Part(
-        Exit.WRONG if wrong else Exit.DONE, list(_text(plan, found, frontier, wrong)), _plain(plan, found, frontier)
+        Exit.WRONG if wrong else Exit.DONE, list(_text(plan, compared, frontier, wrong)),
+        _plain(plan, compared, frontier),
     )
 
 
-def _expected(plan: Plan, frontier: Antichain, at: Time | None, *, now: bool) -> list[dict[Key, Values]]:
+def _expected(
+    plan: Plan, found: Covered, frontier: Antichain, at: Time | None, *, now: bool
+) -> list[dict[Key, Values]]:
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
     Raises UsageError where that is another state than the one at ``at``, IncompleteError where the logs are not
@@ -198,9 +209,9 @@ def _expected(plan: Plan, frontier: Antichain, at: Time | None, *, now: bool) ->
     """
     views = [binding.view() for binding in plan.bindings]
     combined = Combined(views)
-    timeline = Timeline(dict.fromkeys(named.table for named in plan.logs), start=[plan.start])
+    timeline = Timeline(dict.fromkeys(named.table for named in found.logs), start=[plan.start], starts=found.starts)
     asked, moved = None if at is None else Antichain([at]), 0
-    for named, entry in entries(plan.logs, "comparing"):
+    for named, entry in entries(found.logs, "comparing"):
         cut = timeline.absorb(named.table, entry)
         for number, binding in enumerate(plan.bindings if cut is not None else []):
             updates = cut.updates.get(binding.log, []) if cut is not None else []
@@ -209,9 +220,10 @@ def _expected(plan: Plan, frontier: Antichain, at: Time | None, *, now: bool) ->
                 moved += sum(asked.less_equal(time) and time != at for _, (_, time, _) in wanted)
             for _ in combined.add(number, wanted):
                 continue
-        # Updates before a start that was given would be left out on both sides: they may stand anywhere in the logs.
-        if not now and not plan.start and timeline.frontier.dominates(frontier):
+        # Updates before a start would be left out on both sides: they may stand anywhere in the logs.
+        if not (now or plan.start or found.starts) and timeline.frontier.dominates(frontier):
             break
+    found.demand_still()
     if not timeline.frontier.dominates(frontier):
         lacks = "; ".join(f"{table}: {missing}" for table, missing in timeline.missing().items())
         raise IncompleteError(

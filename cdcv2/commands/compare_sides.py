@@ -6,13 +6,13 @@ import argparse
 import json
 import time as clock
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from cdcv2.commands.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
-from cdcv2.commands.logs import Named
+from cdcv2.commands.coverage import Covered
 from cdcv2.commands.materialization_file import Plan, Shown
 from cdcv2.commands.shown import through_text
 from cdcv2.core.order import Time
@@ -82,14 +82,21 @@ def asked(args: argparse.Namespace, at: Time | None) -> Asked:
     return Asked(called, tuple(args.without), args.wait, args.marker, at)
 
 
-def with_logs(source: Source, logs: Sequence[Named], start: int, wanted: Asked) -> Part:
-    """Each table with its log, or its copies."""
+def with_logs(source: Source, covered: Covered, start: int, wanted: Asked) -> Part:
+    """Each table with its log, or its copies; but those of which the logs do not state all that they ever had.
+
+    Raises IncompleteError where there is no other.
+    """
+    logs = [named for named in covered.logs if named.table not in covered.starts]
+    if not logs:
+        raise IncompleteError("; ".join(covered.of.texts()))
     if any(named.times != "int" for named in logs):
         raise UsageError("the times of these logs are no positions of a source: they were reclocked, or made otherwise")
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
     read = LogsRead(logs, source.low, source.high, start=start, at=wanted.at)
     complete = read.read_through(through, wanted.patience)
+    covered.demand_still()
     _demand_still(source, read, wanted.at)
     found = {name: compare_log(source, table, read, name) for name, table in tables.items()}
     far = through_text(read.frontier)

@@ -45,6 +45,7 @@ from typing import Any
 
 from cdcv2.commands.bookmark import Bookmark
 from cdcv2.commands.console import Output, remark
+from cdcv2.commands.coverage import some_covered
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import Plan, read_plan
 from cdcv2.commands.shown import json_line, through_text
@@ -110,10 +111,12 @@ class _Reading:
     """The source of the runtime: the logs as one timeline."""
 
     def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], int]) -> None:
-        self._plan, self._logs, self._follow, self._told = plan, plan.logs, follow, told
+        self._plan, self._follow, self._told = plan, follow, told
+        self._covered = some_covered(plan.logs)
+        self._logs = self._covered.logs
         self._of: str | None = None
         self._demanded = False
-        self._parts = list(dict.fromkeys(named.table for named in plan.logs))
+        self._parts = list(dict.fromkeys(named.table for named in self._logs))
         self._timeline: Timeline | None = None
         #: how many updates were read that the view did not have
         self.updates = 0
@@ -126,7 +129,7 @@ class _Reading:
         if any(any(named.log.ends().values()) for named in self._logs):
             demand_timeline(self._plan.name, self._plan.demand_one_timeline(), checkpoint)
         timeline = self._timeline = Timeline(
-            self._parts, start=checkpoint.frontier, begins=[self._plan.start]
+            self._parts, start=checkpoint.frontier, begins=[self._plan.start], starts=self._covered.starts,
         )
         bookmarks = [Bookmark(named.log, _laid(checkpoint.state, named)) for named in self._logs]
         for named, entry in self._turns(timeline, bookmarks):
@@ -138,6 +141,7 @@ class _Reading:
             cut = None if entry is None else timeline.absorb(named.table, entry)
             if cut is not None:
                 self._demand(checkpoint)
+                self._covered.demand_still()
                 self.updates += sum(map(len, cut.updates.values()))
                 marks = [bookmark.plain(cut.upper) for bookmark in bookmarks]
                 laid = {named.log.name: mark for named, mark in zip(self._logs, marks)}
@@ -175,6 +179,10 @@ class _Reading:
             return {}
         slowest = self._slowest(self._timeline)
         return {part: missing for part, missing in self._timeline.missing().items() if part in slowest}
+
+    def remark(self) -> None:
+        """Name the tables that are not covered."""
+        self._covered.remark("cdcv2 materialize")
 
 
 def _laid(state: Any, named: Named) -> Any:
@@ -219,6 +227,7 @@ def _report(plan: Plan, runtime: Runtime, reading: _Reading, *, as_json: bool) -
             }))
         else:
             output.line(_far(plan, runtime, reading))
+    reading.remark()
     for table, missing in reading.incomplete().items():
         remark(f"cdcv2 materialize: {table} is incomplete: {missing}")
 

@@ -18,6 +18,7 @@ import json
 from collections.abc import Callable
 
 from cdcv2.commands.console import Output, remark
+from cdcv2.commands.coverage import some_covered
 from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs, start_of
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
 from cdcv2.errors import UsageError
@@ -52,15 +53,18 @@ def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends, and print each batch as it is complete."""
     logs = open_logs(args)
     demand_whole(args, logs)
-    row_types = {named.table: named.row_type for named in logs}
+    found = some_covered(logs)
+    row_types = {named.table: named.row_type for named in found.logs}
     start = start_of(args.start, logs)
-    timeline = Timeline(row_types, start=start)
+    timeline = Timeline(row_types, start=start, starts=found.starts)
     with Output(args.output) as output:
         write = _writer(args, row_types, output)
-        for named, entry in entries(logs, "replaying", bar=not output.is_terminal):
+        for named, entry in entries(found.logs, "replaying", bar=not output.is_terminal):
             cut = timeline.absorb(named.table, entry)
             if cut is not None:
+                found.demand_still()
                 write(cut)
+    found.remark("cdcv2 replay")
     return _outcome(timeline)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
+from cdcv2.commands.coverage import covered
 from cdcv2.commands.logs import (
     add_log_arguments, assumed_empty, entries, gone_logs, open_logs, snapshot_assumed, start_of,
 )
@@ -33,6 +34,7 @@ from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
 from cdcv2.wire.rows import RowType
@@ -158,9 +160,10 @@ class Judged:
 
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends and judge them."""
-    logs = open_logs(args)
-    start = Antichain(start_of(args.start, logs))
-    readers = {named.table: Resolver(start, on_error="quarantine", keep_all=args.full) for named in logs}
+    opened = open_logs(args)
+    start, found = Antichain(start_of(args.start, opened)), covered(opened)
+    logs, starts = found.logs, {named.table: found.of.start(named.table, start) for named in found.logs}
+    readers = {table: Resolver(own, on_error="quarantine", keep_all=args.full) for table, own in starts.items()}
     malformed = {table: Malformed() for table in readers}
     lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
@@ -176,7 +179,7 @@ def run(args: argparse.Namespace) -> Exit:
     judged = [
         Judged(
             table, row_types[table], reader, malformed[table], closed=args.closed,
-            lost=[str(why) for of, why in lost if of == table], start=start, stops=stops[table],
+            lost=[str(why) for of, why in lost if of == table], start=starts[table], stops=stops[table],
             copies=sum(named.table == table for named in logs),
         )
         for table, reader in sorted(readers.items())
@@ -185,28 +188,28 @@ def run(args: argparse.Namespace) -> Exit:
     for reader in readers.values():
         frontier = frontier.meet(reader.frontier)
     # A copy of it, given by its table, is as good.
-    gone = [log for log in gone_logs(args) if log.name not in readers]
+    gone = [log for log in gone_logs(args) if log.name not in {named.table for named in opened}]
     lacks = any(one.lacks for one in judged)
-    if gone or lacks:
+    if gone or lacks or not readers:
         # Nothing is complete in a log that is not there, or of which a part is not.
         frontier = frontier.meet(start)
-    verdict = max(*(one.exit for one in judged), Exit.MISSING if gone else Exit.DONE)
+    verdict = max([*(one.exit for one in judged), Exit.MISSING if gone or not readers else Exit.DONE])
     assumed, empty = snapshot_assumed(args), assumed_empty(args)
     sets = {description_of(named.log).log_set for named in logs}
     behind = _behind(judged) if len(sets) == 1 and None not in sets else []
     with Output(None) as output:
         if args.json:
-            output.line(_plain(judged, gone, frontier, verdict, assumed, empty))
+            output.line(_plain(judged, gone, frontier, verdict, assumed, empty, found.of))
         else:
             through = LACKING if lacks else through_text(frontier, start)
-            for line in _text(judged, gone, through, verdict, assumed, empty, behind):
+            for line in _text(judged, gone, through, verdict, assumed, empty, behind, found.of):
                 output.line(line)
     return verdict
 
 
 def _text(
     judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool, empty: list[str],
-    behind: list[str],
+    behind: list[str], found: Coverage,
 ) -> list[str]:
     lines = [line for one in judged for line in one.text()]
     lines += [
@@ -214,6 +217,7 @@ def _text(
         "writes it again from its topics, or states what to remove first"
         for log in gone
     ]
+    lines += found.texts()
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
     lines += [
@@ -236,7 +240,8 @@ def _behind(judged: list[Judged]) -> list[str]:
 
 
 def _plain(
-    judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool, empty: list[str]
+    judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool, empty: list[str],
+    found: Coverage,
 ) -> str:
     return json_line({
         "exit": int(verdict),
@@ -244,6 +249,8 @@ def _plain(
         "closed": not frontier,
         "snapshot_assumed": assumed,
         "assumed_empty": empty,
+        "not_covered": list(found.uncovered),
+        "covered_from": dict(found.starts),
         "tables": {one.table: one.plain() for one in judged},
         "gone": [str(log) for log in gone],
     })

@@ -7,7 +7,7 @@ frontiers: every cut that is given out holds whole transactions, across all part
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -67,7 +67,12 @@ class Timeline:
     Cut(updates={'accounts': [('alice', 1, -5)]}, lower=Antichain([0]), upper=Antichain([4]))
 
     Copies of one log are one part: absorb the messages of all of them under its name. ``start``, ``begins`` and
-    ``on_error`` are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`.
+    ``on_error`` are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`. ``starts`` has the
+    parts that begin later than others, and where: each is read from there on, and holds nothing back before.
+
+    >>> reader = Timeline(["accounts", "young"], starts={"young": [7]})
+    >>> reader.absorb("accounts", Progress([0], [4], {}))
+    Cut(updates={}, lower=Antichain([0]), upper=Antichain([4]))
 
     Raises UsageError for no parts. Cost: that of the Resolver, a look at each part's frontier when a part's moves.
     Memory: that of the Resolvers, and what is finished in one part and not yet in another.
@@ -75,12 +80,15 @@ class Timeline:
 
     def __init__(
         self, parts: Iterable[str], *, start: Iterable[Time] | None = None, begins: Iterable[Time] | None = None,
-        on_error: str = "raise",
+        on_error: str = "raise", starts: Mapping[str, Iterable[Time]] | None = None,
     ) -> None:
         begin = Antichain([0] if start is None else start)
         origin = begin if begins is None else Antichain(begins)
         #: Part -> its reader.
         self.readers = {part: Resolver(begin, begins=origin, on_error=on_error) for part in parts}
+        for part, own in (starts or {}).items():
+            later = Antichain(own)
+            self.readers[part] = Resolver(begin.join(later), begins=origin.join(later), on_error=on_error)
         if not self.readers:
             raise UsageError("a timeline needs at least one log")
         total = all(type(time) is int for time in begin)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cdcv2.capture.coverage import unnamed
 from cdcv2.capture.snapshot import ANEW, Run, Runs, check_rows, lacking
 from cdcv2.sources.snapshot import Place
 
@@ -112,18 +113,26 @@ class Again:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
         return bool(self.told) and self._completed > max(self.done, self._ends_of)
 
-    def whole(self) -> bool:
-        """Whether all of the next one is there, and all before it; finds contradictions on the way."""
+    def whole(self, uncovered: Iterable[str] = ()) -> bool:
+        """Whether all of the next one is there, and all before it; finds contradictions on the way.
+
+        It need not name those that were ``uncovered`` before it.
+        """
         run = self._run
         if run is None or self.pending is None or self.contradiction or self._runs.contradiction:
             return False
-        wrong = check_rows(run, self._held(), self._tables)
+        left = unnamed(run, self._held(), uncovered)
+        wrong = check_rows(run, self._held(), [table for table in self._tables if table not in left])
         if wrong is not None:
             self._contradict(f"{wrong[0]}, of the snapshot at {self.pending}")
         return wrong is None and not self.missing() and self.done < self._ends_of and not self._unread
 
     def _held(self) -> dict[str, int]:
         return self._rows.get(self.pending, {}) if self.pending is not None else {}
+
+    def names(self, table: str) -> bool:
+        """Whether the run of the next one covered the table."""
+        return self._run is not None and self._run.names(table)
 
     def missing(self) -> dict[str, int]:
         """How many rows each table lacks, as far as the notifications tell."""

@@ -22,12 +22,9 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Time
-from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageError
+from cdcv2.errors import ForeignStateError, RefusedError, UsageError
 from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
-from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.evidence import Evidence
@@ -40,8 +37,9 @@ from cdcv2.sources.memory import Memory
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Release, Waiting
-from cdcv2.sources.remembered import FORGET, same_topics, tells_alike
+from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.stops import put_stop, stop_of
 from cdcv2.wire.release_times import Clock, ReleaseTimes
@@ -50,9 +48,6 @@ LOGGER = logging.getLogger(__name__)
 VERSION = 1
 
 BEFORE_UPDATES = steps.declare("capture.before-updates", "transactions are whole; nothing of them is written")
-TABLE_WRITTEN = steps.declare("capture.table-written", "the updates of one more table are durable; no statement is")
-UPDATES_DURABLE = steps.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
-TABLE_STATED = steps.declare("capture.table-stated", "the statement of one more table is durable")
 STATED = steps.declare("capture.stated", "the statements of every table are durable; the memory is not")
 REMEMBERED = steps.declare("capture.remembered", "updates, statements and memory are durable")
 
@@ -86,7 +81,8 @@ class Capture:
 
     ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
     start reads the topics from their start). ``told`` is called after each release. ``times`` is where the clock of
-    releases is kept, of logs that are in one directory; otherwise each log keeps it.
+    releases is kept, of logs that are in one directory; otherwise each log keeps it. ``leaves_out``: it goes on without
+    tables of which the connector never spoke.
 
     Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
     UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
@@ -105,6 +101,7 @@ class Capture:
         told: Callable[[Captured], None] | None = None,
         times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
+        leaves_out: bool = True,
     ) -> None:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
@@ -113,18 +110,16 @@ class Capture:
         remembered = self._remembered()
         # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
-        self._writers = {
-            table: _writer(log, remembered["logs"].get(table) if released else None, updates_per_message)
-            for table, log in sorted(logs.items())
-        }
-        known = min(self.knowns().values())
+        self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
+        self._leaves_out = leaves_out and self._writers.describing
+        # With no table covered the logs say nothing of how far this has come.
+        known = min(self.knowns().values(), default=((remembered["commits"] or {}).get("through") or -1) + 1)
         self._commits = self._decisions(remembered["commits"], known)
-        kept = stop_of(writer.log for writer in self._writers.values())
+        kept = stop_of(self._writers.logs.values())
         if kept is not None:
             self._commits.keep(*kept)
         sure = remembered["commits"] is not None or known == 0
-        spans = {table: one.span for table, one in self._writers.items()}
-        self._evidence = None if sure else Evidence(spans, recipe.again)
+        self._evidence = None if sure else Evidence(self._writers.spans(), recipe.again)
         self._next: dict[Place, int] = {
             (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
         }
@@ -132,7 +127,8 @@ class Capture:
         self._held = Held()
         self._contents: Contents | None = None
         if recipe.before == FROM_STATE:
-            self._contents = Contents.of(recipe.tables, logs, dict.fromkeys(logs, known), recipe.again)
+            held = dict.fromkeys(self._writers.uncovered, 0) | dict.fromkeys(self.knowns(), known)
+            self._contents = Contents.of(recipe.tables, logs, held, recipe.again, self._writers.starts())
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if that is of no open transaction: the next run must see it again.
@@ -159,17 +155,16 @@ class Capture:
 
     def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
         recipe, notifications = self._recipe, self._recipe.notification_topic is not None
-        held = {
-            table: (check_int(one.first[0]), one.first[1]) for table, one in self._writers.items() if one.first
-        } if known > 0 else None
+        held = self._writers.firsts() if known > 0 else None
+        uncovered, leaves_out = self._writers.uncovered, self._leaves_out
         if remembered is None:
             return Commits(
                 recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
-                held=held, empty=recipe.empty,
+                held=held, empty=recipe.empty, uncovered=uncovered, leaves_out=leaves_out,
             )
         return Commits.restore(
             remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-            again=recipe.again, held=held, empty=recipe.empty,
+            again=recipe.again, held=held, empty=recipe.empty, uncovered=uncovered, leaves_out=leaves_out,
         )
 
     def reads(self, topics: Mapping[str, str]) -> None:
@@ -204,8 +199,13 @@ class Capture:
         return self._commits.waits()
 
     def knowns(self) -> dict[str, int]:
-        """For each table, up to where its log is stated."""
-        return {table: _int_time(writer.known, table) for table, writer in self._writers.items()}
+        """For each table that the connector covers, up to where its log is stated."""
+        return self._writers.knowns()
+
+    @property
+    def uncovered(self) -> list[str]:
+        """The tables of which the connector never spoke, so that nothing is stated of them."""
+        return sorted(self._commits.uncovered)
 
     @property
     def open_transactions(self) -> int:
@@ -396,7 +396,7 @@ class Capture:
             self._failed = False
         stop = self._commits.stopped()
         if stop is not None:
-            put_stop((writer.log for writer in self._writers.values()), stop)
+            put_stop(self._writers.logs.values(), stop)
             if self._commits.lost:
                 self.save()
             raise stop
@@ -413,15 +413,9 @@ class Capture:
 
     def _write(self, release: Release) -> None:
         steps.reach(BEFORE_UPDATES)
-        for table, writer in self._writers.items():
-            writer.extend(self._updates(table, release))
-            writer.stage(release.frontier)
-            steps.reach(TABLE_WRITTEN)
-        steps.reach(UPDATES_DURABLE)
-        self._clock.release(release.through)
-        for writer in self._writers.values():
-            writer.commit()
-            steps.reach(TABLE_STATED)
+        self._writers.write(
+            release, lambda table: self._updates(table, release), lambda: self._clock.release(release.through)
+        )
         steps.reach(STATED)
         self._commits.settle(release)
         for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
@@ -471,13 +465,12 @@ class Capture:
             "topics": self._topics,
             "commits": self._commits.export(),
             "positions": positions,
-            "logs": {table: _plain_state(writer) for table, writer in self._writers.items()},
+            "logs": self._writers.export(),
         })
 
     def close(self) -> None:
         """Release the logs. States nothing."""
-        for writer in self._writers.values():
-            writer.close()
+        self._writers.close()
 
     def __enter__(self) -> Capture:
         return self
@@ -495,32 +488,3 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     """By what the memory of a capture is known to be of this recipe."""
     rows = {table: row_type.fingerprint for table, row_type in sorted(recipe.tables.items())}
     return {"prefix": recipe.prefix, "tables": rows}
-
-
-def _writer(log: Log, kept: Mapping[str, Any] | None, updates_per_message: int) -> Writer:
-    """A writer that reads only what its log got since the memory was made, where the memory fits log and release."""
-    positions = {int(part): offset for part, offset in kept["positions"].items()} if kept is not None else {}
-    ends = log.ends() if positions else {}
-    if kept is not None and "marks" in kept and all(ends.get(part, 0) >= at for part, at in positions.items()):
-        try:
-            return Writer(log, updates_per_message=updates_per_message, state={**kept, "positions": positions})
-        except ForeignStateError as cause:
-            raise ForeignStateError(f"{cause}. It is that of the memory: {FORGET}") from None
-        except MalformedError as cause:
-            LOGGER.info("log %s is read from its start: %s", log.name, cause)
-    return Writer(log, updates_per_message=updates_per_message)
-
-
-def _plain_state(writer: Writer) -> dict[str, Any] | None:
-    """How far the writer's log had been read; None when that reader still held rows, after a crash."""
-    state = writer.export_state()
-    if state["reader"]["stash"]["updates"]:
-        return None
-    return {**state, "positions": {str(part): at for part, at in state["positions"].items()}}
-
-
-def _int_time(known: Antichain, table: str) -> int:
-    times: list[Time] = list(known)
-    if len(times) != 1 or type(times[0]) is not int:
-        raise UsageError(f"the log of {table} has times that are no LSNs ({known}): capture needs a log of its own")
-    return times[0]

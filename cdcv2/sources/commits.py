@@ -26,7 +26,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.begins import Begins
+
 from cdcv2.capture.contradictions import LOST, Commit, Contradiction
+from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.snapshot import ANEW, Runs
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
@@ -45,6 +47,7 @@ class Commits:
     taken as released, and what the topics say about it as repeats. ``held`` is the first time of each
     log and how many rows it has there, which are those of the snapshot if that is its LSN; None: not known.
     ``empty`` are tables that were empty at the snapshot, as the user says, where the connector says nothing of them.
+    ``uncovered`` are tables of which it never spoke, as the logs state; ``leaves_out``: the others go on without such.
 
     >>> commits = Commits(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
@@ -66,6 +69,7 @@ class Commits:
     def __init__(
         self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
         again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
+        uncovered: Iterable[str] = (), leaves_out: bool = True,
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
@@ -74,7 +78,10 @@ class Commits:
         told, empty = tuple(again), frozenset(empty)
         self._runs = Runs(declared=len(told), empty=empty)
         runs = self._runs if notifications else None
-        self._snapshot = Snapshot(self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty)
+        self._uncovered, self._leaves_out = frozenset(uncovered), leaves_out
+        self._snapshot = Snapshot(
+            self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty, leaves_out=leaves_out,
+        )
         self._again = Again(self.tables, told, self._runs)
         # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
         self._first_ones: set[int] = set()
@@ -358,14 +365,22 @@ class Commits:
     @property
     def wants_ends(self) -> bool:
         """Whether the end positions of the tables' partitions should be read now, for :meth:`ends_read`."""
-        return self._snapshot.wants_ends or self._again.wants_ends
+        return self._snapshot.wants_ends or self._again.wants_ends or self._wants_topics
+
+    @property
+    def _wants_topics(self) -> bool:
+        """Whether the topics that there are say which tables the history covers, which no snapshot begins."""
+        return self._leaves_out and self._mode == "none" and not self.through and not self._snapshot.topics_known
 
     def ends_read(self, ends: Mapping[Place, int], tables: Iterable[str] | None = None) -> None:
         """The next offsets of all partitions, read after ``wants_ends`` became true. Then say ``consumed``.
 
         ``tables`` are those that have a topic (default: all of them).
         """
+        begins = self._wants_topics
         self._snapshot.ends_read(ends, self.tables if tables is None else tables)
+        if begins:
+            self._uncovered |= self._snapshot.uncovered
         self._again.ends_read(ends)
 
     @property
@@ -431,6 +446,9 @@ class Commits:
                 return None
         again = self._again.pending
         transactions, lost = list[Commit[int]](), self._lost(again)
+        begins, uncovered = dict[str, int](), Uncovered(self._uncovered)
+        if snapshot is not None:
+            uncovered.add(self._snapshot.uncovered)
         for end in self._tracker.ends():
             if lost is not None and end.lsn > lost[1]:
                 self._perhaps_another = self._perhaps_another or self._stop is None
@@ -439,13 +457,24 @@ class Commits:
             if (again is not None and end.lsn > again) or self._held_back(end):
                 break
             transactions.append(Commit(end.tx, end.lsn))
+            begins.update(dict.fromkeys(uncovered.begin(end.counts), end.lsn))
             through = end.lsn
         assumed = snapshot is not None and self._snapshot.assumed
-        if again is not None and self._again_is_whole(again):
-            return Release(snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions))
+        if again is not None and self._again_is_whole(again, uncovered.tables):
+            named = {table: int(self._again.names(table)) for table in uncovered.tables}
+            begins.update(dict.fromkeys(uncovered.begin(named), again))
+            return Release(
+                snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions),
+                begins, uncovered.tables,
+            )
         if through is None or (snapshot is None and not transactions):
             return None
-        return Release(snapshot, tuple(transactions), through, assumed)
+        return Release(snapshot, tuple(transactions), through, assumed, begins=begins, uncovered=uncovered.tables)
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """The tables of which the connector never spoke, in what is released."""
+        return self._uncovered
 
     def _lost(self, again: int | None) -> tuple[int, int] | None:
         """A transaction whose END is lost, and no snapshot makes up for it."""
@@ -454,8 +483,8 @@ class Commits:
             return lost
         return lost if self._tracker.up_to(again, after=lost[1]) else None
 
-    def _again_is_whole(self, again: int) -> bool:
-        whole = self._again.whole()
+    def _again_is_whole(self, again: int, uncovered: Iterable[str]) -> bool:
+        whole = self._again.whole(uncovered)
         self._check_snapshot()
         if not whole or (self._cap is not None and self._cap < again):
             return False
@@ -484,6 +513,7 @@ class Commits:
 
     def settle(self, release: Release) -> None:
         """What :meth:`ready` gave is durable in every log, and stated: forget it."""
+        self._uncovered = release.uncovered
         if release.snapshot is not None:
             self._snapshot.release()
             self._tracker.begin(release.snapshot)
@@ -603,13 +633,17 @@ class Commits:
         cls, plain: Mapping[str, Any], tables: Iterable[str], *, snapshot: str = "initial",
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
         held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
+        uncovered: Iterable[str] = (), leaves_out: bool = True,
     ) -> Commits:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
         The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
         memory is of another capture, or ahead of the logs: its positions would skip what they lack.
         """
-        commits = cls(tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty)
+        commits = cls(
+            tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty,
+            uncovered=uncovered, leaves_out=leaves_out,
+        )
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
         commits._snapshot.remember(plain["snapshot"])

@@ -199,17 +199,20 @@ class Contents:
     @classmethod
     def of(
         cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int],
-        again: Collection[int] = (),
+        again: Collection[int] = (), starts: Mapping[str, int] | None = None,
     ) -> Contents:
         """What the logs say that the tables hold at all times below ``known``, which each of them must state.
 
         ``again`` are snapshots that were taken anew: with each that is below ``known`` the log must have become equal.
+        ``starts`` are where logs begin that begin later than others.
         Raises RefusedError where it has not, where a log lacks updates that it states, or its rows are no table, and
         what reading the logs raises. Cost: reads the logs from their start.
         """
         return cls({
             table: Content(
-                table, row_type, _added_up(table, logs[table], known[table], again) if known[table] > 0 else None
+                table, row_type,
+                _added_up(table, logs[table], known[table], again, (starts or {}).get(table, 0))
+                if known[table] > (starts or {}).get(table, 0) else None,
             )
             for table, row_type in tables.items()
         })
@@ -271,12 +274,12 @@ def _order(told: tuple[Any, Told]) -> Any:
     return told[0]
 
 
-def _added_up(table: str, log: Log, known: int, again: Collection[int]) -> dict[Any, int]:
+def _added_up(table: str, log: Log, known: int, again: Collection[int], start: int) -> dict[Any, int]:
     """Row -> how many there are, by what the log states at times below ``known``."""
     rows: Counter[Any] = Counter()
     # A snapshot that was taken anew is the last of its release, so statements end there; nothing else ends there.
-    unsaid = {Antichain([lsn + 1]): lsn for lsn in again if lsn < known}
-    reader = Iter(_watched(log.read(), unsaid))
+    unsaid = {Antichain([lsn + 1]): lsn for lsn in again if start <= lsn < known}
+    reader = Iter(_watched(log.read(), unsaid), start=[start])
     for batch in reader:
         for row, time, diff in batch.updates:
             if time < known:  # type: ignore[operator]  # the times of a capture's log are whole numbers

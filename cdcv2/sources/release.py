@@ -18,7 +18,8 @@ class Release:
     stated that these are all of them. ``again`` is the time of a snapshot that the connector took anew, which comes
     behind the transactions: the difference to it is released; ``superseded`` are transactions that it makes up for, of
     which nothing else is released. Every table's log gets one statement ``[its known, through + 1)``, whether it
-    has rows in it or not.
+    has rows in it or not; but those of ``uncovered``, which get none, and those of ``begins``, which are covered from
+    the time there on: their first statement begins there.
     """
 
     snapshot: int | None
@@ -27,6 +28,8 @@ class Release:
     assumed: bool = False
     again: int | None = None
     superseded: tuple[int, ...] = ()
+    begins: Mapping[str, int] = field(default_factory=dict)
+    uncovered: frozenset[str] = frozenset()
 
     @property
     def frontier(self) -> Antichain:

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.snapshot import Place as Place
-from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking
+from cdcv2.capture.coverage import unnamed
+from cdcv2.capture.snapshot import ANEW, UNKNOWN, Run, Runs, SnapshotRows, check_rows, lacking
 
 #: What to do about a row of the snapshot that came when the snapshot was released.
 LACKED = (
@@ -48,10 +49,10 @@ class Snapshot:
 
     def __init__(
         self, tables: Iterable[str], *, wanted: bool, runs: Runs | None,
-        held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
+        held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (), leaves_out: bool = True,
     ) -> None:
-        self._tables = tuple(tables)
-        # Without notifications: the tables that have a topic, or are known to be empty. Those with rows have one.
+        self._tables, self._leaves_out = tuple(tables), leaves_out
+        # Where no run names them: the tables that have a topic, or are known to be empty. Those with rows have one.
         self._known = set(empty)
         self._runs = runs
         #: its rows by their positions; ``held`` is what the logs have of them, where an earlier run released them
@@ -63,6 +64,8 @@ class Snapshot:
         self.contradiction: str | None = None
         #: what to do about it
         self.remedy = ANEW
+        #: the tables of which the connector never spoke; known once it is whole
+        self.uncovered = frozenset[str]()
         #: whether it is that there are two
         self.another = False
         self._rows: dict[str, int] = {}
@@ -102,6 +105,8 @@ class Snapshot:
         if self._unread is None:
             self._known.update(tables)
             self._unread = {place: end for place, end in ends.items() if end > 0 and place not in self._passed}
+            if self.released:
+                self.uncovered = self._without_topic()
 
     def consumed(self, place: Place, following: int) -> None:
         """The partition has been read up to the offset ``following``, exclusive."""
@@ -119,7 +124,15 @@ class Snapshot:
     @property
     def wants_ends(self) -> bool:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
-        return not (self.released or self._runs is not None or self._unread is not None) and self._last_seen
+        if self.released or self._unread is not None:
+            return False
+        run = self._runs.run(0) if self._runs is not None else None
+        return self._last_seen if self._runs is None else run is not None and run.skipped
+
+    @property
+    def topics_known(self) -> bool:
+        """Whether ``ends_read`` was called."""
+        return self._unread is not None
 
     @property
     def assumed(self) -> bool:
@@ -138,23 +151,36 @@ class Snapshot:
         if self.contradiction is not None:
             return False
         if self._runs is None:
-            return self._unread == {} and self._all_known()
+            said = (
+                "nothing is known of {}: it has no topic, and without notifications nothing says that the snapshot "
+                "covered it"
+            )
+            return self._unread == {} and self._covers(self._without_topic(), said, NO_TOPIC)
         run = self._runs.run(0)
         if run is None:
             return False
-        wrong = check_rows(run, self._rows, self._tables)
+        left = self._left_out(run)
+        wrong = check_rows(run, self._rows, [table for table in self._tables if table not in left])
         if wrong is not None:
             self._contradict(*wrong)
-        return wrong is None and not self.missing()
+        said = "the notifications do not say how many rows of {} the snapshot scanned"
+        return wrong is None and self._covers(left, said, UNKNOWN) and not self.missing()
 
-    def _all_known(self) -> bool:
-        unknown = min((table for table in self._tables if table not in self._known), default=None)
-        if unknown is not None:
-            self._contradict(
-                f"nothing is known of {unknown}: it has no topic, and without notifications nothing says that the "
-                "snapshot covered it", NO_TOPIC,
-            )
-        return unknown is None
+    def _left_out(self, run: Run) -> frozenset[str]:
+        if run.skipped:
+            return self._without_topic() if self.topics_known else frozenset()
+        return unnamed(run, self._rows, self._tables)
+
+    def _without_topic(self) -> frozenset[str]:
+        return frozenset(table for table in self._tables if table not in self._known)
+
+    def _covers(self, left_out: frozenset[str], said: str, remedy: str) -> bool:
+        """Whether the others can go on without these tables."""
+        if left_out and not (self._leaves_out and left_out < set(self._tables)):
+            self._contradict(said.format(min(left_out)), remedy)
+            return False
+        self.uncovered = left_out
+        return True
 
     def missing(self) -> dict[str, int]:
         """How many rows each table lacks, as far as the notifications tell."""

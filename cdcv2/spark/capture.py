@@ -225,11 +225,11 @@ def _commits(recipe: Recipe, remembered: Remembered | None, logs: TableLogs) -> 
     if remembered is None:
         return Commits(
             recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held,
-            empty=recipe.empty,
+            empty=recipe.empty, leaves_out=False,
         )
     return Commits.restore(
         remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-        held=held, empty=recipe.empty,
+        held=held, empty=recipe.empty, leaves_out=False,
     )
 
 

@@ -71,7 +71,7 @@ class KeyedCapture(CaptureQuery):
                 failing.callback(log.close)
             describe_log_set(logs, self.stated)
             memory = _Kept(self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.knowns())
-            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell, times=times)
+            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell, times=times, leaves_out=False)
             failing.pop_all()
         self._capture.reads(self._identities)
         self._capture.recall(topics.transactions(spark))

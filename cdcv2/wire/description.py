@@ -1,4 +1,4 @@
-"""What a log states of itself, beside its messages: its ordering, its timeline, the log set that it is of, an identity.
+"""What a log states of itself, beside its messages: ordering, timeline, log set, identity, and where it begins.
 
 A directory log states it in ``_log.json``. A topic states it in headers of every message; one that a capture has opened
 and not written to yet has an empty message with these headers. So a reader who has this log alone, in another place and
@@ -7,7 +7,9 @@ another cluster, knows it. An attribute is stated when the log is opened to be w
 ``ordering`` is left out where it is the order of commits, and where the log is of no transactions. ``timeline`` is the
 identity of the source or the remap that the log's times come from: logs of two timelines are never read as one.
 ``identity`` is drawn when a directory log is made, and stands in the header of each of its files, too; that of a topic
-is Kafka's own, and in no header, as a copy of the topic has another.
+is Kafka's own, and in no header, as a copy of the topic has another. ``start`` is left out where the log begins at the
+least time; it is :data:`UNCOVERED` while the connector does not cover the log's table, so that nothing is stated of it,
+and the first time of which something is, once it does.
 
 A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
 whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
@@ -24,6 +26,10 @@ from cdcv2.protocol.log import Headers, Log
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 
 
+#: The start of a log of whose table nothing is stated, as the connector does not cover it.
+UNCOVERED = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class LogDescription:
     """What a log states of itself; None: it does not state it.
@@ -31,7 +37,9 @@ class LogDescription:
     >>> LogDescription(timeline="7f").headers()
     (('cdcv2-timeline', b'7f'),)
     >>> LogDescription.from_headers([("cdcv2-ordering", b"complete"), ("other", None)])
-    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None)
+    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None, start=None)
+
+    Raises MalformedError for a ``start`` that is neither a time nor :data:`UNCOVERED`.
     """
 
     ordering: str = COMMIT_ORDER
@@ -39,6 +47,26 @@ class LogDescription:
     #: The logs that one capture writes together, by the identity that these have.
     log_set: str | None = None
     identity: str | None = None
+    #: Where the log begins, a time; UNCOVERED: nowhere yet.
+    start: str | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.start in (None, UNCOVERED) or (self.start.isascii() and self.start.isdecimal())):
+            raise MalformedError(f"the start {self.start!r} of a log is no time, and not {UNCOVERED!r}")
+
+    @property
+    def covered(self) -> bool:
+        """Whether something is, or may be, stated of the log's table."""
+        return self.start != UNCOVERED
+
+    @property
+    def begins(self) -> int:
+        """The first time of which something is stated, or may be.
+
+        >>> LogDescription().begins, LogDescription(start="70").begins
+        (0, 70)
+        """
+        return 0 if self.start in (None, UNCOVERED) else int(self.start)
 
     def to_plain(self) -> dict[str, str]:
         """What is stated, as it stands in ``_log.json``."""
@@ -73,29 +101,30 @@ class LogDescription:
         """What a copy of the log states, message by message: it is another log, of the same timeline and of no log set.
 
         >>> LogDescription(timeline="7f", log_set="0c", identity="3e").of_copy()
-        LogDescription(ordering='commit', timeline='7f', log_set=None, identity=None)
+        LogDescription(ordering='commit', timeline='7f', log_set=None, identity=None, start=None)
         """
         return replace(self, log_set=None, identity=None)
 
     def joined(self, other: LogDescription, name: str) -> LogDescription:
-        """What both state of the log ``name``; an ordering other than that of commits stands.
+        """What both state of the log ``name``; an ordering other than that of commits stands, and a start that is one.
 
-        Raises ForeignStateError where they name two timelines, or two identities, and names both.
+        Raises ForeignStateError where they name two timelines, two identities or two starts, and names both.
         """
         for attribute, what in _ONE_OF_EACH.items():
             one, two = getattr(self, attribute), getattr(other, attribute)
-            if None not in (one, two) and one != two:
+            if not {None, UNCOVERED} & {one, two} and one != two:
                 raise ForeignStateError(
                     f"the log {name} is of {what} {one}, and of {what} {two} as well: two logs were mixed, or two "
                     "captures write to one. Give each of them a log of its own"
                 )
-        mine = {key: value for key, value in self.to_plain().items() if key != "ordering"}
+        begun = {"start"} if other.start is not None and not self.covered else set[str]()
+        mine = {key: value for key, value in self.to_plain().items() if key not in {"ordering"} | begun}
         ordering = other.ordering if self.ordering == COMMIT_ORDER else self.ordering
         return replace(other, **mine, ordering=ordering)
 
 
 #: Attributes of which a log has one at most, and how they are called in errors.
-_ONE_OF_EACH = {"timeline": "the timeline", "log_set": "the log set", "identity": "the identity"}
+_ONE_OF_EACH = {"timeline": "the timeline", "log_set": "the log set", "identity": "the identity", "start": "the start"}
 
 
 @runtime_checkable

@@ -153,7 +153,9 @@ class KafkaLog:
         self._undelivered = []
 
     def put_stop(self, stop: Stop) -> None:
-        """Keep a stop in an empty message. Raises as :meth:`flush` does."""
+        """Keep a stop in an empty message. Raises as :meth:`flush` does, and :meth:`description`."""
+        # Another capture may have stated the log's start since this one opened it, and the last message stands for all.
+        self._headers = LogDescription.from_headers(self._headers).joined(self.description(), self._topic).headers()
         self.send(Updates([]), ((HEADER, stop.to_bytes()),))
         self.flush()
 

@@ -13,6 +13,7 @@ from typing import Any
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.stops import Stop
 
 
@@ -40,6 +41,7 @@ class MemoryLog:
         self._kept: list[Message | Garbled] = list(messages)
         self._sent: list[Message] = []
         self._stops: list[Stop] = []
+        self._stated = LogDescription()
 
     @property
     def name(self) -> str:
@@ -81,6 +83,14 @@ class MemoryLog:
     def put_stop(self, stop: Stop) -> None:
         """Keep a stop."""
         self._stops.append(stop)
+
+    def description(self) -> LogDescription:
+        """What it was made to state of itself."""
+        return self._stated
+
+    def describe(self, description: LogDescription) -> None:
+        """Have it state all of this. Raises ForeignStateError where it states something else."""
+        self._stated = self._stated.joined(description, self._name)
 
     def ends(self) -> Positions:
         """The number of messages, as the position of part 0."""

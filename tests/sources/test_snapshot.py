@@ -125,13 +125,36 @@ def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start
     assert 1000 == released(commits).through
 
 
-def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows() -> None:
-    """Nobody has said what it holds."""
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows(rows: int) -> None:
+    """Nobody has said what it holds: it is not covered, and with rows nobody says that these are all."""
+    commits = Commits([A, B], notifications=True)
+    commits.snapshot_rows(A, 1000, 1)
+    if rows:
+        commits.snapshot_rows(B, 1000, rows)
+    notified(commits, BEGUN, ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
+    release = commits.ready()
+    if rows:
+        assert release is None and "do not say how many rows of public.b" in reason(commits)
+    else:
+        assert release is not None and ({B}, {}) == (release.uncovered, release.begins)
+
+
+def test_a_table_that_is_not_covered_begins_with_the_first_end_that_counts_it() -> None:
+    """In the order of commits, whatever came first."""
     commits = Commits([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     notified(commits, BEGUN, ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
-    assert commits.ready() is None
-    assert "do not say how many rows of public.b" in reason(commits)
+    for tx, lsn in ((5, 1050), (6, 1060), (7, 1070)):
+        commits.end(tx, lsn, {A: 1, B: int(tx > 5)})
+        commits.rows_seen(tx, A, 1)
+    commits.rows_seen(7, B, 1)
+    first = released(commits)
+    assert (1050, {B}, {}) == (first.through, first.uncovered, first.begins)
+    commits.rows_seen(6, B, 1)
+    second = released(commits)
+    assert (1070, set(), {B: 1060}) == (second.through, second.uncovered, second.begins)
+    assert frozenset() == commits.uncovered
 
 
 def test_a_notification_that_is_fed_again_is_ignored() -> None:

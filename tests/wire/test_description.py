@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.errors import ForeignStateError, RefusedError
+from cdcv2.errors import ForeignStateError, MalformedError, RefusedError
 from cdcv2.reclock.temp import AS_COMPLETE
 from cdcv2.wire.captured import add_to_note, put_note
-from cdcv2.wire.description import LogDescription, description_of
+from cdcv2.wire.description import UNCOVERED, LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 
 ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})
-WHOLE = LogDescription(AS_COMPLETE, **{field.name: f"a {field.name}" for field in fields(LogDescription)[1:]})
+#: Of each attribute that a log has one of: it, and another.
+VALUES = {field.name: (f"a {field.name}", "another") for field in fields(LogDescription)[1:]} | {"start": ("70", "90")}
+WHOLE = LogDescription(AS_COMPLETE, **{name: value for name, (value, _) in VALUES.items()})
 
 
 def test_every_attribute_is_carried_by_headers_and_by_json() -> None:
@@ -29,14 +31,27 @@ def test_every_attribute_is_carried_by_headers_and_by_json() -> None:
     assert ((), {}) == (LogDescription().headers(), LogDescription().to_plain())
 
 
-@pytest.mark.parametrize("attribute", [field.name for field in fields(LogDescription)[1:]])
-def test_a_log_is_of_one_timeline_log_set_and_identity(attribute: str) -> None:
+@pytest.mark.parametrize("attribute", VALUES)
+def test_a_log_has_one_timeline_log_set_identity_and_start(attribute: str) -> None:
     """What only one of two states is of both; two that differ are an error that names both."""
-    other = replace(LogDescription(), **{attribute: "another"})
+    value, another = VALUES[attribute]
+    other = replace(LogDescription(), **{attribute: another})
 
     assert WHOLE == LogDescription().joined(WHOLE, "log") == WHOLE.joined(LogDescription(), "log")
-    with pytest.raises(ForeignStateError, match=rf"the log orders is of .* another, and of .* a {attribute}"):
+    with pytest.raises(ForeignStateError, match=rf"the log orders is of .* {another}, and of .* {value}"):
         other.joined(WHOLE, "orders")
+
+
+def test_where_a_log_begins_is_stated_when_its_table_is_covered() -> None:
+    """That it was not covered before is forgotten then, whoever states it last."""
+    before, begun = LogDescription(start=UNCOVERED), LogDescription(start="70")
+
+    assert [begun] * 2 == [before.joined(begun, "log"), begun.joined(before, "log")]
+    assert [before] * 2 == [before.joined(LogDescription(), "log"), LogDescription().joined(before, "log")]
+    assert (False, 0, True, 70) == (before.covered, before.begins, begun.covered, begun.begins)
+    for wrong in ("", "-1", "later"):
+        with pytest.raises(MalformedError, match="the start '.*' of a log is no time"):
+            LogDescription(start=wrong)
 
 
 def test_a_directory_log_states_what_it_was_opened_with(tmp_path: Path) -> None:

@@ -1,0 +1,247 @@
+"""Tables of which the connector never spoke: nothing is stated of them, the others go on, and they begin when it does.
+
+The dumps are those of the snapshot's edges: a table ``t`` with a snapshot, and a table ``u`` that has none.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2 import steps
+from cdcv2.sources import capture as captures
+from cdcv2.sources import table_writers
+from cdcv2.wire.files import DirectoryLog
+from tests.cli.conftest import Run
+from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Captures, note, record, row, scanned
+
+SAID = [note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
+NAMED = "public.u is not covered by the connector: nothing is stated of it"
+
+
+@pytest.fixture
+def capture(run: Run, tmp_path: Path) -> Captures:
+    """Captures into a folder of the test's."""
+    return Captures(run, tmp_path)
+
+
+def change(table: str, offset: int, number: int, tx: int, order: int, before: int, of: int = 1) -> str:
+    """A row that is inserted into a table: ``order`` in its transaction, ``of`` in its table's part of that."""
+    transaction = {"id": f"{tx}:1", "total_order": order, "data_collection_order": of}
+    return row(0, offset, number, table=table, op="c", before=before, txId=tx, transaction=transaction)
+
+
+def end(offset: int, tx: int, lsn: int, **counts: int) -> str:
+    """The END of a transaction that has so many rows of each table."""
+    counted = [{"data_collection": f"public.{table}", "event_count": number} for table, number in counts.items()]
+    value = {"status": "END", "id": f"{tx}:{lsn}", "event_count": sum(counts.values()), "data_collections": counted}
+    return record("p.transaction", 0, offset, value)
+
+
+#: A transaction of t; one of both tables, the first in which the connector covers u; another of u.
+FIRST_OF_T = [change("t", 2, 10, 5, 1, 100), end(0, 5, 120, t=1)]
+FIRST_OF_U = [change("t", 3, 11, 6, 1, 120), change("u", 0, 7, 6, 2, 120), end(1, 6, 140, t=1, u=1)]
+LATER = [change("u", 1, 8, 7, 1, 140), end(2, 7, 160, u=1)]
+WHOLE = [*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U, *LATER]
+AT_ONCE = [WHOLE]
+ONE_BY_ONE = [
+    [*BEGUN, *SAID], [*BEGUN, *SAID, *FIRST_OF_T], [*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], WHOLE,
+]  # fmt: skip
+
+
+def begins(capture: Captures, table: str = "u") -> str | None:
+    """Where the log of the table states that it begins."""
+    return DirectoryLog(capture.logs / f"public.{table}").description().start
+
+
+@pytest.mark.parametrize("notified", [True, False])
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_the_others_go_on_without_it(capture: Captures, notified: bool, memory: str) -> None:
+    """It has a row type, no topic, and no notification names it; every command names it."""
+    said, more = (SAID, NOTIFIED) if notified else ([], ())
+    for dump in ([*BEGUN, *said], [*BEGUN, *said, *FIRST_OF_T]):
+        done = capture(dump, *more, tables="tu")
+        assert 0 == done.code and NAMED in done.err
+        capture.forget(memory)
+
+    assert ([1, 3, 10], [], "none") == (capture.held(), capture.held("u"), begins(capture))
+    assert [] == list(DirectoryLog(capture.logs / "public.u").read())
+    shown = capture.run("verify", capture.logs)
+    assert 0 == shown.code and NAMED in shown.out and shown.out.endswith("complete through 120\n")
+    plain = json.loads(capture.run("verify", capture.logs, "--json").out)
+    assert (["public.u"], ["public.t"]) == (plain["not_covered"], list(plain["tables"]))
+    replayed = capture.run("replay", capture.logs)
+    assert 0 == replayed.code and NAMED in replayed.err and "complete through 120" in replayed.out
+    asked = capture.run("as-of", capture.logs, "--table", "public.u")
+    assert (1, "") == (asked.code, asked.out) and NAMED in asked.err
+    assert 1 == capture.run("verify", capture.logs / "public.u").code
+
+
+def test_a_capture_whose_tables_are_all_unknown_stops(capture: Captures) -> None:
+    """There are no others that could go on."""
+    refused = capture([*BEGUN, *SAID], *NOTIFIED, "--tables", "public.u", tables="tu")
+    assert 4 == refused.code and "leave it out (--tables)" in refused.err and "(--empty)" in refused.err
+    assert None is begins(capture)
+
+
+@pytest.mark.parametrize("dumps", [AT_ONCE, ONE_BY_ONE], ids=["at once", "one by one"])
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_from_its_first_record_on_it_is_captured(capture: Captures, dumps: list[list[str]], memory: str) -> None:
+    """Where its log begins is stated, and is the same however it was captured; other logs begin where they did."""
+    for dump in dumps:
+        assert 0 == capture(dump, *NOTIFIED, tables="tu").code
+        capture.forget(memory)
+
+    assert ("140", None) == (begins(capture), begins(capture, "t"))
+    assert ([1, 3, 10, 11], [7, 8]) == (capture.held(), capture.held("u"))
+    shown = capture.run("verify", capture.logs)
+    assert (0, True) == (shown.code, "public.u is covered by the connector from 140 on" in shown.out)
+    assert shown.out.endswith("complete through 160\n")
+    before = capture.run("as-of", capture.logs, "--table", "public.u", "--at", "139")
+    assert (2, "") == (before.code, before.out) and "the history begins later, at [140] for public.u" in before.err
+    at = capture.run("as-of", capture.logs, "--table", "public.u", "--at", "140")
+    assert (0, "id,v\n7,0\n") == (at.code, at.out)
+    replayed = capture.run("replay", capture.logs, "--json").out.splitlines()
+    assert '{"frontier": [161]}' == replayed[-1] and 6 == sum('"data"' in line for line in replayed)
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+@pytest.mark.parametrize("step, nth", [
+    (captures.BEFORE_UPDATES, 1), (table_writers.COVERED, 1), (table_writers.TABLE_WRITTEN, 1),
+    (table_writers.TABLE_WRITTEN, 2), (table_writers.UPDATES_DURABLE, 1), (table_writers.TABLE_STATED, 1),
+    (table_writers.TABLE_STATED, 2), (captures.STATED, 1), (captures.REMEMBERED, 1),
+])  # fmt: skip
+def test_a_crash_anywhere_while_it_is_covered_is_healed(capture: Captures, step: str, nth: int, memory: str) -> None:
+    """Nothing is lost of it or of the others, and it begins where it would have, with the memory and without it."""
+    assert 0 == capture([*BEGUN, *SAID, *FIRST_OF_T], *NOTIFIED, tables="tu").code
+    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+        capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
+    capture.forget(memory)
+
+    assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+    assert ("140", [1, 3, 10, 11], [7, 8]) == (begins(capture), capture.held(), capture.held("u"))
+    assert 0 == capture.run("verify", capture.logs, "--full").code
+
+
+@pytest.mark.parametrize("step", [table_writers.TABLE_STATED, table_writers.UPDATES_DURABLE, captures.REMEMBERED])
+def test_a_log_that_a_crash_left_behind_is_not_taken_for_one_of_such_a_table(capture: Captures, step: str) -> None:
+    """Its table was scanned, and its first statement is not durable: the next run makes it, and judges alike."""
+    dump = [*BEGUN, row(0, 0, 7, table="u"), note(0, "STARTED"), scanned(1, 2), scanned(2, 1, "public.u"),
+            note(3, "COMPLETED")]  # fmt: skip
+    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+        capture(dump, *NOTIFIED, tables="tuv")
+    assert 0 == capture(dump, *NOTIFIED, tables="tuv").code
+    assert (None, "none") == (begins(capture), begins(capture, "v"))
+    assert ([1, 3], [7]) == (capture.held(), capture.held("u"))
+
+
+def test_a_late_row_of_its_snapshot_stops_the_capture(capture: Captures) -> None:
+    """It had rows, so it was scanned, whatever the notifications say."""
+    assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
+    late = capture([*BEGUN, *SAID, row(0, 0, 7, table="u", **FIRST)], *NOTIFIED, tables="tu")
+    assert 4 == late.code and "a row of the snapshot of public.u stands at p.public.u[0]@0" in late.err
+
+
+@pytest.mark.parametrize("known", ["--snapshot none", "SKIPPED"])
+def test_without_a_snapshot_a_table_is_covered_if_it_has_a_topic(capture: Captures, known: str) -> None:
+    """Or if the user says so; another one begins with its first record."""
+    skipped = [note(0, "SKIPPED")] if known == "SKIPPED" else []
+    more = NOTIFIED if skipped else ("--snapshot", "none")
+    dump = [*skipped, change("t", 0, 10, 5, 1, 100), end(0, 5, 120, t=1)]
+    assert 0 == capture(dump, *more, "--empty", "public.v", tables="tuv").code
+    assert (None, "none", None) == tuple(begins(capture, table) for table in "tuv")
+    dump += [change("u", 0, 7, 6, 1, 120), end(1, 6, 140, u=1)]
+    assert 0 == capture(dump, *more, tables="tuv").code
+    assert ("140", [10], [7]) == (begins(capture), capture.held(), capture.held("u"))
+    shutil.rmtree(capture.logs)
+    assert 0 == capture(dump, *more, "--empty", "public.v", tables="tuv").code
+    assert (None, None, None) == tuple(begins(capture, table) for table in "tuv")
+
+
+def test_a_reader_that_began_without_it_does_not_go_on_when_it_is_covered(
+    capture: Captures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening the logs and reading them the capture went on: half of a transaction would be given out."""
+    from cdcv2.commands import replay
+
+    assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
+    before: Any = replay.some_covered
+
+    def then(logs: Any) -> Any:
+        found = before(logs)
+        assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+        return found
+
+    monkeypatch.setattr(replay, "some_covered", then)
+    torn = capture.run("replay", capture.logs)
+    assert (4, "") == (torn.code, torn.out)
+    assert "the connector covers public.u by now, from 140 on" in torn.err
+
+
+def test_old_rows_from_the_state_of_a_table_that_begins_late(capture: Captures) -> None:
+    """What is inserted into it is known; what is not known of it stops the capture, as ever."""
+    for dump in ONE_BY_ONE:
+        assert 0 == capture(dump, *NOTIFIED, "--before", "from-state", tables="tu").code
+    assert ([1, 3, 10, 11], [7, 8]) == (capture.held(), capture.held("u"))
+
+
+VIEWS = """
+materialization: both
+logs: logs
+bindings:
+  - {log: public.t, target: t, key: [id]}
+  - {log: public.u, target: u, key: [id]}
+target: {driver: lake, folder: lake}
+recovery_log: recovery
+"""
+
+
+def test_views_go_on_without_it_and_take_it_in_when_it_is_covered(capture: Captures) -> None:
+    """Its view is empty until then, and compare does not call it equal."""
+    pytest.importorskip("yaml")
+    pytest.importorskip("pyarrow")
+    path = capture.folder / "both.yaml"
+    path.write_text(VIEWS, "utf-8")
+    assert 0 == capture([*BEGUN, *SAID, *FIRST_OF_T], *NOTIFIED, tables="tu").code
+    done, said = capture.run("materialize", path), capture.run("compare", path)
+    assert (0, 0) == (done.code, said.code) and NAMED in done.err and NAMED in said.err
+    assert "t: 3 rows" in said.out and "u: " not in said.out and "complete through 120" in said.out
+    assert ["public.u"] == json.loads(capture.run("compare", path, "--json").out)["not_covered"]
+
+    assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+    early = capture.run("compare", path, "--at", "120")
+    assert 2 == early.code and "t: 3 rows" in early.out
+    assert "nothing is stated of public.u at 120: the connector covers it from 140 on" in early.err
+    assert (0, 0) == (capture.run("materialize", path).code, (said := capture.run("compare", path)).code)
+    assert "t: 4 rows" in said.out and "u: 2 rows" in said.out and "equal: both, complete through 160" in said.out
+
+
+def test_views_do_not_go_on_when_it_is_covered_while_they_are_made(
+    capture: Captures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run reads it from where it begins: nothing of the view is beyond that."""
+    pytest.importorskip("yaml")
+    pytest.importorskip("pyarrow")
+    from cdcv2.commands import materialize
+
+    path = capture.folder / "both.yaml"
+    path.write_text(VIEWS, "utf-8")
+    assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
+    before: Any = materialize.some_covered
+
+    def then(logs: Any) -> Any:
+        found = before(logs)
+        assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(materialize, "some_covered", then)
+        torn = capture.run("materialize", path)
+    assert 4 == torn.code and "the connector covers public.u by now, from 140 on" in torn.err
+    assert 0 == capture.run("materialize", path).code
+    said = capture.run("compare", path)
+    assert 0 == said.code and "u: 2 rows" in said.out
