@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from cdcv2.cli import COMMANDS, parser_of
+from cdcv2.commands.materialization_file import read_plan
 from cdcv2.errors import MissingExtraError
 from cdcv2.exits import Exit, exit_of
 from tests.cli.conftest import Run
@@ -167,3 +168,14 @@ def test_the_commands_of_the_readme_are_taken_by_their_parsers() -> None:
         parser_of(words[1]).parse_args(words[2:])
 
     assert {"demo", "rows", "capture", "verify", "as-of", "materialize"} <= {line.split()[1] for line in lines}
+
+
+def test_the_file_of_the_readme_is_taken(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it stands, on what a capture wrote."""
+    (tmp_path / "logs").symlink_to(captured / "logs")
+    text = (ROOT / "README.md").read_text("utf-8").split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "shop.yaml").write_text(text, "utf-8")
+    monkeypatch.setenv("COPY_PASSWORD", "secret")
+    plan = read_plan(str(tmp_path / "shop.yaml"))
+
+    assert ("shop", ["orders"]) == (plan.name, [binding.target for binding in plan.bindings])
