@@ -99,7 +99,7 @@ def captured(stage: Stage) -> dict[str, float]:
         "--max-records", str(RECORDS), "--log-partitions", str(PARTITIONS),
     ]  # fmt: skip
     plan = capture_job.planned(capture_job.parser().parse_args(words))
-    made = capture_job.capture(stage.spark, plan, Report.standard(), signals=False)
+    made = capture_job.capture(stage.spark, plan, Report.standard())
     stage.numbers["through"] = check_int(made.frontier.elements[0]) - 1 if made.frontier else 0
     return _size(stage, topic)
 

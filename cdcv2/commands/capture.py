@@ -44,7 +44,7 @@ from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import MEMORY_FILE, FileMemory
-from cdcv2.sources.meeting import check_meet, shown, unmet
+from cdcv2.sources.meeting import check_dumped, check_meet
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
@@ -125,9 +125,9 @@ def run(args: argparse.Namespace) -> Exit:
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
-    doubt = check_meet(recipe, topics.topics(), follow=args.follow)
-    if doubt is not None:
-        remark(f"cdcv2 capture: {doubt}")
+    check_meet(
+        recipe, topics.topics(), follow=args.follow, remark=lambda doubt: remark(f"cdcv2 capture: {doubt}")
+    )
     into = _directory(args.into)
     if not is_there(into / CAPTURE_FILE) and not is_there(into / MEMORY_FILE):
         _try_first(topics, recipe, follow=args.follow)
@@ -230,11 +230,7 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
     dumped = DumpedTopics(*args.source, needed=recipe.topics())
-    there = dumped.topics()
-    if there and not set(recipe.topics()) & set(there) and unmet(recipe, there) is None:
-        raise MissingLogError(
-            f"the dump has none of the connector's topics {recipe.prefix}.*: is the prefix right? It has {shown(there)}"
-        )
+    check_dumped(recipe, dumped.topics())
     return dumped
 
 

@@ -69,9 +69,7 @@ def run_shared(
     ranges = _ranges(args, asked)
     look = ranges.look()
     for recipe, _ in asked.databases.values():
-        doubt = check_meet(recipe, _there(args, recipe, look), follow=args.follow)
-        if doubt is not None:
-            _say(doubt)
+        check_meet(recipe, _there(args, recipe, look), follow=args.follow, remark=_say)
     run = Run(
         asked, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
         bind_at_most=args.bind_at_most, name=args.name, propose=args.propose_recipe, at_first=args.begin_at_first,

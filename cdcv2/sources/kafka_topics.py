@@ -70,7 +70,7 @@ class KafkaTopics:
         Raises as :meth:`read` does.
         """
         listed = self.topics()
-        self._absent = self._lacks(listed)
+        self._absent = self.lacks(listed)
         if self._absent is not None and not follow:
             raise MissingLogError(self._absent)
         return self._checked([topic for topic in self._recipe.topics() if topic in listed], positions)
@@ -89,7 +89,7 @@ class KafkaTopics:
             _check_span(place, span, positions.get(place, 0))
         return {place: high for place, (_, high) in found.items()}
 
-    def _lacks(self, listed: Collection[str]) -> str | None:
+    def lacks(self, listed: Collection[str]) -> str | None:
         """That the transaction topic is not there, in words with what there is; None: it is."""
         transactions, prefix = self._recipe.transaction_topic, self._recipe.prefix
         if transactions in listed:
@@ -164,7 +164,7 @@ class KafkaTopics:
     def _look(self, positions: Mapping[Place, int]) -> None:
         """Find topics and partitions that were not there before."""
         listed = self.topics()
-        self._absent = self._lacks(listed)
+        self._absent = self.lacks(listed)
         there = [topic for topic in self._recipe.topics() if topic in listed]
         fresh = set(there) - {topic for topic, _ in self._assigned}
         if fresh:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from cdcv2.errors import MissingLogError
 from cdcv2.sources.debezium import Recipe
@@ -32,16 +32,29 @@ def unmet(recipe: Recipe, topics: Collection[str]) -> str | None:
     )
 
 
-def check_meet(recipe: Recipe, topics: Collection[str], *, follow: bool) -> str | None:
-    """Return if a capture of the recipe may begin; with what :func:`unmet` says, where that may still change.
+def check_meet(
+    recipe: Recipe, topics: Collection[str], *, follow: bool, remark: Callable[[str], object]
+) -> None:
+    """Return if a capture of the recipe may begin; what :func:`unmet` says goes to ``remark``, if that may change.
 
     It may for one that follows, and where the connector's notifications state which tables are empty. Raises
     MissingLogError where it cannot: nothing would ever be complete.
     """
     doubt = unmet(recipe, topics)
-    if doubt is not None and not follow and recipe.notification_topic not in topics:
+    if doubt is None:
+        return
+    if not follow and recipe.notification_topic not in topics:
         raise MissingLogError(doubt)
-    return doubt
+    remark(doubt)
+
+
+def check_dumped(recipe: Recipe, topics: Collection[str]) -> None:
+    """Raise MissingLogError if a dump has topics, and none of them is the connector's."""
+    if topics and not set(recipe.topics()) & set(topics) and unmet(recipe, topics) is None:
+        raise MissingLogError(
+            f"the dump has none of the connector's topics {recipe.prefix}.*: is the prefix right? It has "
+            f"{shown(topics)}"
+        )
 
 
 def shown(names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +22,10 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
-from cdcv2.sources.debezium import FROM_STATE
+from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.in_use import FolderInUse
+from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import check_first, check_fresh, check_there
@@ -101,6 +102,11 @@ def capture(
 ) -> Came | None:
     """Run a capture until its input ends (``--available-now``), ``stopping`` is set, or an error."""
     ranges, frames = _topics(plan)
+    for recipe, _ in plan.wanted.databases.values():
+        check_meet(
+            recipe, _there(plan, recipe, ranges), follow=plan.run.follow,
+            remark=lambda text: report.tell("waiting", text),
+        )
     begun = begin_when_there(
         plan.run, lambda look: _remap(plan, ranges, look), ranges.look, stopping=stopping.is_set,
         remark=lambda text: report.tell("waiting", text),
@@ -141,6 +147,16 @@ def _topics(plan: BoundPlan) -> tuple[Ranges, Frames]:
     client = Client(options.bootstrap, options.kafka_config)
     ranges = KafkaRanges(client, plan.wanted.topics, single=plan.wanted.single)
     return ranges, KafkaFrames(options.bootstrap, options.kafka_config)
+
+
+def _there(plan: BoundPlan, recipe: Recipe, ranges: Ranges) -> Collection[str]:
+    """All topics that there are."""
+    if plan.options.files is not None:
+        return ranges.look().topics
+    from cdcv2.sources.kafka_topics import KafkaTopics
+    from cdcv2.wire.kafka_client import Client
+
+    return KafkaTopics(Client(plan.options.bootstrap, plan.options.kafka_config), recipe).topics()
 
 
 def _remap(plan: BoundPlan, ranges: Ranges, look: Look) -> RemapLog:

@@ -66,6 +66,10 @@ from cdcv2.wire.numbered import local_path
 from cdcv2.wire.release_times import ReleaseTimes
 
 
+#: How often one that waits for a topic looks for it, in seconds.
+_LOOK = 1.0
+
+
 class Plan(NamedTuple):
     """What a capture is to do: the arguments, checked as far as they can be without Spark."""
 
@@ -90,7 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
             if plan.logs and options.files is None:
                 require(spark, KAFKA)
-            return outcome(capture(spark, plan, Report.standard()))
+            report, stopping = Report.standard(), threading.Event()
+            listen(spark, stopping)
+            if not begins(spark, plan, report, stopping):
+                return Exit.DONE
+            return outcome(capture(spark, plan, report, stopping))
 
     return run("capture", body)
 
@@ -106,13 +114,37 @@ def _bound(options: argparse.Namespace) -> Exit:
         return bound_job.outcome(came, finished=options.available_now and not stopping.is_set())
 
 
-def capture(spark: SparkSession, plan: Plan, report: Report, *, signals: bool = True) -> CaptureQuery:
-    """Run a capture until its input ends (``available_now``), a signal asks for it (``signals``), or an error."""
+def begins(spark: SparkSession, plan: Plan, report: Report, stopping: threading.Event) -> bool:
+    """Wait until all topics are there that a capture must have; False: it is to end before they are.
+
+    One that does not follow waits for none. Reports what it waits for. Raises MissingLogError for topics that nothing
+    could ever be complete of, and what asking raises.
+    """
+    reported: set[str] = set()
+
+    def remark(text: str) -> None:
+        if text not in reported:
+            reported.add(text)
+            report.tell("waiting", text)
+
+    while not stopping.is_set():
+        if plan.topics.check_meet(spark, follow=not plan.available_now, remark=remark):
+            return True
+        stopping.wait(_LOOK)
+    return False
+
+
+def capture(
+    spark: SparkSession, plan: Plan, report: Report, stopping: threading.Event | None = None
+) -> CaptureQuery:
+    """Run a capture until its input ends (``available_now``), it is to end (``stopping``), or an error."""
     with ExitStack() as running:
-        return _capture(spark, plan, report, running, signals=signals)
+        return _capture(spark, plan, report, running, stopping or threading.Event())
 
 
-def _capture(spark: SparkSession, plan: Plan, report: Report, running: ExitStack, *, signals: bool) -> CaptureQuery:
+def _capture(
+    spark: SparkSession, plan: Plan, report: Report, running: ExitStack, stopping: threading.Event
+) -> CaptureQuery:
 
     def begin() -> LogDescription:
         if plan.together is not None:
@@ -124,13 +156,11 @@ def _capture(spark: SparkSession, plan: Plan, report: Report, running: ExitStack
     times = None if plan.together is None else ReleaseTimes(plan.together)
     made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin, times)
     try:
-        guard = Guard(made.batch)
-        if signals:
-            listen(spark, guard.stopping)
+        guard = Guard(made.batch, stopping)
         interval = None if plan.interval is None else every(plan.interval)
         follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
-        made.finished = plan.available_now and not guard.stopping.is_set()
-        if plan.available_now and not guard.stopping.is_set():
+        made.finished = plan.available_now and not stopping.is_set()
+        if made.finished:
             made.ended()
     finally:
         made.close()

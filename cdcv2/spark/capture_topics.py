@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -22,6 +22,7 @@ from cdcv2.sources import kafka_topics as sources
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.sources.facts import Record
+from cdcv2.sources.meeting import check_dumped, check_meet
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_frames import kafka_frame
@@ -47,6 +48,13 @@ class Topics(Protocol):
 
         Returns, for each topic that is there, what tells it from another one of its name, where there is such a
         thing. Raises MissingLogError, UnsafeTopicError, UnavailableError.
+        """
+
+    def check_meet(self, spark: SparkSession, *, follow: bool, remark: Callable[[str], object]) -> bool:
+        """Whether all is there that a capture must have; if not, one that follows waits for it.
+
+        What lacks, and that the tables have no topic while others do, goes to ``remark``. Raises MissingLogError for
+        one that does not follow; see :mod:`cdcv2.sources.meeting`.
         """
 
     def missing(self, spark: SparkSession) -> list[str]:
@@ -97,6 +105,16 @@ class FileTopics:
         if not self.folder.is_dir():
             raise MissingLogError(f"there is no directory {self.folder} with dumped topics: check --files")
         return {}
+
+    def check_meet(self, spark: SparkSession, *, follow: bool, remark: Callable[[str], object]) -> bool:
+        """Of the topics that lines name; one that has no line yet is as good as empty. Cost: a scan of the files."""
+        if self.folder.is_dir():
+            names = spark.read.text(readable(self.folder)).select(F.get_json_object("value", "$.topic").alias("topic"))
+            there = [row["topic"] for row in names.where("topic IS NOT NULL").distinct().collect()]
+            if not follow:
+                check_dumped(self.recipe, there)
+            check_meet(self.recipe, there, follow=follow, remark=remark)
+        return True
 
     def missing(self, spark: SparkSession) -> list[str]:
         """None: what has no file yet is as good as empty."""
@@ -223,6 +241,17 @@ class KafkaTopics:
         """Also that the transaction topic is there and has one partition, and that none is compacted."""
         names = sorted({topic for topic, _ in self._asked.check(positions)})
         return {topic.name: topic.identity for topic in describe(spark, self._java, names)}
+
+    def check_meet(self, spark: SparkSession, *, follow: bool, remark: Callable[[str], object]) -> bool:
+        """Whether the transaction topic is there."""
+        listed = self._asked.topics()
+        lacks = self._asked.lacks(listed)
+        if lacks is not None and follow:
+            remark(f"waiting: {lacks}")
+            return False
+        if lacks is None:
+            check_meet(self._recipe, listed, follow=follow, remark=remark)
+        return True
 
     def missing(self, spark: SparkSession) -> list[str]:
         """Topics that do not exist yet."""

@@ -71,10 +71,12 @@ class Guard:
     ``busy`` is held while a batch is under way; ``error`` is what ended the last one, if something did.
     """
 
-    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+    def __init__(
+        self, function: Callable[[DataFrame, int], None], stopping: threading.Event | None = None
+    ) -> None:
         self.busy = threading.Lock()
         self.error: BaseException | None = None
-        self.stopping = threading.Event()
+        self.stopping = stopping or threading.Event()
         self._function = function
 
     def __call__(self, frame: DataFrame, batch: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from pyspark.sql import SparkSession
 from cdcv2.cli import main
 from cdcv2.errors import MissingLogError
 from cdcv2.exits import Exit
-from cdcv2.spark.capture_job import Plan, capture, outcome, parser, planned
+from cdcv2.spark import bound_job
+from cdcv2.spark.capture_job import Plan, begins, capture, outcome, parser, planned
 from cdcv2.spark.capture_report import Report
 from cdcv2.wire.captured import CAPTURE_FILE
 
@@ -84,7 +86,7 @@ def test_topics_that_end_inside_a_transaction_are_told_as_the_command_tells_them
     ])
     told = capsys.readouterr().err.splitlines()[-1].removeprefix("cdcv2 capture: ")
 
-    made = capture(spark, plan(folder), Report(people=people), signals=False)
+    made = capture(spark, plan(folder), Report(people=people))
 
     assert (code, code) == (command, outcome(made))
     assert told in people.getvalue().splitlines()[-1]
@@ -94,7 +96,7 @@ def test_topics_that_end_inside_a_transaction_are_told_as_the_command_tells_them
 def test_one_that_was_told_to_end_is_not_at_the_end(spark: SparkSession, tmp_path: Path) -> None:
     """Then what is open may come yet."""
     folder = arranged(tmp_path, *WHOLE, (TOPIC, row(8, 1, 105, 100)))
-    made = capture(spark, plan(folder), Report(people=io.StringIO()), signals=False)
+    made = capture(spark, plan(folder), Report(people=io.StringIO()))
     assert made.finished
 
     made.finished = False
@@ -107,6 +109,39 @@ def test_a_source_that_is_not_there_leaves_nothing_behind(spark: SparkSession, t
     folder = arranged(tmp_path)
 
     with pytest.raises(MissingLogError, match="there is no directory .*topics"):
-        capture(spark, plan(folder), Report(people=io.StringIO()), signals=False)
+        capture(spark, plan(folder), Report(people=io.StringIO()))
 
     assert not (folder / "logs").exists()
+
+
+@pytest.mark.parametrize(("prefix", "said"), [
+    ("p", f"none of the captured tables has a topic: the row types are of other.t, and .* prefix p are of {TOPIC}."),
+    ("q", f"the dump has none of the connector's topics q.*: is the prefix right. It has p.{TOPIC}, p.transaction"),
+])  # fmt: skip
+def test_tables_and_topics_that_do_not_meet_are_named(
+    spark: SparkSession, tmp_path: Path, prefix: str, said: str
+) -> None:
+    """By commit times and on a remap, with what there is on both sides; nothing is written."""
+    folder = arranged(tmp_path, *WHOLE)
+    (folder / "rows" / f"{TABLE}.avsc").rename(folder / "rows" / "other.t.avsc")
+    words = ["--files", str(folder / "topics"), "--prefix", prefix, "--rows", str(folder / "rows"),
+             "--snapshot", "none", "--logs", str(folder / "logs")]  # fmt: skip
+    report, stopping = Report(people=io.StringIO()), threading.Event()
+    with pytest.raises(MissingLogError, match=said):
+        begins(spark, planned(parser().parse_args([*words, "--state", str(folder / "state"), "--available-now"])),
+               report, stopping)  # fmt: skip
+    bound = bound_job.planned(parser().parse_args([*words, "--remap", str(folder / "remap"), "--available-now"]))
+    if prefix == "p":
+        with pytest.raises(MissingLogError, match=said):
+            bound_job.capture(spark, bound, report, stopping=stopping)
+    assert ["rows", "topics"] == sorted(path.name for path in folder.iterdir())
+
+
+def test_one_that_follows_reports_topics_that_do_not_meet(spark: SparkSession, tmp_path: Path) -> None:
+    """The table's may come yet."""
+    folder, people = arranged(tmp_path, *WHOLE), io.StringIO()
+    (folder / "rows" / f"{TABLE}.avsc").rename(folder / "rows" / "other.t.avsc")
+    given = parser().parse_args(["--files", str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"),
+                                 "--logs", str(folder / "logs"), "--state", str(folder / "state")])  # fmt: skip
+    assert begins(spark, planned(given), Report(people=people), threading.Event())
+    assert "none of the captured tables has a topic" in people.getvalue()

@@ -212,7 +212,7 @@ def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, t
         kind = {"type": "record", "name": "t", "fields": columns}
         (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
         plan = planned(parser().parse_args([*words, *more]))
-        return capture(spark, plan, Report(people=io.StringIO()), signals=False)
+        return capture(spark, plan, Report(people=io.StringIO()))
 
     with pytest.raises(SourceStop, match="colour"):
         tried([*fields, {"name": "colour", "type": "string"}])

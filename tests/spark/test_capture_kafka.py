@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -23,6 +25,7 @@ from cdcv2.sources.capture import Capture as PureCapture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark import capture as capturing
 from cdcv2.spark.capture import Capture
+from cdcv2.spark.capture_job import begins, parser, planned
 from cdcv2.spark.capture_keyed import KeyedCapture
 from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
@@ -259,3 +262,36 @@ def test_a_topic_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, 
     make_topics(broker, {"again.public.orders": 3})
     produce(broker, records * 2, "again")
     refused(run, spark, ForeignStateError, "again.public.orders is another one")
+
+
+class Reaction(io.StringIO):
+    """Where a report goes, which does something when it is first written to."""
+
+    def __init__(self, what: Callable[[], object]) -> None:
+        super().__init__()
+        self._what = what
+
+    def write(self, text: str) -> int:
+        """Take it, and do that."""
+        if not self.tell():
+            self._what()
+        return super().write(text)
+
+
+def test_a_job_that_follows_waits_for_the_transaction_topic(
+    broker: KafkaBroker, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The connector of an idle database has not made it yet: it reports that, once, and goes on when it is there."""
+    kind = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
+    (tmp_path / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
+    make_topics(broker, {"idle.public.t": 1})
+    words = ["--bootstrap", broker.bootstrap, "--prefix", "idle", "--rows", str(tmp_path), "--logs", "kafka:i.{table}",
+             "--state", str(tmp_path / "state")]  # fmt: skip
+    plan, stopping = planned(parser().parse_args(words)), threading.Event()
+    said = Reaction(stopping.set)
+    assert not begins(spark, plan, Report(people=said), stopping)
+    assert "waiting: there is no topic 'idle.transaction'" in said.getvalue()
+
+    said = Reaction(lambda: make_topics(broker, {"idle.transaction": 1}))
+    assert begins(spark, plan, Report(people=said), threading.Event())
+    assert 1 == len(said.getvalue().splitlines()), said.getvalue()
