@@ -5,6 +5,8 @@ Bytes that are no message are shown with their position; the exit code is then 3
 The directory of a shared remap is known by what is in it; a topic that holds one is named with --remap. Its records are
 shown with what came of them: a proposal that did not win is void. With --brief only those that hold are shown.
 
+On a terminal a line that is wider is cut; --json and --output show all of it.
+
 A log whose capture gave out each transaction as soon as it was complete says so: in a line before its messages, in JSON
 in each of them ("ordering").
 """
@@ -14,12 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 from itertools import islice
+from shutil import get_terminal_size
 from typing import Any
 
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
 from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
-from cdcv2.commands.shown import frontier_text, plain_position, raw_text, row_text, safe, time_text
+from cdcv2.commands.shown import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Entry
@@ -41,7 +44,7 @@ EXAMPLES = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
-    parser.add_argument("--limit", type=int, metavar="N", help="stop after N messages")
+    parser.add_argument("--limit", type=int, metavar="N", help="stop after N lines: of messages, and of their rows")
     parser.add_argument("--brief", action="store_true", help="without the rows")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--remap", action="store_true", help="what is named are shared remaps, not logs")
@@ -58,15 +61,19 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args, as_one=False)
     eager = {named.log.name: told for named in logs if (told := description_of(named.log).ordering) != COMMIT_ORDER}
     show = _json if args.json else _brief if args.brief else _text
-    garbled = 0
+    garbled = shown = 0
     with Output(args.output) as output:
+        width = get_terminal_size().columns if output.is_terminal and not args.json else None
         for name, told in () if args.json else eager.items():
             output.line(f"{name}  ordering  {told}: each transaction as soon as it is complete; no cut is consistent")
-        for number, (named, entry) in enumerate(entries(logs, "reading", bar=not output.is_terminal), 1):
+        for named, entry in entries(logs, "reading", bar=not output.is_terminal):
             garbled += isinstance(entry.message, Garbled)
-            for line in show(named, entry, eager.get(named.log.name)):
-                output.line(line)
-            if number == args.limit:
+            lines = show(named, entry, eager.get(named.log.name))
+            fit = lines if args.limit is None else lines[:args.limit - shown]
+            for line in fit:
+                output.line(cut(line, width))
+            shown += len(fit)
+            if shown == args.limit:
                 break
     if garbled:
         remark(f"cdcv2 inspect: {garbled} of the messages {'is' if garbled == 1 else 'are'} garbled")
@@ -80,8 +87,9 @@ def _remaps(args: argparse.Namespace) -> Exit:
         for line in record_lines(log, as_json=args.json, brief=args.brief, as_lsn=args.lsn)
     )
     with Output(args.output) as output:
+        width = get_terminal_size().columns if output.is_terminal and not args.json else None
         for line in islice(lines, args.limit):
-            output.line(line)
+            output.line(cut(line, width))
     return Exit.DONE
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cdcv2.commands.meant import meant
 from cdcv2.commands.progress import progress
 from cdcv2.core.order import Product, Time, from_plain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
@@ -131,7 +132,8 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
         raise UsageError(f"there are logs of {', '.join(tables)}: {how}")
     chosen = [log for log in named if log.table == (table or tables[0])]
     if not chosen:
-        raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}")
+        close = meant(table or "", tables)
+        raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}{close}")
     check_timeline(chosen, args.timeline)
     return chosen
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdcv2.commands.logs import Named, check_timeline, demand_ordered, directory_logs
+from cdcv2.commands.meant import meant
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, UsageError
@@ -203,7 +204,7 @@ class _Reader:
         given = dict(part.entries())
         for binding, name in bound.items():
             if name not in given:
-                binding.fail(f"there is no log {name!r}; there are {', '.join(given)}")
+                binding.fail(f"there is no log {name!r}; there are {', '.join(given)}{meant(name, given)}")
         for name, one in given.items():
             if name not in bound.values():
                 one.fail(f"no binding keeps the log {name!r}: bind it, or leave it out")
@@ -227,7 +228,8 @@ class _Reader:
         found = {folder.name: folder for folder in self._missing(part, lambda: directory_logs(self.log(part)))}
         for binding, name in bound.items():
             if name not in found:
-                binding.fail(f"there is no log {name!r} in {part.text()}; there are {', '.join(found)}")
+                there = f"there are {', '.join(found)}{meant(name, found)}"
+                binding.fail(f"there is no log {name!r} in {part.text()}; {there}")
         opened = [(name, DirectoryLog(found[name])) for name in dict.fromkeys(bound.values())]
         return [Named(name, log, log.row_type, log.times) for name, log in opened]
 

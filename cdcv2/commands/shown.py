@@ -118,3 +118,12 @@ def sort_key(value: Any) -> Any:
     if isinstance(value, tuple):
         return (2, [sort_key(item) for item in value])
     return (2, value) if value == value else (1,)
+
+
+def cut(line: str, width: int | None) -> str:
+    """The line, in no more than so many characters, if there is a width.
+
+    >>> cut("a long line", 8), cut("a line", 8), cut("a long line", None)
+    ('a lon...', 'a line', 'a long line')
+    """
+    return line if width is None or len(line) <= width else f"{line[:max(0, width - 3)]}..."

@@ -13,14 +13,20 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.commands.console import Output, remark
+from cdcv2.commands.meant import meant
 from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
 from cdcv2.commands.shown import json_line
 from cdcv2.core.order import Time
-from cdcv2.errors import UsageError
+from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.reclock.asked import When, known, when
+from cdcv2.reclock.asked import When, when
 from cdcv2.reclock.gauges import to_plain
+from cdcv2.reclock.minting import follow
+from cdcv2.reclock.minting import run as mint
+from cdcv2.reclock.partitioned import Partitioned
 from cdcv2.reclock.remap import Remap
+from cdcv2.reclock.shared import Shared
+from cdcv2.sources.bound_recipe import BoundRecipe
 
 EXAMPLES = (
     ("cdcv2 when remap shop.transaction=0@17", "of a capture: offset 17 of partition 0 of this topic"),
@@ -41,7 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Look each position up."""
     positions = [parse_position(text) for text in args.position]
-    remap = known(open_remap(args.remap, args))
+    shared = Shared()
+    mint(open_remap(args.remap, args), follow(shared))
+    remap = shared.remap
+    for position in positions:
+        _check_source(position, shared.recipe.text)
     found = [(position, _asked(remap, position, args.lsn)) for position in positions]
     with Output(args.output) as output:
         for position, answer in found:
@@ -50,6 +60,18 @@ def run(args: argparse.Namespace) -> Exit:
     if missing:
         remark(f"cdcv2 when: {missing} of {len(found)} not bound by {remap.last}, the last time that is decided")
     return Exit.MISSING if missing else Exit.DONE
+
+
+def _check_source(position: Time, text: str) -> None:
+    """Raise UsageError for a source that the recipe of a capture does not have; of other recipes nothing is known."""
+    try:
+        recipe = BoundRecipe.parse(text)
+    except ForeignStateError:
+        return
+    name = position.part if isinstance(position, Partitioned) else None
+    if isinstance(name, str) and not recipe.reads(name):
+        there = sorted(recipe.sources)
+        raise UsageError(f"there is no source {name!r} in this remap; there are {', '.join(there)}{meant(name, there)}")
 
 
 def _asked(remap: Remap, position: Time, as_lsn: bool) -> When | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from cdcv2.commands.meant import meant
 from cdcv2.errors import MalformedError, MissingExtraError, UsageError
 from cdcv2.wire.file_system import text_of
 
@@ -152,7 +153,7 @@ class Part:
         """One of these words."""
         text = self.text()
         if text not in words:
-            self.fail(f"{self._node.value!r} is none of {', '.join(words)}")
+            self.fail(f"{self._node.value!r} is none of {', '.join(words)}{meant(text, words)}")
         return text
 
     def items(self) -> list[Part]:
@@ -177,7 +178,7 @@ class Part:
         known = [*needed.split(), *optional.split()]
         for name, part in entries.items():
             if name not in known:
-                part.fail(f"{name!r} is not known here; known are {', '.join(known)}")
+                part.fail(f"{name!r} is not known here; known are {', '.join(known)}{meant(name, known)}")
         for name in needed.split():
             if name not in entries:
                 self.fail(f"{name!r} is missing")

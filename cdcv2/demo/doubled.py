@@ -24,7 +24,7 @@ from cdcv2.demo import both
 from cdcv2.demo.bank import TABLES, row_types
 from cdcv2.demo.road import ROWS, Source, before, cents, fetch_jars, text
 from cdcv2.demo.service import PATIENCE, Service, arrives
-from cdcv2.demo.story import Failed, Story, tell
+from cdcv2.demo.story import Failed, Story, folder_of, tell
 from cdcv2.demo.transit import Couriers, introduce
 from cdcv2.demo.watch import LogWatch, end_of
 from cdcv2.embedded.installed import check_demo
@@ -352,7 +352,8 @@ class Demo:
         return done.returncode, done.stdout, done.stderr
 
 
-def main(folder: Path = Path(".work/demo-doubled"), *, seed: int = 0) -> int:
+def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
     check_demo()  # before anything is told or started
+    folder = folder or folder_of("demo-doubled")
     return tell(Demo(folder, seed=seed), folder)

@@ -16,7 +16,7 @@ from pathlib import Path
 from cdcv2.demo import damage, tables
 from cdcv2.demo.bank import TABLES
 from cdcv2.demo.road import ROWS, Road, before, cents, stopped, text
-from cdcv2.demo.story import Failed, Story, tell
+from cdcv2.demo.story import Failed, Story, folder_of, tell
 from cdcv2.demo.watch import mangle_topic
 from cdcv2.embedded.installed import check_demo
 from cdcv2.embedded.processes import Child
@@ -136,7 +136,8 @@ class Demo:
         return spark_submit("replay", [*words, *more], folder=self.folder / "replay")
 
 
-def main(folder: Path = Path(".work/demo"), *, seed: int = 0) -> int:
+def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
     check_demo()  # before anything is told or started
+    folder = folder or folder_of("demo")
     return tell(Demo(folder, seed=seed), folder)

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo import damage
 from cdcv2.demo.mangled import describe
-from cdcv2.demo.story import Story, tell
+from cdcv2.demo.story import Story, folder_of, tell
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.protocol.timeline import Cut, Timeline
@@ -239,6 +239,7 @@ def _values(dump: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(value)
 
 
-def main(folder: Path = Path(".work/demo-small"), *, seed: int = 0) -> int:
+def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run it, as :func:`~cdcv2.demo.story.tell` does."""
+    folder = folder or folder_of("demo-small")
     return tell(Demo(folder, seed=seed), folder)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from cdcv2.embedded.jars import user_cache
 from cdcv2.errors import Cdcv2Error
 
 
@@ -25,6 +26,12 @@ class Told(Protocol):
         """All of it. Raises Failed, Cdcv2Error."""
 
 
+def folder_of(name: str) -> Path:
+    """Where a demonstration has its files: ``.work`` in a checkout, otherwise the user's cache."""
+    checkout = Path(__file__).parents[2]
+    return Path(".work") / name if Path.cwd() == checkout else user_cache() / name
+
+
 def tell(demo: Told, folder: Path) -> int:
     """Run a demonstration: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``."""
     try:
@@ -36,6 +43,7 @@ def tell(demo: Told, folder: Path) -> int:
         demo.story.end(f"{failure}\n(all files, and the logs of all processes, are in {folder})")
         return 1
     demo.story.end(None)
+    demo.story.say(f"what it wrote is in {folder}")
     return 0
 
 

@@ -25,7 +25,7 @@ from cdcv2.demo.live import Mangling
 from cdcv2.demo.polls import TARGETS, Course, DeltaLook, Poller, PostgresLook, applying
 from cdcv2.demo.road import ROWS, Road, cents
 from cdcv2.demo.service import PATIENCE, Service, arrives
-from cdcv2.demo.story import Failed, Story, tell
+from cdcv2.demo.story import Failed, Story, folder_of, tell
 from cdcv2.demo.watch import described, smaller
 from cdcv2.embedded.installed import check_demo
 from cdcv2.embedded.postgres import Postgres
@@ -352,7 +352,8 @@ class Demo:
         )
 
 
-def main(folder: Path = Path(".work/demo-tables"), *, seed: int = 0) -> int:
+def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
     check_demo("deltalake", "pyarrow", "yaml")  # before anything is told or started
+    folder = folder or folder_of("demo-tables")
     return tell(Demo(folder, seed=seed), folder)

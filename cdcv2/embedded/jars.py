@@ -71,9 +71,14 @@ def read_lock(text: str | None = None) -> dict[str, tuple[Jar, ...]]:
     return {name: tuple(jars) for name, jars in sets.items()}
 
 
+def user_cache() -> Path:
+    """Where what can be made again is kept: ``cdcv2`` in XDG_CACHE_HOME, or in ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cdcv2"
+
+
 def cache_folder() -> Path:
-    """Where the sets are kept: ``cdcv2/jars`` in XDG_CACHE_HOME, or in ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cdcv2" / "jars"
+    """Where the sets are kept: ``jars`` in :func:`user_cache`."""
+    return user_cache() / "jars"
 
 
 def fetch(name: str, *, report: Callable[[str], None] | None = None) -> Path:

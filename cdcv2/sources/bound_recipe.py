@@ -131,6 +131,19 @@ class BoundRecipe:
         """Where partitions begin, other than with their first offset."""
         return {(topic, int(part)): at for topic, parts in self.begins.items() for part, at in parts.items()}
 
+    @property
+    def sources(self) -> set[str]:
+        """The topics that it names: the plain ones, and of databases those that were there."""
+        return {of["topic"] for of in self.tables.values() if "topic" in of} | set(self.topics)
+
+    def reads(self, topic: str) -> bool:
+        """Whether it reads the topic: one that it names, or one of a database, which may not have been there.
+
+        >>> BoundRecipe({"orders": {"topic": "shop.orders"}}, {"bank": {}}).reads("bank.transaction")
+        True
+        """
+        return topic in self.sources or topic.startswith(tuple(f"{prefix}." for prefix in self.databases))
+
     def has(self, table: str) -> bool:
         """Whether times under it have anything of the table, of whatever topic or row type."""
         return table in self.tables

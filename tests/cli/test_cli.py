@@ -45,6 +45,8 @@ def test_each_help_has_examples_and_exit_codes(run: Run, command: str) -> None:
     ("words", "what"),
     [
         (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["verifi"], "did you mean verify?"),
+        (["verify", "log", "--ful"], "unrecognized arguments: --ful; did you mean --full?"),
         (["verify"], "required: LOG"),
         (["verify", "log", "--fool"], "unrecognized arguments: --fool"),
         (["--fool", "verify"], "unrecognized arguments: --fool"),

@@ -210,7 +210,7 @@ def test_a_log_tells_alone_that_its_transactions_are_in_no_order(run: Run, recor
         source = run("compare", logs / "public.orders", "--source", tmp_path / "dsn")
         for said, purpose in ((view, "a view of"), (compared, "a view of"), (source, "comparing with the source")):
             assert (4, True) == (said.code, f"{purpose} public.orders needs the state before" in said.err), said.err
-        shown = run("inspect", logs / "public.orders", "--limit", 2)
+        shown = run("inspect", logs / "public.orders", "--limit", 2, "--brief")
         plain = run("inspect", logs / "public.orders", "--limit", 2, "--json")
         lines = [line for line in shown.out.splitlines() if not line.startswith("    ")]
         assert (3, True) == (len(lines), "ordering  complete" in lines[0])

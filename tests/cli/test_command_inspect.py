@@ -28,6 +28,9 @@ def test_brief_and_limit_make_it_short(run: Run, prices: Path) -> None:
 
     assert [f"{prices}[0]@{number}" for number in range(3)] == [line.split()[0] for line in said.out.splitlines()]
     assert 2 == run("inspect", "--limit", 0, prices).code
+    # Rows are lines, too: a message of many of them is no screen of its own.
+    whole, short = (run("inspect", *words, prices).out.splitlines() for words in ([], ["--limit", 2]))
+    assert (whole[:2], "    +1 at 3") == (short, short[1][:11])
 
 
 def test_json_lines_hold_the_messages_whole(run: Run, prices: Path) -> None:

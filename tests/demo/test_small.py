@@ -14,6 +14,7 @@ import pytest
 
 from cdcv2.demo import small
 from cdcv2.demo.mangled import Mangled, describe
+from cdcv2.demo.story import folder_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
 
@@ -119,3 +120,14 @@ def test_a_mangled_copy_is_described_by_what_is_in_it() -> None:
 
     assert (Mangled("same", 3, 3, 0, 0, 0), False) == (same, same.thoroughly)
     assert (Mangled("other", 6, 3, 1, 2, 2), True) == (other, other.thoroughly)
+
+
+def test_its_files_are_in_the_users_cache_outside_of_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left in the directory in which somebody happens to be."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    assert tmp_path / "cache" / "cdcv2" / "demo-small" == folder_of("demo-small")
+    monkeypatch.chdir(Path(small.__file__).parents[2])
+    assert Path(".work/demo-small") == folder_of("demo-small")
