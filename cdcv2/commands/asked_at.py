@@ -56,7 +56,7 @@ def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:
     if not releases:
         raise UsageError(
             f"--at {text}: nothing with these logs states when what was committed (captures by commit times keep it, "
-            "from this release on, and copies of logs have none): write an LSN"
+            "from this version on, and copies of logs have none): write an LSN"
         )
     found = committed_by(releases, moment)
     if found is None:

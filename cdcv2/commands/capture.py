@@ -75,6 +75,8 @@ EXAMPLES = (
 )
 
 RELEASE_EVERY = 2000
+#: Why a table may seem not to be covered where a dump is read.
+_OR_NOT_DUMPED = ". If its topic was not dumped: dump that whole, too, and capture into an empty directory"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +147,9 @@ def run(args: argparse.Namespace) -> Exit:
             release_every=args.release_every or RELEASE_EVERY,
         )
         capture.save()
-        _report(capture, waiting, as_json=args.json)
+        # What notifications state of a table is of no dump's making.
+        dumped = args.source != ["kafka"] and (not args.notifications or args.snapshot == "none")
+        _report(capture, waiting, as_json=args.json, dumped=dumped)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
 
 
@@ -234,7 +238,7 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     return dumped
 
 
-def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
+def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) -> None:
     frontier = _stated(capture)
     counted = capture.counters
     with Output(None) as output:
@@ -252,7 +256,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool) -> None:
         )
     remark(f"cdcv2 capture: {waiting.text}")
     for text in Coverage(tuple(capture.uncovered), {}).texts():
-        remark(f"cdcv2 capture: {text}")
+        remark(f"cdcv2 capture: {text}{_OR_NOT_DUMPED if dumped else ''}")
 
 
 @contextmanager

@@ -66,6 +66,7 @@ def test_the_others_go_on_without_it(capture: Captures, notified: bool, memory: 
     for dump in ([*BEGUN, *said], [*BEGUN, *said, *FIRST_OF_T]):
         done = capture(dump, *more, tables="tu")
         assert 0 == done.code and NAMED in done.err
+        assert (f"{NAMED}. If its topic was not dumped: dump that whole" in done.err) is not notified
         capture.forget(memory)
 
     assert ([1, 3, 10], [], "none") == (capture.held(), capture.held("u"), begins(capture))
