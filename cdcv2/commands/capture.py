@@ -69,7 +69,7 @@ EXAMPLES = (
     ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
      "--into logs --follow", "from Kafka, until it is told to stop"),
     ("cdcv2 capture clicks.jsonl --remap timeline --plain clicks=web.clicks --rows web --into clicks",
-     "a plain topic, dumped, on a timeline"),
+     "a plain topic, dumped, on a remap"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks --rows web "
      "--into kafka:cdc.{table} --follow", "the same from Kafka into Kafka; run it twice, and either may die"),
 )
@@ -92,8 +92,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
     parser.add_argument("--notifications", action="append", default=[], metavar="TOPIC",
-                        help="the connector's notification topic: it says how many rows the snapshot has; PREFIX=TOPIC "
-                             "for one of several")
+                        help="the connector's notification topic: it says how many rows the snapshot has (with --remap "
+                             "a snapshot needs it); PREFIX=TOPIC for one of several")
     parser.add_argument("--full-identity", metavar="A,B", default="",
                         help="tables that are known to have REPLICA IDENTITY FULL")
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,

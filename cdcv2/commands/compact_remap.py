@@ -4,7 +4,7 @@ Whoever captures on a remap says in it which logs it writes, and from which time
 where they have come to. Nothing that any logs hold so is forgotten, nor the last --keep hours, of which `cdcv2 when`
 and `cdcv2 where` can be asked; and none of their answers about times that are kept is another one afterwards. So it
 may run at any moment and as often as you like, also twice at once, while captures are at work. New logs cannot be
-begun from the start of a timeline that was shortened: begin them before, and they hold it.
+begun from the start of a remap that was shortened: begin them before, and they hold it.
 
 Logs that nobody writes any more hold a remap for ever: --release lets them go, and no capture of theirs can go on
 then, once it has been shortened.

@@ -250,7 +250,8 @@ def _add_source(group: Any) -> None:
     add("--snapshot", choices=("initial", "none"), default="initial",
         help="whether the topics begin with the connector's initial snapshot (default: initial)")
     add("--notifications", action="append", default=[], metavar="TOPIC",
-        help="the connector's notification topic, which says how many rows the snapshot has; of several PREFIX=TOPIC")
+        help="the connector's notification topic, which says how many rows the snapshot has (with --remap a snapshot "
+             "needs it); of several PREFIX=TOPIC")
     add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
     add("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
         help="where old rows come from: the records, which must have them whole (the default), or what the logs hold: "
