@@ -305,7 +305,6 @@ class Capture:
         elif new is None:
             found = two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
             self._commits.halt(fact.tx, found.reason, found.remedy)
-            self._held.note(fact.tx, fact.position)
         else:
             self.counters.repeats += 1
 

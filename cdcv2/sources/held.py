@@ -48,8 +48,12 @@ class Held:
         self.rows = 0
 
     def admit(self, fact: RowFact | ToldRow) -> bool | None:
-        """Keep a row. True: it is new; False: held already; None: another row has its number."""
+        """Keep a row. True: it is new; False: held already; None: another row has its number.
+
+        Each of them must be read again, or the next run may begin between two rows of one number.
+        """
         transaction = self._transaction(fact.tx)
+        transaction.began(_place(fact.position), fact.position.offset)
         rows = transaction.tables.setdefault(fact.table, {})
         does: Changes = fact.told if isinstance(fact, ToldRow) else fact.changes
         held = rows.get(fact.order)
@@ -60,7 +64,6 @@ class Held:
         rows[fact.order] = does
         self.rows += 1
         transaction.null_seq |= fact.seq is None
-        transaction.began(_place(fact.position), fact.position.offset)
         return True
 
     def note(self, tx: int, position: Position) -> None:

@@ -177,8 +177,9 @@ class Tally:
         held.raw += len(orders)
         held.seqs.add(seq)
         self.repeats += len(orders) - new
+        # Also where nothing of it is new: a row that comes again may be another one.
+        held.extend(place, low, high)
         if new:
-            held.extend(place, low, high)
             self._commits.rows_seen(tx, table, len(numbers), numbers.highest)
 
     def _absorb_halt(

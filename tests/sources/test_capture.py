@@ -260,6 +260,17 @@ def test_another_row_of_one_number_is_read_again() -> None:
     assert 0 == capture.positions()[f"{PREFIX}.{A}", 1]
 
 
+def test_a_row_that_comes_again_is_read_again_too() -> None:
+    """A run that began behind it would take another row of its number, which comes later, for the first one."""
+    capture = Capture(recipe(snapshot="none"), new_logs())
+    capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),)))
+    for offset in (3, 4):
+        elsewhere = Position(f"{PREFIX}.{A}", 1, offset)
+        capture.absorb_fact(row(A, 5, 1, 0, (("x", 1),))[0]._replace(position=elsewhere), elsewhere)
+
+    assert {(f"{PREFIX}.{A}", 0): 0, (f"{PREFIX}.{A}", 1): 3} == capture.positions()
+
+
 def test_a_changed_row_stops_before_its_transaction_and_again_after_a_restart() -> None:
     """The logs are complete up to there; the memory does not go past it."""
     logs, memory = new_logs(), KeptMemory()
