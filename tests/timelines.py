@@ -20,7 +20,6 @@ from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.shared import View
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources import database
 from cdcv2.sources.binder import Binder
@@ -34,6 +33,7 @@ from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
 from tests.recorded import TABLES, as_copied, dump, ends, facts, truth
+from tests.remap_in_memory import RemapInMemory
 
 NOTIFICATIONS = "notifications"
 Place = tuple[str, int]
@@ -135,40 +135,16 @@ def made_once() -> Iterator[None]:
     ENCODED.clear()
 
 
-class Timeline:
+class Timeline(RemapInMemory):
     """A remap, logs, and topics that are seen to grow as chance has it."""
-
-    name = "remap"
 
     def __init__(
         self, records: Mapping[Place, list[Record]], chance: random.Random, tables: Iterable[str] = TABLES
     ) -> None:
-        self.records, self.chance, self.clock = records, chance, 0
+        super().__init__(records, chance)
         self.ends = {place: 0 for place in records if chance.random() < 0.7}
-        self.raws: list[bytes] = []
         self.tables: Mapping[str, MemoryLog] = {table: MemoryLog(table) for table in tables}
         self.temp = MemoryLog("temp")
-
-    # -- the remap
-
-    def read(self, after: Any) -> Any:
-        """The remap from a place on; or the records of ranges."""
-        if isinstance(after, int):
-            return View(list(enumerate(self.raws))[after:], len(self.raws))
-        return self._records(after)
-
-    def _records(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
-        for place in sorted(ranges, key=lambda place: self.chance.random()):
-            yield from self.records[place][slice(*ranges[place])]
-
-    def append(self, raw: bytes, after: int) -> int:
-        """A record of the remap."""
-        self.raws.append(raw)
-        return len(self.raws) - 1
-
-    def trim(self, before: int) -> None:
-        """Never."""
-        raise AssertionError
 
     # -- the topics
 
@@ -178,7 +154,7 @@ class Timeline:
             step = self.chance.choice((0, 0, 0.02, 0.1, 0.4))
             if place in self.ends or self.chance.random() < 0.2:
                 self.ends[place] = min(len(records), self.ends.get(place, 0) + int(len(records) * step) + 1)
-        return Look({place: (0, end) for place, end in self.ends.items() if end})
+        return self.seen()
 
     @property
     def all_seen(self) -> bool:
@@ -186,10 +162,6 @@ class Timeline:
         return all(self.ends.get(place, 0) == len(records) for place, records in self.records.items())
 
     # -- captures
-
-    def now(self) -> int:
-        self.clock += 1
-        return self.clock
 
     def opened(self, how: Recipe, *, ordering: str = COMMIT_ORDER, at_most: int = 5000) -> tuple[Binder, SharedCapture]:
         bound = BoundRecipe({table: {"database": how.prefix} for table in how.tables})

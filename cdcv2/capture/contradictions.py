@@ -104,6 +104,13 @@ def late_end(tx: object, end: int, after: str, *, stated: bool = False) -> Contr
                          NEW_SOURCE, stated)
 
 
+def early_end(tx: object, end: int, base: int, remedy: str, *, stated: bool = False) -> Contradiction:
+    """A transaction of the stream was committed before the snapshot, so their seam is not exact."""
+    beyond = "; the logs are stated beyond it" if stated else ""
+    return Contradiction(f"transaction {tx} was committed at {end}, not after the snapshot at {base}{beyond}",
+                         remedy, stated)
+
+
 def unknown_row(tx: object, after: int, oldest: int | None) -> Contradiction:
     """A row came of which it cannot be known whether it is a duplicate; ``oldest`` is the first END that is known."""
     return Contradiction(

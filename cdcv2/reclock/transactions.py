@@ -172,7 +172,7 @@ class Transactions:
             changed = self._whole.advance(records)
         except SourceStop as found:
             self._frontier = Antichain([time])
-            self._stop = SourceStop(found.reason, found.remedy, self._frontier, found.lasting)
+            self._stop = SourceStop(found.reason, found.remedy, self._complete(), found.lasting)
             return False
         summary.temp.extend((held, time, diff) for held, diff in changed.temp)
         summary.given.update((tx, time) for tx in changed.given)
@@ -184,7 +184,11 @@ class Transactions:
     def _look_for_halt(self) -> None:
         halt = self._whole.halt()
         if halt is not None and self._stop is None:
-            self._stop = SourceStop(halt.reason, halt.remedy, self._frontier)
+            self._stop = SourceStop(halt.reason, halt.remedy, self._complete())
+
+    def _complete(self) -> Antichain | None:
+        """Up to where what is given out is complete; None: nothing is."""
+        return self._frontier if self._whole.has_given else None
 
 
 def write(summary: Summary, temp: Writer | None, outputs: Mapping[str, Writer]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
+from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, early_end, uncounted_row, unknown_row
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
@@ -68,6 +68,11 @@ class Wholeness:
     def through(self) -> int | None:
         """The commit through which all is released; None while not even the snapshot is."""
         return None if self._through is None else self._through.commit
+
+    @property
+    def has_given(self) -> bool:
+        """Whether anything is given out."""
+        return self._through != self._start or bool(self._done)
 
     @property
     def held(self) -> int:
@@ -233,7 +238,7 @@ class Wholeness:
 
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
         if before is not None and self._begun.snapshot and said.commit <= before.base:
-            raise _early(said.tx, said.commit, before.base)
+            raise stop_of(early_end(said.tx, said.commit, before.base, _ANEW, stated=True))
         if said.tx in self._uncounted and said.commit == self._done[said.tx].commit:
             return True
         found = self._tracker.end(said.tx, said.commit, dict(said.counts), highest)
@@ -309,7 +314,7 @@ class Wholeness:
             return False
         base, first = end.commit, self._tracker.first()
         if first is not None and first.lsn <= base:
-            raise _early(first.tx, first.lsn, base)
+            raise stop_of(early_end(first.tx, first.lsn, base, _ANEW))
         if not self._give(SNAPSHOT, touched, changed):
             return False
         self._through = Through(base, base)
@@ -382,7 +387,3 @@ def _check_snapshot(opened: Opened) -> None:
 def _ends_in_order(said: Held) -> tuple[bool, int, str]:
     """Ends first, by their commits; everything else as it is."""
     return (False, said.commit, str(said)) if isinstance(said, (End, Done)) else (True, 0, "")
-
-
-def _early(tx: Tx, commit: int, base: int) -> SourceStop:
-    return SourceStop(f"transaction {tx} was committed at {commit}, not after the snapshot at {base}", _ANEW)

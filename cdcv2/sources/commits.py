@@ -26,8 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.begins import Begins
-
-from cdcv2.capture.contradictions import LOST, Commit, Contradiction
+from cdcv2.capture.contradictions import LOST, Commit, Contradiction, early_end
 from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.snapshot import ANEW, Runs
@@ -87,6 +86,10 @@ class Commits:
         self._first_ones: set[int] = set()
         # Where snapshots were told of: the least commit that the rows of an open transaction name.
         self._named: dict[int, int] = {}
+        # The END with the least LSN of all that were read.
+        self._earliest: Commit[int] | None = None
+        # Whether the LSN of the released snapshot is only what the topics say of one, as the memory of it is lost.
+        self._base_is_read = False
         self._tracker = self._tracking(0 if self._snapshot.released else None)
         self._halts: dict[int, tuple[str, str]] = {}
         # A stop that belongs to no open transaction; nothing above `_cap` is released any more.
@@ -220,6 +223,8 @@ class Commits:
         self._begins.recall(recalled.last)
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
+        for tx, lsn, _ in recalled.ends:
+            self._is_early(Commit(tx, lsn))
         through = self.through
         if through is not None:
             floor = max((lsn for lsn in self._again.told if lsn <= through), default=self._snapshot.lsn or 0)
@@ -235,9 +240,7 @@ class Commits:
             reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"
             self._halt_all(reason, WRONGLY_TOLD, lsn - 1)
             return False
-        base = self._snapshot.lsn
-        if self._mode == "initial" and base is not None and lsn <= base:
-            self._halt_another(f"transaction {tx} was committed at {lsn}, not after the snapshot at {base}", -1)
+        if self._is_early(Commit(tx, lsn)):
             return False
         if self.through is not None and lsn <= self.through and self._null_reads is None:
             self._finished.add(tx)
@@ -246,6 +249,24 @@ class Commits:
             self._contradicted(found, lsn - 1)
             return False
         return found
+
+    def _is_early(self, end: Commit[int]) -> bool:
+        """Whether an END is not after the snapshot; it stops the capture, whichever of the two is read first."""
+        if self._earliest is None or end.lsn < self._earliest.lsn:
+            self._earliest = end
+        return self._find_early(end)
+
+    def _find_early(self, end: Commit[int] | None = None) -> bool:
+        """The same of the first of all ENDs."""
+        one, base = end or self._earliest, self._snapshot.lsn
+        if one is None or base is None or self._mode != "initial" or one.lsn > base:
+            return False
+        found = early_end(one.tx, one.lsn, base, ANEW, stated=self._snapshot.released)
+        if found.stated and not self._base_is_read:
+            self._spoil(found.reason, found.remedy, False)
+        else:
+            self._halt_another(found.reason, -1)
+        return True
 
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
         """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
@@ -295,10 +316,7 @@ class Commits:
         else:
             self._snapshot.rows_seen(table, lsn, distinct)
             self._check_snapshot()
-            first = self._tracker.first()
-            if first is not None and first.lsn <= lsn:
-                early, tx = first.lsn, first.tx
-                self._halt_another(f"transaction {tx} was committed at {early}, not after the snapshot at {lsn}", -1)
+            self._find_early()
 
     def snapshot_read(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> None:
         """Snapshot rows of the table with this LSN stand in a partition, the last of them at ``offset``.
@@ -338,7 +356,8 @@ class Commits:
     def _learn_base(self, told: bool, lsn: int) -> None:
         """With the memory lost, the topics tell again what the LSN of the released snapshot was."""
         if told and self._snapshot.released and self._snapshot.lsn is None:
-            self._snapshot.lsn = lsn
+            self._snapshot.lsn, self._base_is_read = lsn, True
+            self._find_early()
             if not self._again.told:
                 self._finished.clear()
 
@@ -543,7 +562,9 @@ class Commits:
             return None
         if (self._another and not self._lasts) or (may_be and self._again.untold(self._snapshots_seen, self.through)):
             remedy = self._again.remedy(self._snapshots_seen, self.through)
-        return SourceStop(reason, remedy, self.frontier, self._lasts)
+        # Without a snapshot the logs begin at 0, and nothing is in them yet.
+        nothing = self._mode == "none" and self.through == 0
+        return SourceStop(reason, remedy, None if nothing else self.frontier, self._lasts)
 
     def keep(self, reason: str, remedy: str) -> None:
         """The logs keep this stop, of another run: they are stated beyond its cause."""

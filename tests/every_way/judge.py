@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tests.every_way.connector import OLD, Place, Sent
@@ -115,11 +115,7 @@ class Known:
 
     def snapshot_facts(self) -> Facts:
         """Its rows."""
-        found: Facts = {table: Counter() for table in TABLES}
-        for one in self.first_reads():
-            assert one.row is not None
-            found[one.table][one.row] += 1
-        return found
+        return facts_of(self.first_reads())
 
     # -- transactions
 
@@ -151,7 +147,17 @@ class Judge:
 
     def culprits(self, known: Known, released: dict[int, Facts]) -> list[Culprit]:
         """All that the records show."""
-        return [*self._of_snapshot(known, released), *self._of_transactions(known, released)]
+        found = [*self._of_snapshot(known, released), *self._of_transactions(known, released)]
+        return [replace(one, must=False) if self._is_old(one, known, released) else one for one in found]
+
+    def _is_old(self, one: Culprit, known: Known, released: dict[int, Facts]) -> bool:
+        """Whether so many were given out behind it that it is a duplicate to whoever looks at it now."""
+        if one.tx is None or self.world.known is None:
+            return False
+        if self.way.ordering == "complete" and one.tx not in released and any(end.tx == one.tx for end in known.ends()):
+            # It is waited for, and nothing behind it is passed.
+            return False
+        return sum(self.commits.get(tx, 0) > one.at for tx in released) >= self.world.known - 1
 
     def _of_snapshot(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         if self.world.snapshot == "none":
@@ -170,13 +176,17 @@ class Judge:
             yield Culprit("rows of another snapshot", EVER, False)
         elif len(lsns) > 1:
             yield Culprit("two snapshots", SNAPSHOT, True, now=True)
-        if known.scanned is not None and any(known.reads()[table] > n for table, n in known.scanned.items()):
+        firsts = known.first_reads()
+        if given and not self._is_another_snapshot(released):
+            firsts = [one for one in firsts if one.commit <= SNAPSHOT_LSN]
+        reads = Counter(one.table for one in firsts)
+        if known.scanned is not None and any(reads[table] > n for table, n in known.scanned.items()):
             yield Culprit("more snapshot rows than were scanned", SNAPSHOT, True, now=True)
-        read = known.snapshot_facts()
+        read = facts_of(firsts)
         if given and any(n > released[SNAPSHOT][table][row] for table in TABLES for row, n in read[table].items()):
             yield Culprit("a snapshot row after the snapshot", SNAPSHOT, True, now=True)
         for one in known.ends():
-            if one.commit <= min((one.commit for one in known.first_reads()), default=SNAPSHOT_LSN):
+            if one.commit <= min((one.commit for one in firsts), default=SNAPSHOT_LSN):
                 yield Culprit("an END before the snapshot", 1, bool(lsns), now=given and bool(lsns))
 
     def _of_transactions(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
@@ -247,26 +257,35 @@ class Judge:
 
     def some_is_wrong(self, released: dict[int, Facts]) -> bool:
         """Whether old rows may not be found, as something before is not what it was."""
+        wrong = (tx in self.commits and self._is_wrong(tx, released) for tx in released)
+        return self._is_another_snapshot(released) or any(wrong)
+
+    def _is_another_snapshot(self, released: dict[int, Facts]) -> bool:
+        """Whether what was given out is not what the first snapshot is."""
         read = {table: Counter(rows) for table, rows in self.world.database.snapshot.items()}
-        if SNAPSHOT in released and released[SNAPSHOT] != read:
-            return True
-        return any(tx in self.commits and self._is_wrong(tx, released) for tx in released)
+        return SNAPSHOT in released and released[SNAPSHOT] != read
 
     # -- what is given out
 
     def step(self, known: Known, released: dict[int, Facts]) -> Step:
         """What is given out at a cut, where that was given out before."""
         culprits = self.culprits(known, released)
-        if self.way.state and (self.some_is_wrong(released) or self._is_passed_by(known, released)):
-            culprits.append(Culprit("an old row that is not there", EVER, False))
         step = Step(culprits, must=any(one.must and one.now for one in culprits))
+        self._give_all(known, released, step)
+        # What is given out here may be wrong already, and what comes behind it here, too, look for its rows.
+        wrong = self.some_is_wrong(released | step.fresh) or self._is_passed_by(known, released)
+        if self.way.state and wrong:
+            culprits.append(Culprit("an old row that is not there", EVER, False))
+        return step
+
+    def _give_all(self, known: Known, released: dict[int, Facts], step: Step) -> None:
+        culprits = step.culprits
         cap = min((one.at for one in culprits if one.must), default=EVER)
         if SNAPSHOT not in released and self.world.snapshot != "none":
             if cap == SNAPSHOT or not known.snapshot_is_whole():
-                return step
+                return
             step.fresh[SNAPSHOT] = known.snapshot_facts()
         self._give(known, released, step, cap)
-        return step
 
     def _give(self, known: Known, released: dict[int, Facts], step: Step, cap: int) -> None:
         bad = {one.tx for one in step.culprits if one.must}
@@ -297,6 +316,15 @@ class Step:
     def may(self) -> bool:
         """Whether there is anything to stop for."""
         return bool(self.culprits)
+
+
+def facts_of(reads: Iterable[Sent]) -> Facts:
+    """What these rows of a snapshot are."""
+    found: Facts = {table: Counter() for table in TABLES}
+    for one in reads:
+        assert one.row is not None
+        found[one.table][one.row] += 1
+    return found
 
 
 def summed(facts: Iterable[Facts]) -> Facts:

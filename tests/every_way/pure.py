@@ -19,7 +19,6 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.shared import View
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.capture import Capture
@@ -36,6 +35,7 @@ from tests.every_way.connector import PREFIX, Place
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
 from tests.every_way.world import Cut, World, recipe_words
+from tests.remap_in_memory import RemapInMemory
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [
     {"name": "id", "type": "int"}, {"name": "v", "type": "string"},
@@ -250,38 +250,14 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
 # -- on a timeline
 
 
-class Timeline:
+class Timeline(RemapInMemory):
     """A remap in memory, its logs, and topics that are seen to grow up to a stage."""
 
-    name = "remap"
-
     def __init__(self, world: World, chance: random.Random) -> None:
-        self.records, self.chance = world.records(), chance
-        self.raws: list[bytes] = []
-        self.clock = 0
-        self.ends: Cut = {}
+        super().__init__(world.records(), chance)
         self.cut: Cut = {}
         self.logs = {table: MemoryLog(table) for table in TABLES}
         self.temp = MemoryLog("temp")
-
-    def read(self, after: Any) -> Any:
-        """The remap from a place on; or the records of ranges."""
-        if isinstance(after, int):
-            return View(list(enumerate(self.raws))[after:], len(self.raws))
-        return self._ranges(after)
-
-    def _ranges(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
-        for place in sorted(ranges, key=lambda place: self.chance.random()):
-            yield from self.records[place][slice(*ranges[place])]
-
-    def append(self, raw: bytes, after: int) -> int:
-        """A record of the remap."""
-        self.raws.append(raw)
-        return len(self.raws) - 1
-
-    def trim(self, before: int) -> None:
-        """Never."""
-        raise AssertionError
 
     def look(self) -> Look:
         """Somewhat further than the last time."""
@@ -289,12 +265,7 @@ class Timeline:
             if self.chance.random() < 0.6:
                 now = self.ends.get(place, 0)
                 self.ends[place] = max(now, min(end, now + self.chance.choice((1, 1, 2, 4, 50))))
-        return Look({place: (0, end) for place, end in self.ends.items() if end})
-
-    def now(self) -> int:
-        """A clock."""
-        self.clock += 1
-        return self.clock
+        return self.seen()
 
     def run(self, world: World, way: Way) -> None:
         """One life: until all of the stage is bound and written."""

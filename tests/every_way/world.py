@@ -24,8 +24,6 @@ MISHAPS = (
 #: A row that is sent again may have another `source.sequence`.
 ANOTHER_SEQUENCE = "another sequence"
 FEATURES = (ANOTHER_SEQUENCE, *MISHAPS)
-#: Those that the ordinary tests draw.
-DRAWN = tuple(one for one in FEATURES if one != "early END")
 Cut = dict[Place, int]
 
 
@@ -42,6 +40,8 @@ class World:
     database: Database
     connector: Connector
     stages: list[Cut]
+    #: How many ENDs of what is released a capture without Spark knows; None: as many as always.
+    known: int | None = None
 
     @property
     def entries(self) -> dict[Place, list[Sent]]:
@@ -65,7 +65,7 @@ class World:
     def described(self) -> str:
         """For people: what happened, and what is where."""
         lines = [f"seed {self.seed}: snapshot {self.snapshot} {self.database.snapshot}, {self.connector.version}, "
-                 f"mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
+                 f"known {self.known}, mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
         for one in self.transactions:
             events = [f"{change.op} {change.table[7:]} {change.old or ''}{change.new or ''}" for change in one.changes]
             lines.append(f"  transaction {one.tx} at {one.commit}: {'; '.join(events)}")
@@ -103,6 +103,7 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [])
     world.stages = _stages(chance, world, drawing.first)
+    world.known = chance.choice((None, None, None, 2, 4))
     return world
 
 
@@ -198,7 +199,8 @@ class _Drawing:
         if self.snapshot == "none" or not any(self.database.snapshot.values()):
             return False
         early = Transaction(99, SNAPSHOT_LSN - self.chance.choice((0, 3)))
-        self.entries.setdefault((TRANSACTIONS, 0), []).insert(0, self.connector.end(early, Counter()))
+        ends = self.entries.setdefault((TRANSACTIONS, 0), [])
+        ends.insert(self.chance.choice((0, 0, self.chance.randint(0, len(ends)))), self.connector.end(early, Counter()))
         return True
 
     def _another_row(self) -> bool:

@@ -23,6 +23,17 @@ def streaming(*tables: str, **more: object) -> Commits:
     return Commits(tables or (TABLE,), snapshot="none", **more)  # type: ignore[arg-type]
 
 
+def test_a_stop_before_anything_is_released_states_nothing() -> None:
+    """Without a snapshot the logs begin at 0, and are not complete up to anything yet."""
+    commits = streaming()
+    commits.end(7, 100, {TABLE: 1})
+    commits.rows_seen(7, TABLE, 1, 2)
+    assert commits.ready() is None
+    stop = commits.stopped()
+
+    assert stop is not None and stop.frontier is None and "complete up to" not in str(stop)
+
+
 # -- against the oracle
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -244,6 +245,30 @@ def test_a_commit_not_after_the_snapshot_stops_the_capture(end_first: bool) -> N
         commits.end(5, 1000, {})
     assert "transaction 5 was committed at 1000, not after the snapshot at 1000" == reason(commits)
     assert commits.ready() is None
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+@pytest.mark.parametrize("end_first", [True, False])
+def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str, end_first: bool) -> None:
+    """The logs are stated beyond it. Without the memory it is known again when both are read, in whatever order."""
+    commits = Commits([A])
+    commits.snapshot_rows(A, 1000, 1)
+    commits.snapshot_marked("last", (A, 0, 0))
+    commits.ends_read({(A, 0): 1}, [A])
+    commits.consumed({(A, 0): 1})
+    released(commits)
+    if memory == "lost":
+        commits = Commits([A], known=1001, held={A: (1000, 1)})
+    facts: list[Callable[[], object]] = [
+        lambda: commits.snapshot_read(A, 1000, (A, 0), 0), lambda: commits.end(5, 997, {}),
+    ]
+    for fact in facts[::-1] if end_first else facts:
+        fact()
+
+    stop = commits.stopped()
+    assert stop is not None and "transaction 5 was committed at 997, not after the snapshot at 1000" in stop.reason
+    # What the topics say of a snapshot may be of another one, which was told of: that is judged again in each run.
+    assert stop.lasting is (memory == "kept")
 
 
 def test_snapshot_rows_where_none_are_wanted_stop_the_capture() -> None:

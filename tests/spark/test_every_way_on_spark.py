@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.every_way import on_spark
-from tests.every_way.world import DRAWN, drawn
+from tests.every_way.world import FEATURES, drawn
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 def test_every_way_says_what_happened(number: int, spark: SparkSession, tmp_path: Path) -> None:
     """Facts by transaction and the place of the stop; hundreds more are in the long runs."""
     road = on_spark.ROADS[number]
-    worlds = (drawn(seed, DRAWN) for seed in range(700 + number, 800))
+    worlds = (drawn(seed, FEATURES) for seed in range(700 + number, 800))
     world = next(one for one in worlds if on_spark.can(one) and road.takes(one) and len(one.transactions) > 3)
     came = on_spark.check(road, world, spark, tmp_path)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.every_way import on_spark
 from tests.every_way.ways import checked
-from tests.every_way.world import DRAWN, drawn
+from tests.every_way.world import FEATURES, drawn
 from tests.stress.summary import record
 
 HISTORIES = int(os.environ.get("CDCV2_HISTORIES", "20000"))
@@ -23,7 +23,7 @@ FIRST = int(os.environ.get("CDCV2_FIRST", "100000"))
 def test_many_histories_without_spark() -> None:
     """All mishaps, and all ways."""
     counts = Counter[str]()
-    for world, road, came in checked(range(FIRST, FIRST + HISTORIES), DRAWN):
+    for world, road, came in checked(range(FIRST, FIRST + HISTORIES), FEATURES):
         counts[f"runs: {road.name}"] += 1
         counts["runs that stopped"] += came.stop is not None
         counts["lives of captures"] += len(came.lives)
@@ -37,7 +37,7 @@ def test_many_histories_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     counts, seed = Counter[str](), FIRST - 1
     while min(counts[f"runs on Spark: {road.name}"] for road in on_spark.ROADS) < RUNS:
         seed += 1
-        world = drawn(seed, DRAWN)
+        world = drawn(seed, FEATURES)
         road = on_spark.ROADS[seed % len(on_spark.ROADS)]
         if on_spark.can(world) and road.takes(world):
             came = on_spark.check(road, world, spark, tmp_path / str(seed))

@@ -1,0 +1,54 @@
+"""A remap in memory, with a clock of its own, and the records of topics that are seen to grow: for captures on it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cdcv2.reclock.shared import View
+from cdcv2.sources.facts import Record
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.snapshot import Place
+
+
+class RemapInMemory:
+    """What a binder and a capture ask of a remap and of topics; ``ends`` is how far these are seen.
+
+    Partitions are read in an order that ``chance`` draws.
+    """
+
+    name = "remap"
+
+    def __init__(self, records: Mapping[Place, list[Record]], chance: random.Random) -> None:
+        self.records, self.chance, self.clock = records, chance, 0
+        self.ends: dict[Place, int] = {}
+        self.raws: list[bytes] = []
+
+    def read(self, after: Any) -> Any:
+        """The remap from a place on; or the records of ranges."""
+        if isinstance(after, int):
+            return View(list(enumerate(self.raws))[after:], len(self.raws))
+        return self._ranges(after)
+
+    def _ranges(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
+        for place in sorted(ranges, key=lambda place: self.chance.random()):
+            yield from self.records[place][slice(*ranges[place])]
+
+    def append(self, raw: bytes, after: int) -> int:
+        """A record of the remap."""
+        self.raws.append(raw)
+        return len(self.raws) - 1
+
+    def trim(self, before: int) -> None:
+        """Never."""
+        raise AssertionError
+
+    def seen(self) -> Look:
+        """How far the topics are."""
+        return Look({place: (0, end) for place, end in self.ends.items() if end})
+
+    def now(self) -> int:
+        """The clock."""
+        self.clock += 1
+        return self.clock
