@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2.cli import main
-from cdcv2.errors import MissingLogError
+from cdcv2.errors import MissingLogError, SourceStop
 from cdcv2.exits import Exit
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import Plan, begins, capture, outcome, parser, planned
@@ -102,6 +103,20 @@ def test_one_that_was_told_to_end_is_not_at_the_end(spark: SparkSession, tmp_pat
     made.finished = False
 
     assert Exit.DONE == outcome(made)
+
+
+def test_a_stop_that_lasts_is_kept_in_the_logs(spark: SparkSession, tmp_path: Path) -> None:
+    """A row that END did not count came when its transaction was released: also a run that cannot see it stops."""
+    for rows in (WHOLE, [*WHOLE, (TOPIC, row(7, 3, 97, 0))], WHOLE):
+        for old in ("rows", "topics", "state"):
+            shutil.rmtree(tmp_path / old, ignore_errors=True)
+        arranged(tmp_path, *rows)
+        if rows is WHOLE and not (tmp_path / "logs").exists():
+            capture(spark, plan(tmp_path), Report(people=io.StringIO()), signals=False)
+            continue
+        with pytest.raises(SourceStop, match="transaction 7 has a row of .* numbered 3, but its END 100") as stop:
+            capture(spark, plan(tmp_path), Report(people=io.StringIO()), signals=False)
+        assert stop.value.lasting and 1 == len(list((tmp_path / "logs" / TABLE).glob("_stop.*.json")))
 
 
 def test_a_source_that_is_not_there_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
