@@ -90,18 +90,29 @@ def recipe(world: World, way: Way) -> Recipe:
     return Recipe(PREFIX, dict.fromkeys(TABLES, ROWS), before=before, **recipe_words(world))
 
 
-def stated(logs: Mapping[str, list[Message]]) -> tuple[dict[int, Facts], int]:
-    """What the logs say, by time, each update counted; up to the meet of what is stated."""
+def said_by(logs: Mapping[str, MemoryLog]) -> tuple[dict[int, Facts], int]:
+    """What logs in memory say; those of tables that the connector does not cover say nothing."""
+    described = {table: log.description() for table, log in logs.items()}
+    covered = [table for table, one in described.items() if one.covered and (not one.begins or logs[table].messages)]
+    starts = {table: described[table].begins for table in covered}
+    return stated({table: logs[table].messages for table in covered}, starts)
+
+
+def stated(
+    logs: Mapping[str, list[Message]], starts: Mapping[str, int] | None = None
+) -> tuple[dict[int, Facts], int]:
+    """What the logs say, by time, each update counted, up to the meet of what is stated; they begin at ``starts``."""
     facts: dict[int, Facts] = {}
     uppers = []
     for table, messages in logs.items():
-        reader = Iter(messages)
+        start = (starts or {}).get(table, 0)
+        reader = Iter(messages, start=[start], begins=[start])
         for batch in reader:
             for row, time, diff in batch.updates:
                 of_time = facts.setdefault(check_int(time), {one: Counter() for one in TABLES})
                 of_time[table][tuple(row)] += diff
         uppers.append(check_int(reader.frontier.elements[0]) if messages else 0)
-    upper = min(uppers)
+    upper = min(uppers, default=0)
     return {time: of_time for time, of_time in facts.items() if time < upper}, upper
 
 
@@ -222,7 +233,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
     logs, memory, older = {table: WatchedLog(table) for table in TABLES}, KeptMemory(), [None]
 
     def upper() -> int:
-        return stated({table: log.messages for table, log in logs.items()})[1]
+        return said_by(logs)[1]
 
     for life in lives(world, chance, PLAIN_STEPS):
         older.append(memory.plain)
@@ -239,7 +250,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
                 run(capture, topics, release_every=every)
 
         life.live(one, came, upper)
-    came.facts, came.upper = stated({table: log.messages for table, log in logs.items()})
+    came.facts, came.upper = said_by(logs)
     for log in logs.values():
         for time, (cut, from_memory) in log.cuts.items():
             came.cuts.setdefault(time, cut)
