@@ -11,6 +11,6 @@ from cdcv2.embedded.kafka import KafkaBroker
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    """A broker that answers."""
-    with KafkaBroker() as started:
+    """A broker that answers, for all tests that do not kill theirs; each has topics of its own."""
+    with KafkaBroker(heap="384m") as started:
         yield started

@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -42,13 +42,6 @@ from tests.spark.capturing import facts_of
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 RUN = "crash_full"
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """A broker that answers."""
-    with KafkaBroker(heap="384m") as started:
-        yield started
 
 
 def make_topics(broker: KafkaBroker, topics: dict[str, int], config: dict[str, str] | None = None) -> None:

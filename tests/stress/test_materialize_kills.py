@@ -30,3 +30,10 @@ def test_lake(tmp_path: Path, recovery: str) -> None:
     target = lake_target(seed, TIMES // 3, tmp_path, sqlite=recovery == "SQLite")
     counts = kill_many(target, KILLS // 2, random.Random(seed), rows=240)
     record(f"materialize is killed, lake with a recovery log in {recovery}", [seed], counts)
+
+
+def test_delta(tmp_path: Path) -> None:
+    """Delta tables are committed one by one, and each life is ended anywhere in between."""
+    target = lake_target(SEED + 3, TIMES // 6, tmp_path, driver="delta")
+    counts = kill_many(target, KILLS // 2, random.Random(SEED + 3), rows=240)
+    record("materialize is killed, Delta tables", [SEED + 3], counts)
