@@ -288,7 +288,7 @@ def recipe_words(world: World) -> dict[str, Any]:
         more["snapshot"] = "none"
     if world.snapshot == "notified":
         more["notification_topic"] = NOTIFICATIONS
-    if world.snapshot == "marked":
-        # Nothing else says that the snapshot covered them.
+    if world.snapshot != "notified":
+        # Nothing else says that the connector covers them.
         more["empty"] = frozenset(table for table, rows in world.database.snapshot.items() if not rows)
     return more
