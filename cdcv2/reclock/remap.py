@@ -19,7 +19,6 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForgottenError, MalformedError, RefusedError
-from cdcv2.protocol.messages import Update
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
 from cdcv2.reclock.partitioned import Beyond
@@ -212,18 +211,6 @@ class Remap:
         if beyond is None:
             beyond = self._asked[self._intos[index]] = Beyond(self._frontiers[index])
         return beyond
-
-    def reclock(self, update: Update) -> Update | None:
-        """The update as it happens on the timeline; None while no binding covers it. As :meth:`into_of`.
-
-        >>> remap = Remap(Antichain([0]))
-        >>> _ = remap.mint(Antichain([3]), now=1000)
-        >>> remap.reclock(("a", 2, 1)), remap.reclock(("b", 3, 1))
-        (('a', 1000, 1), None)
-        """
-        data, time, diff = update
-        into = self.into_of(time)
-        return None if into is None else (data, into, diff)
 
     def reclock_frontier(self, source: Antichain) -> Antichain:
         """How far the timeline is complete when its sources are at ``source``: nothing to come is before it.

@@ -329,3 +329,27 @@ def test_what_can_never_be_right_is_refused(wrong: Callable[[], Any]) -> None:
     """Also a damaged export."""
     with pytest.raises(MalformedError):
         wrong()
+
+
+def test_a_hold_that_is_released_forgets_nothing_that_nobody_compacted() -> None:
+    """Not even the first time."""
+    remap = remap_of(Antichain([0]), (1000, Antichain([3])))
+    with remap.hold():
+        pass
+
+    assert (0, Antichain([0])) == (remap.since, remap.at(0))
+
+
+def test_who_catches_up_has_come_as_far_and_is_as_open() -> None:
+    """Also where nothing has happened since; and two that differ where they meet are refused."""
+    behind, ahead = remap_of(Antichain([0]), (1000, Antichain([3]))), remap_of(Antichain([0]), (1000, Antichain([3])))
+    idle = ahead.idle(2000)
+    assert idle is not None and ahead.follow(idle)
+
+    assert [idle] == behind.catch_up(ahead)
+    assert Antichain([2001]) == behind.upper == ahead.upper
+
+    other = remap_of(Antichain([0]), (2000, Antichain([4])), (3000, Antichain([5])))
+    other.compact(2000)
+    with pytest.raises(RefusedError, match="at 2000 the sources were at .*one of them was read from another place"):
+        behind.catch_up(other)

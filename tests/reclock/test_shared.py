@@ -467,3 +467,94 @@ def test_two_of_one_name_hold_the_remap_each_for_itself() -> None:
     assert (200, "kafka:cdc.{table}") == (late.remap.since, late.called("b"))
     assert None is late.propose_hold("b", 200, "kafka:cdc.{table}")
     assert Held("b", None) == late.propose_hold("b", None, "kafka:cdc.{table}")
+
+
+# -- what only a small change of the rule shows
+
+
+def test_what_is_let_go_twice_or_held_at_0_is_no_matter() -> None:
+    """The name that people gave goes with the hold; one of an earlier release is its own."""
+    reader = known(GENESIS, Held("x", None), Held("a", 0, called="logs of a"), Held("b", 3))
+    assert ({"a": 0, "b": 3}, "logs of a", "b") == (reader.holds, reader.called("a"), reader.called("b"))
+    run(Shelf(GENESIS, Held("a", 0, called="logs of a"), Held("a", None), Held("a", None)), follow(gone := Shared()))
+    assert ({}, "a") == (gone.holds, gone.called("a"))
+
+
+def summary_of(*records: Record, since: int = 0) -> Summary:
+    """What these come to."""
+    return known(*records).summarize(since)
+
+
+def test_of_two_summaries_in_one_view_the_one_that_stands_for_more_counts() -> None:
+    """In whatever order they were appended; and what stands behind it in the view is taken in with it."""
+    records = [GENESIS, proposal(1, 10, 1), proposal(10, 20, 2, recipe="v2"), proposal(20, 30, 3, epoch=1)]
+    short, long = summary_of(*records[:2]), summary_of(*records, since=25)
+    end = proposal(30, 40, 4, epoch=1)
+    # Places 0 to 3 are trimmed; at 4 and 5 the summaries, whatever their order.
+    for both in ([short, long], [long, short]):
+        view = View([(place, encode(one)) for place, one in enumerate([*both, end], 4)], 7)
+        reader = Shared()
+        won = reader.absorb(view)
+        at = 4 + both.index(long)
+        assert [at, at, 6] == [one.position for one in won]
+        assert [Recipe(1, 10, "v2")] * 3 == [one.recipe for one in won]
+        assert [(25, 26), (26, 30), (30, 40)] == [(one.binding.lower, one.binding.upper) for one in won]
+        assert (7, (Recipe(1, 10, "v2"),)) == (reader.next, reader.recipes)
+
+
+def test_a_reader_that_fell_behind_a_summary_knows_the_recipe_and_the_place_of_each_binding() -> None:
+    """Those that it knew of stay as they were, each once."""
+    records = [GENESIS, proposal(1, 10, 1), proposal(10, 20, 2, recipe="v2"), proposal(20, 30, 3, epoch=1)]
+    for since, lowers in ((0, [10, 20]), (25, [25, 26])):
+        reader = known(*records[:2])
+        won = reader.absorb(View([(4, encode(summary_of(*records, since=since)))], 5))
+        assert [(4, lower, Recipe(1, 10, "v2")) for lower in lowers] == [
+            (one.position, one.binding.lower, one.recipe) for one in won
+        ]
+        assert (Recipe(0, 0, "v1"), Recipe(1, 10, "v2")) == reader.recipes
+        reader.check(known(*records))
+
+
+def test_a_summary_of_what_is_known_already_changes_nothing() -> None:
+    """It may be appended long after what it stands for."""
+    records = [GENESIS, proposal(1, 10, 1), proposal(10, 20, 2)]
+    reader = known(*records)
+    view = View([(3, encode(proposal(20, 30, 3))), (4, encode(summary_of(*records[:2])))], 5)
+
+    assert [3] == [one.position for one in reader.absorb(view)]
+    assert 5 == reader.next
+
+
+def test_what_a_summary_stands_for_is_passed_over_where_it_is_not_trimmed_yet() -> None:
+    """And what follows is taken in at once."""
+    records = [GENESIS, proposal(1, 10, 1), proposal(10, 20, 2)]
+    view = View(list(enumerate(map(encode, [*records, summary_of(*records), proposal(20, 30, 3)]))), 5)
+    reader = Shared()
+
+    assert [3, 3, 3, 4] == [one.position for one in reader.absorb(view)]
+    assert (5, 29) == (reader.next, reader.remap.last)
+
+
+def test_each_binding_that_has_won_says_under_which_recipe() -> None:
+    """The first one, too."""
+    won = run(Shelf(GENESIS, proposal(1, 10, 1), proposal(10, 20, 2, recipe="v2")), follow(Shared()))
+
+    assert [Recipe(0, 0, "v1"), Recipe(0, 0, "v1"), Recipe(1, 10, "v2")] == [one.recipe for one in won]
+
+
+def test_the_recipe_that_is_wanted_is_proposed_from_the_next_time_on() -> None:
+    """By the clock, or for one time where that is behind; in the name of who proposes it."""
+    reader = Shared(START, recipe="v1", name="me")
+    reader.absorb(View([(0, encode(GENESIS)), (1, encode(proposal(1, 10, 1)))], 2))
+    assert None is reader.propose_recipe(50)
+    reader.want("v2")
+
+    assert Proposal(0, Binding(10, 51, Antichain([1])), "v2", "me") == reader.propose_recipe(50)
+    assert Proposal(0, Binding(10, 11, Antichain([1])), "v2", "me") == reader.propose_recipe(3)
+
+
+@pytest.mark.parametrize("shared", [Shared(), Shared(START), Shared(recipe="v1")])
+def test_only_who_knows_start_and_recipe_begins_a_remap(shared: Shared) -> None:
+    """Both are in the genesis."""
+    with pytest.raises(MissingLogError, match="only a capture, with start and recipe, can begin it"):
+        shared.propose(Antichain([3]), 5)
