@@ -216,7 +216,7 @@ class _Last(Bound):
 
     def after(self, so_far: Any, before: Values | None) -> Values:
         if len(self.fields) == 1:
-            return (self._last(so_far.values()) if so_far or before is None else before[0],)
+            return (self._last(so_far.values()),)
         rows = self._kept(before)
         for identity, one in so_far.items():
             _join(rows, identity, one)

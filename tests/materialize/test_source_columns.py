@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +26,7 @@ from cdcv2.materialize.reductions import Reduction
 from cdcv2.sources.postgres import row_type_from_postgres
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import identity
+from cdcv2.wire.source_types import SourceType
 from tests import every_type
 from tests.materialize.test_postgres_driver import cuts, run, shown
 
@@ -243,6 +245,26 @@ MONEY = [("1.50", 1), ("-0.25", 1), (None, 1), ("92233720368547758.07", 1), ("1.
 def test_sums_of_numerics_and_money_that_the_log_has_as_text(source: dict[str, Any], expected: Any) -> None:
     """Exact; without a scale the sum is text, which PostgreSQL has as a numeric."""
     assert expected == reduced("string", source, MONEY, Sum("v"))
+
+
+@pytest.mark.parametrize(("source", "expected"), [
+    ({"type": "numeric", "precision": 19, "scale": 2}, ("decimal", 2, None)),
+    ({"type": "numeric", "precision": 19, "scale": 0}, ("decimal", 0, None)),
+    ({"type": "numeric", "precision": 5, "scale": -3}, ("decimal", 0, None)),
+    ({"type": "money"}, ("decimal", 2, None)),
+    ({"type": "numeric"}, ("string", None, SourceType("numeric"))),
+])
+def test_what_a_sum_of_text_is_a_column_of(source: dict[str, Any], expected: Any) -> None:
+    """A decimal of the source's scale, or what PostgreSQL makes a numeric of."""
+    bound = replace(binding(source), reduce={"all of it": Sum("v")})
+    (column, _) = bound.view().table.values
+
+    assert ("all of it", *expected) == (column.name, column.kind, column.scale, column.source)
+
+
+def test_a_sum_without_a_scale_is_written_out() -> None:
+    """Every target, and the sum itself, reads it again."""
+    assert "12000000" == reduced("string", {"type": "numeric"}, [("1.1E+7", 1), ("1E+6", 1)], Sum("v"))
 
 
 def test_sums_of_numerics_that_the_log_has_as_records() -> None:

@@ -1,0 +1,161 @@
+"""What a driver is told when it opens, and what becomes of the state that it hands over at each moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cdcv2 import steps
+from cdcv2.core import Antichain
+from cdcv2.errors import FencedError
+from cdcv2.materialize import Checkpoint, MemoryRecoveryLog, Range, Runtime
+from cdcv2.materialize.fence import LAST, Piece
+from cdcv2.materialize.messages import (
+    Acknowledge,
+    Acknowledged,
+    Flush,
+    Flushed,
+    Loaded,
+    Open,
+    Opened,
+    Patch,
+    StartCommit,
+    StartedCommit,
+)
+from cdcv2.materialize.runtime import AFTER_PREPARE, BEFORE_COMMIT
+from tests import toys
+from tests.materialize.test_runtime import THREE, TOTALS, fed
+
+START = Antichain([0])
+
+
+class Agreeing(toys.Toy):
+    """Hands over state whenever it may, under the name of the moment; ``rules``: what it opens with."""
+
+    def __init__(self, rows: toys.Rows, opened: Opened = Opened()) -> None:
+        super().__init__(rows)
+        self.prepared: list[Open] = []
+        self.opened: list[Open] = []
+        self._rules, self._at = opened, 0
+
+    def _patch(self, moment: str) -> Patch:
+        self._at += 1
+        return Patch({moment: self._at})
+
+    def prepare(self, message: Open) -> Patch | None:
+        """Twice, in two steps."""
+        self.prepared.append(message)
+        agreed = (message.state or {}).get("agreed", 0)
+        # Without a recovery log nothing of it comes back.
+        return Patch({"agreed": agreed + 1}) if agreed < 2 and len(self.prepared) < 3 else None
+
+    def open(self, message: Open) -> Opened:
+        """As it was told to."""
+        self.opened.append(message)
+        super().open(message)
+        return self._rules
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """With state."""
+        return [Flushed(self._patch("flushed"))]
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """With state."""
+        super().start_commit(message)
+        return StartedCommit(self._patch("started"))
+
+    def acknowledge(self, message: Acknowledge) -> Acknowledged:
+        """With state."""
+        return Acknowledged(self._patch("acknowledged"))
+
+
+def run(driver: Agreeing, log: MemoryRecoveryLog | None, cuts: int = 3, range: Range = Range()) -> Runtime:
+    """To the end of these cuts, a transaction each."""
+    made = Runtime("m", [TOTALS], driver, fed(THREE[:cuts]), log=log, rows=1, range=range)
+    made.run()
+    return made
+
+
+def test_a_driver_is_told_all_that_the_recovery_log_has() -> None:
+    """Name, tables, share and start; its state, its pieces and what was begun; what it agrees to is in it by then."""
+    log, rows = MemoryRecoveryLog("m"), toys.Rows()
+    first = Agreeing(rows)
+    with steps.placed(BEFORE_COMMIT), pytest.raises(steps.PlacedCrash):
+        run(first, log)
+    tables = (TOTALS.view().table,)
+    assert [None, {"agreed": 1}, {"agreed": 2}] == [one.state or None for one in first.prepared]
+    whole = (Piece(Range(), START),)
+    assert [Open("m", tables, Range(), {"agreed": 2}, START, whole)] == first.opened
+
+    # A store that wants a transaction repeated as it was, and half of the keys.
+    half = Range(0, LAST // 2)
+    second = Agreeing(rows, Opened(repeats=True))
+    with steps.placed(AFTER_PREPARE), pytest.raises(steps.PlacedCrash):
+        run(second, log, range=half)
+    third = Agreeing(rows, Opened(repeats=True))
+    run(third, log, range=half)
+    ((told,), (begun,)) = (second.opened, third.opened)
+    assert (half, (Piece(half, START),), None, Antichain([9])) == (told.range, told.pieces, told.extent, begun.extent)
+    assert {"flushed": 2}.items() <= dict(begun.state or {}).items()
+
+
+@pytest.mark.parametrize("rules", [Opened(), Opened(Checkpoint(START)), Opened(repeats=True)], ids=str)
+def test_what_a_driver_hands_over_is_kept_at_each_moment(rules: Opened) -> None:
+    """Whether the log rules, or the store and the log keeps the state only; the last of each is what is there."""
+    log = MemoryRecoveryLog("m")
+    run(Agreeing(toys.Rows(), rules), log)
+    state = log.open(Range(), START).recovered.state
+
+    # Acknowledged, flushed, started; three transactions; and agreed before.
+    assert {"agreed": 2, "flushed": 8, "started": 9, "acknowledged": 10} == state
+
+
+@pytest.mark.parametrize(("cuts", "frontier"), [(1, [3]), (3, [9])])
+def test_the_checkpoint_of_a_log_beside_a_store_that_rules_stays_where_it_was(cuts: int, frontier: list[int]) -> None:
+    """Whose it is not; the runtime's is that of the store."""
+    log = MemoryRecoveryLog("m")
+    made = run(Agreeing(toys.Rows(), Opened(Checkpoint(START))), log, cuts)
+
+    assert Antichain(frontier) == made.checkpoint.frontier
+    assert START == log.open(Range(), START).recovered.checkpoint.frontier
+
+
+def test_a_runtime_goes_on_from_the_least_of_the_pieces_that_a_store_names() -> None:
+    """Its own checkpoint is not of all of them, and the reader's state in it is of none; the views are."""
+    half, rest = Range(0, 9), Range(10, LAST)
+    views = run(Agreeing(toys.Rows()), MemoryRecoveryLog("m"), 0).checkpoint.views
+    pieces = (Piece(half, Antichain([4])), Piece(rest, Antichain([3])))
+    seen: list[Checkpoint] = []
+
+    def source(checkpoint: Checkpoint) -> Any:
+        seen.append(checkpoint)
+        return iter(THREE)
+
+    for told, wanted in ((pieces, None), ((), "state"), ((Piece(Range(), Antichain([4])),), "state")):
+        store = Opened(Checkpoint(Antichain([4]), "state", views), told)
+        Runtime("m", [TOTALS], Agreeing(toys.Rows(), store), source, rows=1).run()
+        assert (Antichain([3] if wanted is None else [4]), wanted) == (seen[-1].frontier, seen[-1].state)
+
+
+def test_before_it_is_opened_a_runtime_is_at_its_start() -> None:
+    """Whoever asks it how far it is, is told the truth."""
+    made = Runtime("m", [TOTALS], Agreeing(toys.Rows()), fed(THREE), log=MemoryRecoveryLog("m"), start=[7])
+
+    assert Checkpoint(Antichain([7])) == made.checkpoint
+
+
+def test_who_stops_between_two_transactions_settles_and_asks_who_has_taken_over() -> None:
+    """What is committed is in the store then; another instance is noticed without a transaction."""
+    log, rows = MemoryRecoveryLog("m"), toys.Rows()
+    made = Runtime("m", [TOTALS], Agreeing(rows), fed(THREE), log=log, rows=1)
+    for step in made.steps():
+        if made.transactions == 2 and step is not Acknowledge:
+            break
+    made.settle()
+    made.demand()
+    assert {"acknowledged": 7}.items() <= dict(log.open(Range(), START).recovered.state).items()
+    with pytest.raises(FencedError):
+        made.demand()
+    Runtime("m", [TOTALS], Agreeing(rows), fed(THREE)).demand()
