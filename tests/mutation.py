@@ -9,20 +9,42 @@ after ``=`` the reason why no test can or need notice::
     +        return a if a > b else b
     = two equal ints are one value
 
+A change is tried with the tests of its own box first (``NEAR``), which are short; what these do not notice, with
+all tests that call the function, some of which take minutes.
+
 The key is the change itself and not a number, so an entry holds until the line that it is about changes. Exit 0: every
 survivor is explained; 1: some are not, and they are printed in this form, to be killed by a test or explained.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 EXPLAINED = Path(__file__).resolve().parent.parent / "docs" / "mutation" / "survivors.txt"
+STATS = Path("mutants") / "mutmut-stats.json"
+#: Functions, by the beginning of their dotted names -> files of tests, by the beginning of theirs; the first that fits.
+NEAR = {
+    "cdcv2.core.": ("tests/core/",),
+    "cdcv2.protocol.mangle.": ("tests/protocol/test_mangle",),
+    "cdcv2.protocol.coverage.": ("tests/protocol/test_coverage",),
+    "cdcv2.protocol.writer.": ("tests/protocol/test_writer",),
+    "cdcv2.protocol.timeline.": ("tests/protocol/test_timeline", "tests/protocol/test_histories"),
+    "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
+        "histories", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
+    "cdcv2.reclock.": ("tests/reclock/",),
+    "cdcv2.materialize.reductions.": ("tests/materialize/test_combine", "tests/materialize/test_source_columns"),
+    "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
+    "cdcv2.materialize.fence.": (
+        "tests/materialize/test_fence", "tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
+    "cdcv2.materialize.": ("tests/materialize/test_runtime", "tests/materialize/test_turns"),
+}  # fmt: skip
 # Noticed: a test failed, the types did, or the run never ended.
 NOTICED = {"killed", "timeout", "segfault", "caught by type check"}
 
@@ -82,10 +104,32 @@ def mutmut(*arguments: str) -> str:
     return ran.stdout
 
 
+def near(function: str, tests: Iterable[str]) -> list[str]:
+    """Of the tests that call a function those of its own box; all of them where none is.
+
+    >>> near("cdcv2.core.order.x_join", ["tests/core/test_order.py::a", "tests/testing/test_conformance.py::b"])
+    ['tests/core/test_order.py::a']
+    """
+    files = next((files for name, files in NEAR.items() if function.startswith(name)), ())
+    return [test for test in tests if test.startswith(files)] or list(tests)
+
+
 def main() -> int:
     """Change, test, compare; see the module."""
     os.environ.setdefault("HYPOTHESIS_PROFILE", "mutate")
-    mutmut("run", "--max-children", str(os.cpu_count() or 1))
+    children = ("--max-children", str(os.cpu_count() or 1))
+    # Which tests call which function is found out by the first run, here of a few changes.
+    mutmut("run", *children, "cdcv2.core.json_text.*")
+    whole = json.loads(STATS.read_text("utf-8"))
+    called = whole["tests_by_mangled_function_name"]
+    fewer = {function: near(function, tests) for function, tests in called.items()}
+    STATS.write_text(json.dumps({**whole, "tests_by_mangled_function_name": fewer}), "utf-8")
+    mutmut("run", *children)
+    found = statuses(mutmut("results", "--all", "true"))
+    left = [name for name, status in found.items() if status not in NOTICED]
+    STATS.write_text(json.dumps(whole), "utf-8")
+    if left:
+        mutmut("run", *children, *left)
     found = statuses(mutmut("results", "--all", "true"))
     unnoticed = {name: status for name, status in found.items() if status not in NOTICED}
     survivors = {Change(readable(name), changed_lines(mutmut("show", name))): unnoticed[name] for name in unnoticed}

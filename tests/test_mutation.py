@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutation import EXPLAINED, Change, changed_lines, explained, readable, statuses
+from tests.mutation import EXPLAINED, Change, changed_lines, explained, near, readable, statuses
 
 
 def test_a_mutant_is_known_by_what_it_changes() -> None:
@@ -43,3 +43,11 @@ def test_results_are_read_by_mutant() -> None:
 def test_the_committed_list_has_a_reason_for_every_entry() -> None:
     """So that a reader of the list can judge it without running anything."""
     assert all(explained(EXPLAINED.read_text("utf-8")).values())
+
+
+def test_the_tests_of_its_own_box_are_tried_first() -> None:
+    """And all, where the box has none that calls the function."""
+    own, other = "tests/reclock/test_remap.py::a", "tests/testing/test_conformance.py::b"
+
+    assert [own] == near("cdcv2.reclock.remap.x_f", [own, other])
+    assert [other] == near("cdcv2.reclock.remap.x_f", [other]) == near("cdcv2.wire.x_f", [other])
