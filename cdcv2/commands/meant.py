@@ -9,10 +9,11 @@ from difflib import get_close_matches
 def meant(word: str, words: Iterable[str]) -> str:
     """A question for the end of an error; empty where no word is like it.
 
-    >>> meant("verifi", ["inspect", "verify"]), meant("xyz", ["inspect", "verify"])
-    ('; did you mean verify?', '')
+    >>> meant("verifi", ["inspect", "verify"]), meant("order", ["order_items", "orders"]), meant("x", ["inspect"])
+    ('; did you mean verify?', '; did you mean orders?', '')
     """
     there = sorted(words)
     # One that was cut short is less alike than it looks.
-    close = [one for one in there if len(word) > 2 and one.startswith(word)] or get_close_matches(word, there, 1, 0.7)
+    longer = sorted((one for one in there if len(word) > 2 and one.startswith(word)), key=len)
+    close = longer or get_close_matches(word, there, 1, 0.7)
     return f"; did you mean {close[0]}?" if close else ""

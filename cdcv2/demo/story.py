@@ -27,9 +27,9 @@ class Told(Protocol):
 
 
 def folder_of(name: str) -> Path:
-    """Where a demonstration has its files: ``.work`` in a checkout, otherwise the user's cache."""
-    checkout = Path(__file__).parents[2]
-    return Path(".work") / name if Path.cwd() == checkout else user_cache() / name
+    """Where a demonstration has its files: in ``.work`` of a checkout that one stands in, or in the user's cache."""
+    in_checkout = Path("cdcv2", "demo", Path(__file__).name).is_file()
+    return Path(".work") / name if in_checkout else user_cache() / name
 
 
 def tell(demo: Told, folder: Path) -> int:
