@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import Schema
 
+from cdcv2.materialize import Binding
+from cdcv2.materialize.drivers.delta_tables import schema_of
+from cdcv2.materialize.source_columns import kind_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import PRIMITIVES
+from cdcv2.wire.source_types import SourceType
+from tests import every_type
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "types.md").read_text("utf-8")
 
 
 def table(first: str) -> list[list[str]]:
     """The rows of the table whose first heading this is, without the marks around code."""
+    return [[cell.replace("` `", "").strip("`") for cell in cells] for cells in marked(first)]
+
+
+def marked(first: str) -> list[list[str]]:
+    """The same, with these marks. ``first`` may be several headings."""
     lines = TEXT.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(f"| {first} |")) + 2
     rows = []
     for line in lines[start:]:
         if not line.startswith("|"):
             break
-        rows.append([cell.strip().replace("` `", "").strip("`") for cell in line.strip("|").split(" |")])
+        rows.append([cell.strip() for cell in line.strip("|").split(" |")])
     return rows
 
 
@@ -89,3 +101,46 @@ def test_types_of_postgresql_are_what_the_table_says() -> None:
     assert [(row[0], ["null", json.loads(row[2])]) for row in rows] == [
         (row[0], field["type"]) for row, field in zip(rows, fields, strict=True)
     ]
+
+
+def in_code(text: str) -> list[str]:
+    """What is marked as code."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def test_every_type_that_arrives_in_a_target_is_tried() -> None:
+    """The table that goes from a real PostgreSQL into every target has all of them, and no others."""
+    page = {"integer": "the same"}
+    for names, target, _ in marked("source | PostgreSQL"):
+        page.update((name.partition("(")[0], target) for name in in_code(names))
+    tried = {name: kind.type.removesuffix("[]").partition("(")[0] for name, kind in every_type.COLUMNS.items()}
+
+    # The server of the tests has no values of xml; the enum and the domain are of the table's own.
+    assert page.keys() - {"xml"} == set(tried.values()) - {"mood", "positive"}
+    assert every_type.OTHERS == [
+        name for name, kind in tried.items() if not page.get(kind, "the same").startswith("the same")
+    ]
+
+
+#: What the types of the page are, in the log and in the source.
+_IN_FILES = {
+    "numeric(p,s)": SourceType("numeric", precision=12, scale=2), "numeric": SourceType("numeric"),
+    "smallint": SourceType("int2"),
+}  # fmt: skip
+
+
+def test_types_in_files_are_what_the_table_says() -> None:
+    """As the schema of a Delta table has them."""
+    found = {}
+    for names, targets in marked("source | in Delta and in a lake"):
+        left, right = in_code(names), in_code(targets)
+        found.update(zip(left, right * len(left) if len(right) == 1 else right))
+    assert {"numeric(p,s)", "money", "smallint", "timestamptz", "interval", "uuid"} <= found.keys()
+    for name, target in found.items():
+        source = _IN_FILES.get(name) or SourceType(name)
+        made = RowType({"type": "record", "name": "t", "fields": [
+            {"name": "id", "type": "int"}, {"name": "v", "type": kind_of(source), "cdcv2.source": source.to_plain()},
+        ]})  # fmt: skip
+        schema = Schema.from_arrow(schema_of(Binding("t", made, "t", ("id",)).view().table))
+        (column,) = [one for one in schema.fields if one.name == "v"]
+        assert target.replace("p,s", "12,2") == column.type.type, name
