@@ -42,6 +42,9 @@ def committer(spark: SparkSession) -> Commit:
         )
     # Of its own, since settings are how Delta is told of a transaction.
     session = tune(spark.newSession())
+    # Otherwise a moment is written as nanoseconds (INT96), and readers other than Spark find another one for those
+    # before 1677 and after 2262.
+    session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     if conf.get("spark.databricks.delta.snapshotPartitions") is None:
         session.conf.set("spark.databricks.delta.snapshotPartitions", str(spark.sparkContext.defaultParallelism))
 
