@@ -300,12 +300,14 @@ def test_a_broker_that_goes_away_and_comes_back(
 ) -> None:
     """A follower waits for it, who reads to the end gives up; a flush fails, and done again it loses nothing."""
     caplog.set_level(logging.WARNING)
-    log, follower = log_of(broker, topic, FIRST, patience=2), KafkaLog(topic, broker.bootstrap, ROW, patience=3)
+    log_of(broker, topic, FIRST)
+    log, follower = (KafkaLog(topic, broker.bootstrap, ROW) for _ in range(2))
     followed = follower.read(follow=True)
     assert FIRST == next_of(followed).message
-    assert next(followed) is None
+    until(lambda: next(followed) is None, "nothing more is there")
     to_the_end = log.read()
     broker.kill9()
+    log._client.patience, follower._client.patience = 2, 3
 
     with pytest.raises(UnavailableError):
         next(to_the_end)
@@ -325,6 +327,7 @@ def test_a_broker_that_goes_away_and_comes_back(
     small.close()
     until(lambda: next(followed) is None and "does not answer" in caplog.text, "the follower notices")
     broker.restart()
+    log._client.patience = 60
     log.flush()
 
     assert SECOND == next_of(followed).message
