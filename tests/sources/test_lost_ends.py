@@ -87,7 +87,8 @@ def test_whichever_end_is_lost_it_is_missed(seed: int, snapshot: str) -> None:
     assert stops[0].frontier == stops[1].frontier
     before = history.ends[number - 1] if number else SNAPSHOT_LSN if any(history.snapshot.values()) else 0
     if "stated beyond it" not in stops[0].reason:
-        assert Antichain([before + 1]) == stops[0].frontier
+        # Without a snapshot nothing is given out before the first one.
+        assert (Antichain([before + 1]) if before or snapshot != "none" else None) == stops[0].frontier
     else:
         assert "Even if it can be had again, begin anew" in stops[0].remedy
 
