@@ -246,3 +246,24 @@ def test_views_do_not_go_on_when_it_is_covered_while_they_are_made(
     assert 0 == capture.run("materialize", path).code
     said = capture.run("compare", path)
     assert 0 == said.code and "u: 2 rows" in said.out
+
+
+def test_logs_resume_behind_an_end_and_not_where_one_begins(capture: Captures) -> None:
+    """Rows name the END before their own: where only the start is durable, they would pass for duplicates."""
+    none = ("--snapshot", "none")
+    assert 0 == capture([end(0, 4, 110, other=1), end(1, 5, 120, other=1)], *none).code
+    dump = [end(0, 4, 110, other=1), end(1, 5, 120, other=1), change("t", 0, 10, 6, 1, 120), end(2, 6, 140, t=1)]
+    with steps.placed(table_writers.COVERED), pytest.raises(steps.PlacedCrash):
+        capture(dump, *none)
+    capture.forget("lost")
+    assert 0 == capture(dump, *none).code
+    assert ("140", [10]) == (begins(capture, "t"), capture.held())
+
+
+def test_logs_that_are_behind_one_that_has_begun_come_up_to_it_in_any_steps(capture: Captures) -> None:
+    """It was stated first, and a crash came then; the next run releases what is before it by itself."""
+    assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
+    with steps.placed(table_writers.TABLE_STATED), pytest.raises(steps.PlacedCrash):
+        capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
+    assert 0 == capture(WHOLE, *NOTIFIED, "--release-every", "1", tables="tu").code
+    assert ("140", [1, 3, 10, 11], [7, 8]) == (begins(capture), capture.held(), capture.held("u"))
