@@ -231,12 +231,24 @@ def test_logs_in_kafka_are_kept_in_postgresql_and_pushed_to_kafka(
         for name, value in postgres.environment.items():
             monkeypatch.setenv(name, value)
         kept, again = run("materialize", tmp_path / "tables.yaml"), run("materialize", tmp_path / "tables.yaml")
+        # Once the source's types are known, tables go on as they are, and the statement that alters them is printed.
+        typed = json.loads(schema.read_text("utf-8"))
+        for field in typed["fields"]:
+            if field["name"] == "price":
+                field["cdcv2.source"] = {"type": "date"}
+        (tmp_path / "rows").mkdir()
+        (tmp_path / "rows" / "kept.avsc").write_text(json.dumps(typed), "utf-8")
+        (tmp_path / "tables.yaml").write_text(f"{text}types: rows\n", "utf-8")
+        altered = run("materialize", tmp_path / "tables.yaml")
         with postgres.connect() as connection:
             rows = connection.execute("SELECT id, price, name, cdcv2_count FROM kept ORDER BY id").fetchall()
             sums = connection.execute("SELECT name, total FROM sums ORDER BY total").fetchall()
     pushed = run("materialize", tmp_path / "changes.yaml")
 
-    assert (0, 0) == (kept.code, again.code), kept.err
+    assert (0, 0, "") == (kept.code, again.code, again.err), kept.err
+    remark = 'cdcv2 materialize: the table kept has columns as the log has them, and goes on so. To give them the types'
+    assert (0, True) == (altered.code, remark in altered.err), altered.err
+    assert 'ALTER TABLE "kept" ALTER "price" TYPE date USING ' in altered.err
     assert [(1, 10, "apple", 1), (2, None, "", 2)] == rows
     assert [("", 0), ('pl"um, ripe', 7), ("apple", 12)] == sums
     assert (0, "changes: complete through 9") == (pushed.code, pushed.out.partition(";")[0]), pushed.err
