@@ -281,6 +281,7 @@ def test_what_a_sum_of_text_is_a_column_of(source: dict[str, Any], expected: Any
 def test_a_sum_without_a_scale_is_written_out() -> None:
     """Every target, and the sum itself, reads it again."""
     assert "12000000" == reduced("string", {"type": "numeric"}, [("1.1E+7", 1), ("1E+6", 1)], Sum("v"))
+    assert "0.0000000001" == reduced("string", {"type": "numeric"}, [("0.0000000001", 1)], Sum("v"))
 
 
 def test_sums_of_numerics_that_the_log_has_as_records() -> None:
