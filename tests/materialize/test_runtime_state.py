@@ -102,7 +102,10 @@ def test_a_driver_is_told_all_that_the_recovery_log_has() -> None:
     assert {"flushed": 2}.items() <= dict(begun.state or {}).items()
 
 
-@pytest.mark.parametrize("rules", [Opened(), Opened(Checkpoint(START)), Opened(repeats=True)], ids=["log", "store", "repeats"])
+RULES = {"log": Opened(), "store": Opened(Checkpoint(START)), "repeats": Opened(repeats=True)}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_what_a_driver_hands_over_is_kept_at_each_moment(rules: Opened) -> None:
     """Whether the log rules, or the store and the log keeps the state only; the last of each is what is there."""
     log = MemoryRecoveryLog("m")
