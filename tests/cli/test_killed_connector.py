@@ -55,10 +55,11 @@ def test_a_transaction_that_is_numbered_anew_is_never_released(
     for _ in range(2):
         said = captured(run, tmp_path, name, *asked)
         assert 4 == said.code, said.out
-        assert words in said.err and "transaction 760" in said.err and "the logs are complete up to [" in said.err
+        assert words in said.err and "transaction 760" in said.err
         assert "use Debezium 3.7.0 or later, and begin anew with a new snapshot" in said.err
         assert "the connector of p is older than Debezium 3.7.0" in caplog.text
 
     # All records are at one time where they are bound at once, and nothing is written of that.
     snapshot = {"public.k": 0, "public.l": 0} if asked[-1:] == [tmp_path / "remap"] else {"public.k": 20, "public.l": 1}
     assert snapshot == numbers(tmp_path), "the snapshot, and nothing else"
+    assert any(snapshot.values()) == ("the logs are complete up to [" in said.err)
