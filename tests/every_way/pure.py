@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdcv2 import steps
-from cdcv2.errors import Cdcv2Error, SourceStop
+from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
 from cdcv2.protocol.writer import Writer
@@ -31,7 +31,7 @@ from cdcv2.sources.running import run
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
-from tests.every_way.connector import PREFIX, Place
+from tests.every_way.connector import PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
 from tests.every_way.world import Cut, World, recipe_words
@@ -60,6 +60,8 @@ class Came:
     cuts: dict[int, Cut] = field(default_factory=dict)
     #: Times that were written by a life which began at the positions of its memory: it need not know what is before.
     partly: set[int] = field(default_factory=set)
+    #: Whether the transaction topic has lost its beginning on the way.
+    forgot: bool = False
     #: Of each life that was not killed: how far the topics were, what stopped it, how far the logs were then.
     lives: list[tuple[Cut, str | None, int]] = field(default_factory=list)
 
@@ -133,7 +135,8 @@ class Life:
                     stack.enter_context(steps.placed(self.step, self.nth))
                 capture()
             stop = None
-        except steps.PlacedCrash:
+        except (steps.PlacedCrash, UnsafeTopicError):
+            # A topic that has not what is to be read is refused, whatever is in it.
             return
         except SourceStop as found:
             stop = f"{found.reason}. {found.remedy}"
@@ -157,29 +160,33 @@ def lives(world: World, chance: random.Random, names: list[str]) -> list[Life]:
 class SeenRanges:
     """Some of the topics, to be read by ranges."""
 
-    def __init__(self, records: Mapping[Place, list[Record]]) -> None:
-        self._records = records
+    def __init__(self, records: Mapping[Place, list[Record]], heads: Cut) -> None:
+        self._records, self._heads = records, heads
 
     def look(self) -> Look:
-        """How far they are."""
-        return Look({place: (0, len(found)) for place, found in self._records.items() if found})
+        """From where on, and how far, they are there."""
+        return Look({at: (self._heads.get(at, 0), len(found)) for at, found in self._records.items() if found})
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """The records of ranges."""
         for place, (low, high) in ranges.items():
+            assert low >= self._heads.get(place, 0)
             yield from self._records[place][low:high]
 
 
 class SeenTopics:
     """The topics as far as a stage goes, read in any order; ``seen`` is what was read or is behind the positions."""
 
-    def __init__(self, records: Mapping[Place, list[Record]], cut: Cut, chance: random.Random) -> None:
-        self._records, self._cut, self._chance = records, cut, chance
+    def __init__(self, records: Mapping[Place, list[Record]], cut: Cut, chance: random.Random, heads: Cut) -> None:
+        self._records, self._cut, self._chance, self._heads = records, cut, chance, heads
         self.seen: Cut = {}
         self.from_memory = False
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Record | None]:
         """Each partition in order; now and then nothing."""
+        gone = [place for place, head in self._heads.items() if positions.get(place, 0) < head]
+        if gone:
+            raise UnsafeTopicError(f"{gone[0]} begins at {self._heads[gone[0]]}")
         chance = self._chance
         left = {place: positions.get(place, 0) for place, end in self._cut.items() if positions.get(place, 0) < end}
         self.from_memory = bool(positions)
@@ -201,7 +208,8 @@ class SeenTopics:
 
     def ranges(self, topic: str) -> SeenRanges:
         """One of them."""
-        return SeenRanges({at: found[:self._cut.get(at, 0)] for at, found in self._records.items() if at[0] == topic})
+        seen = {at: found[:self._cut.get(at, 0)] for at, found in self._records.items() if at[0] == topic}
+        return SeenRanges(seen, self._heads)
 
     def ends(self) -> Cut:
         """Of the stage."""
@@ -231,6 +239,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
     """A capture by commit times."""
     chance, came, records = random.Random(seed), Came(), world.records()
     logs, memory, older = {table: WatchedLog(table) for table in TABLES}, KeptMemory(), [None]
+    heads, forgets = Cut(), random.Random(f"{seed} heads")
 
     def upper() -> int:
         return said_by(logs)[1]
@@ -238,7 +247,9 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
     for life in lives(world, chance, PLAIN_STEPS):
         older.append(memory.plain)
         memory.plain = {"kept": memory.plain, "lost": None, "older": chance.choice(older)}[life.memory]
-        topics = SeenTopics(records, life.cut, chance)
+        if world.forgets and memory.plain is not None:
+            _forget(memory.plain["positions"], heads, forgets)
+        topics = SeenTopics(records, life.cut, chance, heads)
         for log in logs.values():
             log.close()
             log.known = lambda topics=topics: (dict(topics.seen), topics.from_memory)  # type: ignore[misc]
@@ -250,12 +261,21 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
                 run(capture, topics, release_every=every)
 
         life.live(one, came, upper)
+    came.forgot = bool(heads)
     came.facts, came.upper = said_by(logs)
     for log in logs.values():
         for time, (cut, from_memory) in log.cuts.items():
             came.cuts.setdefault(time, cut)
             came.partly |= {time} if from_memory else set()
     return came
+
+
+def _forget(positions: Mapping[str, Mapping[str, int]], heads: Cut, chance: random.Random) -> None:
+    """The transaction topic loses some of what need not be read on from."""
+    place = TRANSACTIONS, 0
+    head = chance.randint(0, positions.get(TRANSACTIONS, {}).get("0", 0))
+    if head > heads.get(place, 0):
+        heads[place] = head
 
 
 # -- on a timeline

@@ -42,6 +42,8 @@ class World:
     stages: list[Cut]
     #: How many ENDs of what is released a capture without Spark knows; None: as many as always.
     known: int | None = None
+    #: Whether the transaction topic loses its beginning while captures by commit times without Spark are at work.
+    forgets: bool = False
 
     @property
     def entries(self) -> dict[Place, list[Sent]]:
@@ -65,7 +67,8 @@ class World:
     def described(self) -> str:
         """For people: what happened, and what is where."""
         lines = [f"seed {self.seed}: snapshot {self.snapshot} {self.database.snapshot}, {self.connector.version}, "
-                 f"known {self.known}, mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
+                 f"known {self.known}, forgets {self.forgets}, "
+                 f"mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
         for one in self.transactions:
             events = [f"{change.op} {change.table[7:]} {change.old or ''}{change.new or ''}" for change in one.changes]
             lines.append(f"  transaction {one.tx} at {one.commit}: {'; '.join(events)}")
@@ -104,6 +107,7 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [])
     world.stages = _stages(chance, world, drawing.first)
     world.known = chance.choice((None, None, None, 2, 4))
+    world.forgets = chance.random() < 0.2
     return world
 
 
