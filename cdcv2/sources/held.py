@@ -21,11 +21,13 @@ Changes = Union[tuple[tuple[Any, int], ...], Told]
 class OpenTransaction:
     """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
 
-    __slots__ = ("tables", "numbers", "first", "null_seq")
+    __slots__ = ("tables", "numbers", "orders", "first", "null_seq")
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[int, Changes]] = {}
         self.numbers: dict[str, Numbers] = {}
+        #: their ``total_order``, whichever the table
+        self.orders = Numbers()
         #: partition -> the first offset that holds something of it
         self.first: dict[Place, int] = {}
         #: its rows do not say which transaction came before
@@ -59,7 +61,8 @@ class Held:
         held = rows.get(fact.order)
         if held is not None:
             return False if held == does else None
-        if not transaction.numbers.setdefault(fact.table, Numbers()).add([fact.table_order]):
+        numbers = transaction.numbers.setdefault(fact.table, Numbers())
+        if not transaction.orders.add([fact.order]) or not numbers.add([fact.table_order]):
             return None
         rows[fact.order] = does
         self.rows += 1

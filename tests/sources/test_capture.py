@@ -213,7 +213,8 @@ def test_all_updates_are_durable_before_the_first_statement() -> None:
 
     capture = Capture(recipe(snapshot="none"), {A: Told("a"), B: Told("b")})
     capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),)))
-    capture.absorb_fact(*row(B, 5, 1, 0, (("y", 1),)))
+    second, position = row(B, 5, 2, 0, (("y", 1),))
+    capture.absorb_fact(second._replace(table_order=1), position)
     capture.absorb_fact(*end(5, 70, {A: 1, B: 1}, 0))
     capture.release()
     assert [
@@ -258,6 +259,16 @@ def test_another_row_of_one_number_is_read_again() -> None:
     capture.absorb_fact(row(A, 5, 1, 0, (("y", 1),))[0]._replace(position=elsewhere), elsewhere)
 
     assert 0 == capture.positions()[f"{PREFIX}.{A}", 1]
+
+
+def test_a_number_that_rows_of_two_tables_have_stops_before_their_transaction() -> None:
+    """Their order in the transaction is one number over all tables; so one of them is numbered from 1 again."""
+    capture = Capture(recipe(snapshot="none"), new_logs())
+    for fact in (row(A, 5, 1, 0, (("x", 1),)), row(B, 5, 1, 0, (("y", 1),)), end(5, 100, {A: 1, B: 1}, 0)):
+        capture.absorb_fact(*fact)
+
+    with pytest.raises(SourceStop, match="transaction 5 has two different rows of public.b numbered 1"):
+        capture.release()
 
 
 def test_a_row_that_comes_again_is_read_again_too() -> None:
