@@ -112,10 +112,10 @@ def test_a_stop_that_lasts_is_kept_in_the_logs(spark: SparkSession, tmp_path: Pa
             shutil.rmtree(tmp_path / old, ignore_errors=True)
         arranged(tmp_path, *rows)
         if rows is WHOLE and not (tmp_path / "logs").exists():
-            capture(spark, plan(tmp_path), Report(people=io.StringIO()), signals=False)
+            capture(spark, plan(tmp_path), Report(people=io.StringIO()))
             continue
         with pytest.raises(SourceStop, match="transaction 7 has a row of .* numbered 3, but its END 100") as stop:
-            capture(spark, plan(tmp_path), Report(people=io.StringIO()), signals=False)
+            capture(spark, plan(tmp_path), Report(people=io.StringIO()))
         assert stop.value.lasting and 1 == len(list((tmp_path / "logs" / TABLE).glob("_stop.*.json")))
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -25,6 +26,7 @@ from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
 from cdcv2.spark.capture_job import capture, main, outcome, parser, planned
 from cdcv2.spark.capture_report import Report
+from cdcv2.spark.job import listen
 from cdcv2.spark.session import jvm
 from cdcv2.wire.captured import noted
 from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
@@ -147,8 +149,9 @@ def test_told_to_end_it_ends_between_two_batches(spark: SparkSession, tmp_path: 
     What ``spark-submit`` makes of the signal is the same for all jobs: the tests of the others send it from outside.
     """
     dump_into(tmp_path / "topics", list(dump(RUN).read())[:1200], size=400)
-    told = Told()
-    made = capture(spark, planned(parser().parse_args(arguments(tmp_path))), told)
+    told, stopping = Told(), threading.Event()
+    listen(spark, stopping)
+    made = capture(spark, planned(parser().parse_args(arguments(tmp_path))), told, stopping)
 
     assert Exit.DONE == outcome(made)
     assert ("end", 1) == (told.lines[-1], told.lines.count("released"))
