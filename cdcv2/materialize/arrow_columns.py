@@ -15,7 +15,7 @@ from typing import Any
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.messages import Field
 from cdcv2.materialize.source_columns import Convert, kind_of
-from cdcv2.sources.postgres_values import DATES, TIMESTAMPS, iso_text, micros, time_text
+from cdcv2.sources.postgres_values import DATES, TIMESTAMPS, decimal_of, iso_text, micros, time_text
 from cdcv2.wire.plain import bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int
 from cdcv2.wire.source_types import SourceType
 
@@ -131,7 +131,7 @@ def _same(value: Any) -> Any:
 
 
 def _number(text: str) -> Decimal:
-    number = Decimal(text)
+    number = decimal_of(text)
     if not number.is_finite():
         raise MalformedError(f"{text} is no number that a decimal holds. {_REMEDY}")
     return number

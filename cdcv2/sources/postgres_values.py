@@ -119,7 +119,9 @@ def moment_text(unit: int, value: int) -> str:
 
 
 def micros(value: str) -> int:
-    """ISO text as microseconds: since 1970, or of the day where it has no date. Raises MalformedError for other text.
+    """ISO text as microseconds: since 1970, or of the day where it has no date.
+
+    Raises MalformedError for other text, and for what is finer than a microsecond, which PostgreSQL never writes.
 
     >>> micros("2024-02-29T10:34:56.123456Z"), micros("01:00:00.5+02:00")
     (1709202896123456, -3599500000)
@@ -128,6 +130,8 @@ def micros(value: str) -> int:
     if found is None:
         raise MalformedError(f"{value!r} is no moment in ISO text: the connector is at fault, or another writer")
     year, month, day, hour, minute, second, broken, zone = found.groups()
+    if (broken or "")[6:].strip("0"):
+        raise MalformedError(f"{value!r} is finer than a microsecond, which is the most that a column of moments holds")
     total = ((int(hour) * 60 + int(minute)) * 60 + int(second or 0)) * 1_000_000
     total += int((broken or "0").ljust(6, "0")[:6])
     if zone != "Z":
@@ -217,7 +221,7 @@ def _number(scale: int | None, value: str) -> str:
 
 
 def _number_order(value: str) -> tuple[bool, Decimal]:
-    number = Decimal(NO_NUMBERS.get(value, value))
+    number = decimal_of(value)
     return number.is_nan(), Decimal(0) if number.is_nan() else number
 
 
@@ -225,11 +229,22 @@ def _moment_order(value: str) -> float | int:
     return float(value) if value in ("infinity", "-infinity") else micros(value)
 
 
+def decimal_of(value: str) -> Decimal:
+    """The number of a text, also NaN and infinities as PostgreSQL names them. Raises MalformedError for other text."""
+    try:
+        return Decimal(NO_NUMBERS.get(value, value))
+    except InvalidOperation:
+        raise MalformedError(
+            f"{value!r} is no number, and its column has numbers: the connector is at fault (it needs "
+            "decimal.handling.mode=string), or another writer"
+        ) from None
+
+
 def _has_digits(scale: int, value: str) -> bool:
     found = _PLAIN.fullmatch(value)
     if found is not None and len(found[1] or "") <= scale:
         return True
-    number = Decimal(NO_NUMBERS.get(value, value))
+    number = decimal_of(value)
     if not number.is_finite():
         return True
     try:

@@ -207,6 +207,8 @@ def test_what_files_cannot_hold_is_an_error_that_names_it(tmp_path: Path, kind: 
         ("long", {"type": "timestamp"}, 253402300800000000), ("string", {"type": "timestamptz"}, "infinity"),
         ("string", {"type": "timestamptz"}, "-0043-03-15T12:00:00.000000Z"),
         ("string", {"type": "numeric", "precision": 5, "scale": 2}, "1.505"),
+        ("string", {"type": "numeric", "precision": 5, "scale": 2}, "many"), ("string", {"type": "money"}, "$1.50"),
+        ("string", {"type": "timestamptz"}, "2020-01-01T00:00:00.1234567Z"),
     ]):  # fmt: skip
         row_type = RowType({"type": "record", "name": "t", "fields": [
             {"name": "id", "type": "int"}, {"name": "v", "type": avro, "cdcv2.source": source},
