@@ -167,6 +167,11 @@ class Again:
         least = min(seen, default=0) if through is None else through
         return sorted(lsn for lsn in seen.difference(self.told) if lsn > least)
 
+    def late(self, found: Iterable[int], through: int | None) -> list[int]:
+        """Which of these LSNs are of snapshots taken again that nobody has told of, up to which the logs are stated."""
+        seen = {*found}
+        return sorted(lsn for lsn in seen.difference(self.told) if min(seen) < lsn <= (through or 0))
+
     def remedy(self, found: Iterable[int], through: int | None) -> str:
         """What to do about a snapshot nobody has told of; ``found`` are the LSNs of all whose rows were seen.
 
@@ -175,7 +180,7 @@ class Again:
         """
         seen, anew = {*found}, f"Otherwise: {ANEW[0].lower()}{ANEW[1:]}"
         untold = self.untold(seen, through)
-        late = [lsn for lsn in seen.difference(self.told) if min(seen) < lsn <= (through or 0)]
+        late = self.late(seen, through)
         if late and not untold:
             said = ",".join(map(str, sorted({*late, *self.told})))
             return f"If these logs were captured with --snapshot-again {said}, go on giving it. {anew}"

@@ -177,7 +177,9 @@ class Commits:
             return False
         found = self._tracker.released.row(tx, seq, table, number)
         if found is not None:
-            self._contradicted(found, None, by_none=none)
+            # A lost END may be of a slot that was lost, and healed by a snapshot that this run was not told of.
+            healed = none or (found.lost and not self._again.told)
+            self._contradicted(found, None, by_none=healed)
         return True
 
     def _is_finished(self, tx: int, table: str, number: int) -> bool:
@@ -560,7 +562,9 @@ class Commits:
         reason, remedy, may_be = self._stop_reached()
         if not reason:
             return None
-        if (self._another and not self._lasts) or (may_be and self._again.untold(self._snapshots_seen, self.through)):
+        seen = self._snapshots_seen
+        told = self._again.untold(seen, self.through) or (self._spoilt and self._again.late(seen, self.through))
+        if (self._another and not self._lasts) or (may_be and told):
             remedy = self._again.remedy(self._snapshots_seen, self.through)
         # Without a snapshot the logs begin at 0, and nothing is in them yet.
         nothing = self._mode == "none" and self.through == 0

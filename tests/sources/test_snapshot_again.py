@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
@@ -154,6 +154,7 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["kept", "lost"]))
+@example(1233354, True, "lost")
 def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work: bool, memory: str) -> None:
     """The run that was not told stops; told of it, the logs become what they must, or had gone beyond it.
 
@@ -167,7 +168,8 @@ def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work:
             feed(opened(logs, (), kept), world.stages[0], chance)
     for _ in range(2):
         logs = {table: log.again() for table, log in logs.items()}
-        with pytest.raises(SourceStop):
+        # Without its memory it may find that the logs begin at another snapshot than the first one that it reads.
+        with pytest.raises(SourceStop if kept.plain else RefusedError):
             feed(opened(logs, (), kept), world.topics, chance)
         kept.plain = kept.plain if memory == "kept" else None
     beyond = min(map(_known, logs.values())) > world.told[0]
@@ -184,6 +186,7 @@ def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["kept", "lost"]))
+@example(115705393, "lost")
 def test_told_once_it_must_be_told_always(seed: int, memory: str) -> None:
     """A run that is not told any more stops and names the option; nothing is written, and told again it goes on."""
     chance = random.Random(seed)
