@@ -406,7 +406,6 @@ def _patience(args: argparse.Namespace) -> float:
     return float(args.patience)
 
 
-def noted_tables(folder: Path) -> list[Any]:
+def noted_tables(folder: Path) -> list[str]:
     """The tables whose logs a capture has written in a directory, as it noted there; none where there is no note."""
-    tables = noted(folder).get("tables")
-    return tables if isinstance(tables, list) else []
+    return list(noted(folder).get("tables", ()))

@@ -24,6 +24,8 @@ from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 #: The name of the note.
 CAPTURE_FILE = "_capture.json"
 _ADDED = "_capture.{}.json"
+#: What stands in a note, and must be a list of texts, or a text if it is stated at all.
+_LISTS, _TEXTS = ("tables", "empty"), ("id", "timeline", "ordering", "snapshot_completeness")
 
 
 def noted(folder: Path) -> dict[str, Any]:
@@ -34,10 +36,9 @@ def noted(folder: Path) -> dict[str, Any]:
     plain = _read(folder / CAPTURE_FILE)
     added = [_read(path) for path in matching(folder, _ADDED.format("*"))] if plain else []
     if added:
-        listed = [one.get("tables") for one in (plain, *added)]
-        tables = {str(table) for one in listed if isinstance(one, list) for table in one}
+        tables = {table for one in (plain, *added) for table in one.get("tables", ())}
         plain = {**plain, "tables": sorted(tables)}
-        empty = {str(table) for one in added for table in one.get("empty", ())}
+        empty = {table for one in added for table in one.get("empty", ())}
         if empty:
             plain["empty"] = sorted(empty)
         if any(one.get("ordering") == AS_COMPLETE for one in added):
@@ -93,7 +94,16 @@ def _read(path: Path) -> dict[str, Any]:
         raise _damaged(path, str(error)) from error
     if not isinstance(plain, dict):
         raise _damaged(path, json.dumps(plain)[:40])
+    for name, value in plain.items():
+        if not _fits(name, value):
+            raise _damaged(path, f"{name} is {json.dumps(value)[:40]}")
     return plain
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in _LISTS:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return name not in _TEXTS or value is None or isinstance(value, str)
 
 
 def _damaged(path: Path, what: str) -> RefusedError:

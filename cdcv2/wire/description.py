@@ -1,4 +1,4 @@
-"""What a log states of itself, beside its messages: ordering, timeline, log set, identity, and where it begins.
+"""What a log states of itself, beside its messages: ordering, timeline, log set, identity, name, where it begins.
 
 A directory log states it in ``_log.json``. A topic states it in headers of every message; one that a capture has opened
 and not written to yet has an empty message with these headers. So a reader who has this log alone, in another place and
@@ -7,9 +7,10 @@ another cluster, knows it. An attribute is stated when the log is opened to be w
 ``ordering`` is left out where it is the order of commits, and where the log is of no transactions. ``timeline`` is the
 identity of the source or the remap that the log's times come from: logs of two timelines are never read as one.
 ``identity`` is drawn when a directory log is made, and stands in the header of each of its files, too; that of a topic
-is Kafka's own, and in no header, as a copy of the topic has another. ``start`` is left out where the log begins at the
-least time; it is :data:`UNCOVERED` while the connector does not cover the log's table, so that nothing is stated of it,
-and the first time of which something is, once it does.
+is Kafka's own, and in no header, as a copy of the topic has another. ``table`` is the name that the directory had when
+a capture first wrote the log, see :mod:`cdcv2.wire.own_place`; a topic's name is its own.
+``start`` is left out where the log begins at the least time; it is :data:`UNCOVERED` while the connector does not cover
+the log's table, so that nothing is stated of it, and the first time of which something is, once it does.
 
 A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
 whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
@@ -37,7 +38,7 @@ class LogDescription:
     >>> LogDescription(timeline="7f").headers()
     (('cdcv2-timeline', b'7f'),)
     >>> LogDescription.from_headers([("cdcv2-ordering", b"complete"), ("other", None)])
-    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None, start=None)
+    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None, table=None, start=None)
 
     Raises MalformedError for a ``start`` that is neither a time nor :data:`UNCOVERED`.
     """
@@ -47,6 +48,8 @@ class LogDescription:
     #: The logs that one capture writes together, by the identity that these have.
     log_set: str | None = None
     identity: str | None = None
+    #: The name of the log among those of its capture, in a directory.
+    table: str | None = None
     #: Where the log begins, a time; UNCOVERED: nowhere yet.
     start: str | None = None
 
@@ -87,7 +90,7 @@ class LogDescription:
 
     def headers(self) -> Headers:
         """The headers of every message in a topic of this description."""
-        stated = replace(self, identity=None).to_plain()
+        stated = replace(self, identity=None, table=None).to_plain()
         return tuple((header(name), value.encode()) for name, value in stated.items())
 
     @classmethod
@@ -101,9 +104,9 @@ class LogDescription:
         """What a copy of the log states, message by message: it is another log, of the same timeline and of no log set.
 
         >>> LogDescription(timeline="7f", log_set="0c", identity="3e").of_copy()
-        LogDescription(ordering='commit', timeline='7f', log_set=None, identity=None, start=None)
+        LogDescription(ordering='commit', timeline='7f', log_set=None, identity=None, table=None, start=None)
         """
-        return replace(self, log_set=None, identity=None)
+        return replace(self, log_set=None, identity=None, table=None)
 
     def joined(self, other: LogDescription, name: str) -> LogDescription:
         """What both state of the log ``name``; an ordering other than that of commits stands, and a start that is one.
@@ -124,7 +127,10 @@ class LogDescription:
 
 
 #: Attributes of which a log has one at most, and how they are called in errors.
-_ONE_OF_EACH = {"timeline": "the timeline", "log_set": "the log set", "identity": "the identity", "start": "the start"}
+_ONE_OF_EACH = {
+    "timeline": "the timeline", "log_set": "the log set", "identity": "the identity", "table": "the table",
+    "start": "the start",
+}  # fmt: skip
 
 
 @runtime_checkable

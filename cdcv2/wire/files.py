@@ -40,6 +40,7 @@ from cdcv2.wire.container import ForeignFile, Origin, pack, unpack
 from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.named import local_directory
+from cdcv2.wire.own_place import check_place
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.wire.rows import RowType
@@ -65,8 +66,9 @@ class DirectoryLog:
         idle_wait: how long, in seconds, a reader that follows waits before it looks again.
 
     Raises MissingLogError when there is no log, RefusedError for a directory that holds something else or a later
-    version, ForeignStateError for a log of another row type, kind of times or description, OutputError when it cannot
-    be made, UsageError for a URL, and for a log to create without a row type.
+    version, ForeignStateError for a log of another row type, kind of times or description, and for one in the place of
+    another log of its capture, OutputError when it cannot be made, UsageError for a URL, and for a log
+    to create without a row type.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class DirectoryLog:
         if create and not is_there(self.path / log_json.LOG_FILE):
             self._create(row_type, times, description)
         self.row_type, self.times, self._stated = log_json.read(self.path)
+        check_place(self.path, self._stated)
         _check_same(self.path, self.row_type, row_type, self.times, times)
         if description != LogDescription():
             self.describe(description)

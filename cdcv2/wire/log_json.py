@@ -7,7 +7,7 @@
 
 It is put if absent. Attributes of the description may be added later; then the file is replaced as a whole, and every
 process that adds one adds the same. ``digest`` is that of what else it states: another type of rows would give other
-rows. A file without it is an older one, as is one without ``identity``.
+rows. A file without it is an older one, as is one without ``identity`` or ``table``.
 """
 
 from __future__ import annotations

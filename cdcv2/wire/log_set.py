@@ -15,6 +15,7 @@ from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.protocol.log import Log
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.wire.description import Describing, LogDescription
+from cdcv2.wire.files import DirectoryLog
 
 
 def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDescription:
@@ -22,7 +23,7 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
 
     ``stated`` is what is known: on a remap its timeline, and in a directory a log set, by the note of the capture,
     which stands where no log states one. Where nothing names a timeline, the times are those of commits in the one
-    source, and the log set stands for it. Their ordering and their starts are not stated here.
+    source, and the log set stands for it. A directory states its name, too. Orderings and starts are not stated here.
 
     Raises ForeignStateError where a log is of another timeline or log set than the others, and names both.
     """
@@ -31,11 +32,11 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
     for log in describing.values():
         one = log.description()
         identities.append(one.identity)
-        whole = replace(one, ordering=COMMIT_ORDER, identity=None, start=None).joined(whole, log.name)
+        whole = replace(one, ordering=COMMIT_ORDER, identity=None, table=None, start=None).joined(whole, log.name)
     log_set = whole.log_set or stated.log_set or next(iter(identities), None)
     whole = replace(whole, log_set=log_set, timeline=whole.timeline or log_set)
     for log in describing.values():
-        log.describe(whole)
+        log.describe(replace(whole, table=log.path.absolute().name) if isinstance(log, DirectoryLog) else whole)
     return whole
 
 

@@ -402,3 +402,23 @@ def test_times_of_the_recipe_that_was_are_waited_for(
     assert (0, 1) == (waits.code, waits.err.count("waiting: the log is incomplete"))
     assert (4, True) == (old.code, "'views' is bound, and not captured here" in old.err)
     assert (0, 90) == (new.code, sum(users(run, folder).values()))
+
+
+def test_directories_that_changed_places_are_not_written(run: Run, folder: Path) -> None:
+    """Nor read, by any command: each would be taken for the other, and the next rows go into the wrong one."""
+    (folder / "rows" / "views.avsc").write_text(json.dumps(CLICKS), "utf-8")
+    views = [json.dumps({"topic": "web.views", "partition": 0, "offset": 0, "value": '{"user": "v"}'})]
+    (folder / "views.jsonl").write_text("\n".join(views), "utf-8")
+    again = words(folder, folder / "views.jsonl", "--plain", "views=web.views")
+    again[2:2] = [again.pop(12)]
+    assert 0 == run(*again).code
+    logs = folder / "logs"
+    for old, new in (("clicks", "x"), ("views", "clicks"), ("x", "views")):
+        (logs / old).rename(logs / new)
+    dump(folder / "clicks.jsonl", 120)
+    before = sorted(path.name for path in logs.glob("*/*"))
+    said = [run("as-of", logs, "--table", "clicks"), run("verify", logs), run(*again)]
+
+    assert [4, 4, 4] == [one.code for one in said]
+    assert all("clicks holds the log of views, and not that of clicks" in one.err for one in said), said
+    assert before == sorted(path.name for path in logs.glob("*/*"))

@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError
 from cdcv2.reclock.temp import AS_COMPLETE
-from cdcv2.wire.captured import add_to_note, put_note
+from cdcv2.wire.captured import add_to_note, noted, put_note
 from cdcv2.wire.description import UNCOVERED, LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
@@ -23,10 +23,10 @@ WHOLE = LogDescription(AS_COMPLETE, **{name: value for name, (value, _) in VALUE
 
 
 def test_every_attribute_is_carried_by_headers_and_by_json() -> None:
-    """A further one is, too; but an identity is in no header, and what others state beside it is passed over."""
+    """A further one is, too; but an identity and a name are in none, and what others state beside it is passed over."""
     others = (("ordering", b"random"), ("cdcv2-stop", b"1"), ("cdcv2-timeline", None))
 
-    assert replace(WHOLE, identity=None) == LogDescription.from_headers((*WHOLE.headers(), *others))
+    assert replace(WHOLE, identity=None, table=None) == LogDescription.from_headers((*WHOLE.headers(), *others))
     assert WHOLE == LogDescription.from_plain({**WHOLE.to_plain(), "format": "cdcv2-log"})
     assert ((), {}) == (LogDescription().headers(), LogDescription().to_plain())
 
@@ -102,3 +102,13 @@ def test_the_timeline_that_a_note_names_is_that_of_its_logs(tmp_path: Path) -> N
 def test_a_log_that_cannot_state_anything_states_nothing() -> None:
     """As one in memory."""
     assert LogDescription() == description_of(MemoryLog())
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"tables": 5, "timeline": 7}', '{"tables": [5]}', '{"tables": null}', '{"timeline": 7}']
+)
+def test_a_note_that_is_not_what_a_capture_writes_is_damage(tmp_path: Path, text: str) -> None:
+    """Wherever it is read, before anything is made of it."""
+    (tmp_path / "_capture.json").write_text(text, "utf-8")
+    with pytest.raises(RefusedError, match="_capture.json is not what a capture writes"):
+        noted(tmp_path)
