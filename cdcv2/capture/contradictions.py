@@ -45,7 +45,8 @@ class Contradiction(NamedTuple):
     """Why records cannot all be right, and what to do.
 
     ``stated``: the logs are stated beyond it, and lack something. ``judged``: the records show it; False: the
-    transaction topic no longer holds what would show whether they are right. ``lost``: an END is lost, so others may be.
+    transaction topic no longer holds what would show whether they are right. ``lost``: an END is lost, so others may
+    be.
     """
 
     reason: str
@@ -70,7 +71,8 @@ def lost_end(tx: object, after: int, instead: Commit[T]) -> str:
 
 def lost_rows(tx: object, after: int, instead: Commit[T]) -> Contradiction:
     """Rows of a transaction whose END is lost came when later ones were released."""
-    return Contradiction(f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them", SPOILT, True, lost=True)
+    reason = f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them"
+    return Contradiction(reason, SPOILT, True, lost=True)
 
 
 def uncounted_row(tx: object, table: str, number: int, end: int, counted: int) -> Contradiction:
