@@ -115,6 +115,7 @@ class Capture:
         # With no table covered the logs say nothing of how far this has come.
         known = min(self.knowns().values(), default=((remembered["commits"] or {}).get("through") or -1) + 1)
         self._commits = self._decisions(remembered["commits"], known)
+        self._commits.seeks = True
         kept = stop_of(self._writers.logs.values())
         if kept is not None:
             self._commits.keep(*kept)
@@ -363,6 +364,10 @@ class Capture:
         fact = classify(record, self._recipe)
         if isinstance(fact, SnapshotRow):
             self._commits.snapshot_found(fact.lsn)
+
+    def sought(self) -> None:
+        """All topics were looked through for such a row, and there was none."""
+        self._commits.sought()
 
     @property
     def wants_ends(self) -> bool:

@@ -107,6 +107,10 @@ class Commits:
         self._spoilt: tuple[str, str] | None = None
         # Whether that was a row that names no commit: the first transaction of a new slot has such rows, too.
         self._spoilt_by_none = False
+        # It is spoilt by a lost END, which may be of a lost slot, too; and whether all topics were read to know that.
+        self._spoilt_by_lost = self._sought = False
+        #: Whether the topics are read to their ends for such a snapshot, before a stop is raised.
+        self.seeks = False
         if known > 0:
             self._resume_at(known - 1)
 
@@ -178,8 +182,9 @@ class Commits:
         found = self._tracker.released.row(tx, seq, table, number)
         if found is not None:
             # A lost END may be of a slot that was lost, and healed by a snapshot that this run was not told of.
-            healed = none or (found.lost and not self._again.told)
-            self._contradicted(found, None, by_none=healed)
+            healed = found.lost and self.seeks and not self._again.told
+            self._spoilt_by_lost |= healed and not none and self._spoilt is None
+            self._contradicted(found, None, by_none=none or healed)
         return True
 
     def _is_finished(self, tx: int, table: str, number: int) -> bool:
@@ -577,7 +582,14 @@ class Commits:
     @property
     def _lasts(self) -> bool:
         """Whether the logs are wrong for ever; not where a snapshot that can still be declared may explain it."""
-        return self._spoilt is not None and not self._spoilt_by_none
+        if self._spoilt is None:
+            return False
+        another = len(self._snapshots_seen) > 1
+        return not self._spoilt_by_none or (self._spoilt_by_lost and self._sought and not another)
+
+    def sought(self) -> None:
+        """All topics were read for the rows of a snapshot that this run was not told of: see ``snapshot_found``."""
+        self._sought = True
 
     def _stop_reached(self) -> tuple[str, str, bool]:
         """Reason and remedy, empty without one; whether it is, or may come of, a snapshot nobody has told of."""
@@ -644,7 +656,7 @@ class Commits:
             "through": self.through,
             "snapshot": self._snapshot.export(),
             "lost": self._tracker.lost(),
-            "spoilt": self._spoilt and [*self._spoilt, self._spoilt_by_none],
+            "spoilt": self._spoilt and [*self._spoilt, not self._lasts],
             **self._export_again(),
         }
 

@@ -93,6 +93,7 @@ def _seek(capture: Capture, topics: Topics) -> None:
             capture.look(item)
             if not capture.seeks_another:
                 return
+    capture.sought()
 
 
 def _run(
