@@ -54,7 +54,7 @@ from cdcv2.exits import Exit
 from cdcv2.materialize.combine import Binding, Combined
 from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.materialize.drivers.postgres_view import PostgresView
-from cdcv2.materialize.messages import Field, Key, Table, Values
+from cdcv2.materialize.messages import Checkpoint, Field, Key, Table, Values
 from cdcv2.materialize.texts import plain, texts
 from cdcv2.protocol.timeline import Timeline
 from cdcv2.wire.fingerprint import Here, Side, Texts, Verdict, compare
@@ -186,6 +186,7 @@ def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None,
         raise IncompleteError(
             f"the target of {plan.name} has nothing yet: run cdcv2 materialize. If it did before, its tables were lost"
         )
+    plan.demand_made_of(_checkpoints(plan, view))
     expected = _expected(plan, found, frontier, at, now=now)
     # Where nothing is stated of a table both sides have nothing, which proves nothing.
     compared = [
@@ -197,6 +198,17 @@ def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None,
         Exit.WRONG if wrong else Exit.DONE, list(_text(plan, compared, frontier, wrong)),
         _plain(plan, compared, frontier),
     )
+
+
+def _checkpoints(plan: Plan, view: Shown) -> list[Checkpoint]:
+    """What was committed last, by range of keys: as the target has it, or else the recovery log."""
+    if isinstance(view, PostgresView):
+        return view.checkpoints
+    log = plan.recovery()
+    if log is None:
+        return []
+    with closing(log):
+        return log.checkpoints()
 
 
 def _expected(

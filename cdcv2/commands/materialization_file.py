@@ -48,9 +48,11 @@ from cdcv2.materialize import (
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.drivers.manifests import Manifests
-from cdcv2.materialize.messages import Key, Table, Values
+from cdcv2.materialize.kept import Provenance, demand_provenance
+from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
@@ -107,13 +109,24 @@ class Plan:
     lines: Mapping[str | None, Part] = field(default_factory=dict)
     staging: Callable[[], Manifests[Any]] | None = None
 
-    def demand_one_timeline(self) -> str | None:
-        """The timeline of the logs, whose transactions are in the order of commits.
+    def provenance(self) -> Provenance:
+        """Timeline and identities of the logs, whose transactions are in the order of commits.
 
         Asked again once there is something to commit, as a topic without messages states nothing. Raises RefusedError.
         """
         demand_ordered(self.logs, "a view of")
-        return check_timeline(self.logs, self.timeline)
+        timeline, identities = check_timeline(self.logs, self.timeline), dict[str, list[str]]()
+        for named in self.logs:
+            identity = description_of(named.log).identity
+            identities.setdefault(named.table, []).extend([] if identity is None else [identity])
+        return Provenance(timeline, identities)
+
+    def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
+        if any(any(named.log.ends().values()) for named in self.logs):
+            now = self.provenance()
+            for checkpoint in checkpoints:
+                demand_provenance(self.name, now, checkpoint)
 
     @contextmanager
     def told(self) -> Iterator[None]:

@@ -52,7 +52,7 @@ from cdcv2.commands.shown import json_line, through_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
-from cdcv2.materialize.kept import demand_timeline, of_timeline
+from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.timeline import Cut, Timeline
@@ -114,7 +114,7 @@ class _Reading:
         self._plan, self._follow, self._told = plan, follow, told
         self._covered = some_covered(plan.logs)
         self._logs = self._covered.logs
-        self._of: str | None = None
+        self._of = Provenance()
         self._demanded = False
         self._parts = list(dict.fromkeys(named.table for named in self._logs))
         self._timeline: Timeline | None = None
@@ -126,8 +126,7 @@ class _Reading:
         if not checkpoint.frontier:
             # The history is finished, and in the view.
             return
-        if any(any(named.log.ends().values()) for named in self._logs):
-            demand_timeline(self._plan.name, self._plan.demand_one_timeline(), checkpoint)
+        self._plan.demand_made_of([checkpoint])
         timeline = self._timeline = Timeline(
             self._parts, start=checkpoint.frontier, begins=[self._plan.start], starts=self._covered.starts,
         )
@@ -145,15 +144,15 @@ class _Reading:
                 self.updates += sum(map(len, cut.updates.values()))
                 marks = [bookmark.plain(cut.upper) for bookmark in bookmarks]
                 laid = {named.log.name: mark for named, mark in zip(self._logs, marks)}
-                yield cut, {"bookmarks": laid, **of_timeline(self._of)}
+                yield cut, {"bookmarks": laid, **self._of.to_plain()}
             elif entry is None:
                 yield None
 
     def _demand(self, checkpoint: Checkpoint) -> None:
         """Before the first cut, when every log has messages to state it."""
         if not self._demanded:
-            self._of = self._plan.demand_one_timeline()
-            demand_timeline(self._plan.name, self._of, checkpoint)
+            self._of = self._plan.provenance()
+            demand_provenance(self._plan.name, self._of, checkpoint)
         self._demanded = True
 
     def _turns(self, timeline: Timeline, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdcv2.errors import ForeignStateError, RefusedError
@@ -90,23 +91,51 @@ def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: C
             )
 
 
-def of_timeline(timeline: str | None) -> dict[str, str]:
-    """What a reader's state in the checkpoint says of the timeline of its logs."""
-    return {} if timeline is None else {"timeline": timeline}
+@dataclass(frozen=True)
+class Provenance:
+    """What a view is made of: the timeline of its logs, and by log the identities of its copies, as far as stated.
+
+    >>> Provenance("x", {"a": ["7f"]}).to_plain()
+    {'timeline': 'x', 'logs': {'a': ['7f']}}
+    """
+
+    timeline: str | None = None
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def to_plain(self) -> dict[str, Any]:
+        """What a reader's state in the checkpoint says of it."""
+        plain: dict[str, Any] = {} if self.timeline is None else {"timeline": self.timeline}
+        logs = {log: sorted(identities) for log, identities in self.logs.items() if identities}
+        return {**plain, "logs": logs} if logs else plain
 
 
-def demand_timeline(materialization: str, timeline: str | None, checkpoint: Checkpoint) -> None:
-    """Raise ForeignStateError unless the checkpoint is of this timeline; one by an earlier release does not say.
+def demand_provenance(materialization: str, now: Provenance, checkpoint: Checkpoint) -> None:
+    """Raise ForeignStateError unless the checkpoint is of this timeline and these logs.
+
+    What the checkpoint does not say, as one by an earlier release, is not compared. A log that has copies is the same
+    if one of them was read before.
 
     >>> from cdcv2.core.antichain import Antichain
-    >>> demand_timeline("shop", "x", Checkpoint(Antichain([7]), of_timeline("x")))
+    >>> demand_provenance("shop", Provenance("x"), Checkpoint(Antichain([7]), Provenance("x").to_plain()))
     """
-    state = checkpoint.state
-    before = state.get("timeline") if isinstance(state, dict) else None
-    if before not in (None, timeline):
+    state = checkpoint.state if isinstance(checkpoint.state, dict) else {}
+    timeline, logs = state.get("timeline"), state.get("logs")
+    if timeline not in (None, now.timeline):
         raise ForeignStateError(
-            f"{materialization!r} is at {checkpoint.frontier} of the timeline {before}, and its logs are "
-            f"{f'of {timeline}' if timeline else 'of none that they state'}: their times have nothing to do with each "
-            "other. Give it the logs that it was made of; or materialize anew, under another name and into an empty "
-            "place"
+            f"{materialization!r} is at {checkpoint.frontier} of the timeline {timeline}, and its logs are "
+            f"{f'of {now.timeline}' if now.timeline else 'of none that they state'}: their times have nothing to do "
+            f"with each other. {_REMEDY}"
         )
+    for log, before in (logs if isinstance(logs, dict) else {}).items():
+        if log in now.logs and not set(before) & set(now.logs[log]):
+            found = " and ".join(now.logs[log]) or "one that states no identity"
+            other = next((name for name, identities in now.logs.items() if set(before) & set(identities)), None)
+            raise ForeignStateError(
+                f"{materialization!r} is at {checkpoint.frontier}, and was made of another log {log!r}: of "
+                f"{' and '.join(before)}{f' (now called {other!r})' if other else ''}, and it is {found} now. {_REMEDY}"
+            )
+
+
+_REMEDY = (
+    "Give it the logs that it was made of; or materialize anew, under another name and into an empty place"
+)

@@ -125,6 +125,14 @@ class RecoveryLog(ABC):
         ``decide`` may be called again when another process was faster; what it raises changes nothing.
         """
 
+    @abstractmethod
+    def holdings(self) -> list[Holding]:
+        """What is there now; nothing is changed, and nobody fenced off."""
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """What was committed last, by range of keys."""
+        return [Checkpoint.from_plain(one.value["checkpoint"]) for one in self.holdings()]
+
     def close(self) -> None:
         """Release what is open."""
 
@@ -209,9 +217,13 @@ class MemoryRecoveryLog(RecoveryLog):
 
     def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         """See :class:`RecoveryLog`."""
-        after, result = decide(_from_plain(self.materialization, json.loads(self._text), "memory"))
+        after, result = decide(self.holdings())
         self._text = json.dumps(_to_plain(self.materialization, after))
         return result
+
+    def holdings(self) -> list[Holding]:
+        """See :class:`RecoveryLog`."""
+        return _from_plain(self.materialization, json.loads(self._text), "memory")
 
 
 class FileRecoveryLog(RecoveryLog):
@@ -227,20 +239,24 @@ class FileRecoveryLog(RecoveryLog):
     def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         """See :class:`RecoveryLog`. Cost: one file, flushed to disk."""
         while True:
-            last = max(self._files.numbers(), default=-1)
-            try:
-                plain = self._files.read(last) if last >= 0 else _to_plain(self.materialization, [])
-            except OutputError:
-                if max(self._files.numbers(), default=-1) == last:
-                    raise
-                continue  # others have put so many since that this number is gone
-            after, result = decide(_from_plain(self.materialization, plain, self._files.folder))
+            last, holdings = self._last()
+            after, result = decide(holdings)
             try:
                 self._files.put(last + 1, _to_plain(self.materialization, after))
             except RefusedError:
                 continue  # another instance was faster: decide again on what it has left
             self._files.prune(last + 2 - self.KEPT)
             return result
+
+    def holdings(self) -> list[Holding]:
+        """See :class:`RecoveryLog`."""
+        return self._last()[1]
+
+    def _last(self) -> tuple[int, list[Holding]]:
+        number, plain = self._files.last()
+        if plain is None:
+            return number, []
+        return number, _from_plain(self.materialization, plain, self._files.folder)
 
 
 class SqliteRecoveryLog(RecoveryLog):
@@ -280,16 +296,25 @@ class SqliteRecoveryLog(RecoveryLog):
         except sqlite3.Error as cause:
             raise self._failed(cause) from cause
 
+    def holdings(self) -> list[Holding]:
+        """See :class:`RecoveryLog`."""
+        try:
+            return self._read()
+        except sqlite3.Error as cause:
+            raise self._failed(cause) from cause
+
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
 
-    def _changed(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+    def _read(self) -> list[Holding]:
         row = self._connection.execute(
             "SELECT log FROM cdcv2_recovery_log WHERE materialization = ?", [self.materialization]
         ).fetchone()
-        plain = json.loads(row[0]) if row else _to_plain(self.materialization, [])
-        after, result = decide(_from_plain(self.materialization, plain, self._path))
+        return _from_plain(self.materialization, json.loads(row[0]), self._path) if row else []
+
+    def _changed(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
+        after, result = decide(self._read())
         self._connection.execute(
             "INSERT INTO cdcv2_recovery_log VALUES (?, ?) "
             "ON CONFLICT (materialization) DO UPDATE SET log = excluded.log",

@@ -22,7 +22,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.materialize.combine import Binding, View
 from cdcv2.materialize.intake import canonical
-from cdcv2.materialize.kept import demand_timeline, of_timeline
+from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.messages import Key
 from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.protocol.messages import Update
@@ -51,14 +51,14 @@ _TOLD_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), ("fa
 class Views:
     """The target (:class:`cdcv2.spark.output.Target`) that an opened materialization is.
 
-    ``demand`` is asked before the first transaction, when the logs have messages, for their timeline. What it raises
-    ends the job.
+    ``demand`` is asked before the first transaction, when the logs have messages, for their timeline and identities.
+    What it raises ends the job.
     """
 
-    def __init__(self, runtime: SpreadRuntime, demand: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(self, runtime: SpreadRuntime, demand: Callable[[], Provenance] = Provenance) -> None:
         self._runtime, self._demand = runtime, demand
         self._demanded = False
-        self._of: str | None = None
+        self._of = Provenance()
 
     @property
     def upper(self) -> Antichain:
@@ -78,7 +78,7 @@ class Views:
             return {}
         if not self._demanded:
             self._of = self._demand()
-            demand_timeline(self._runtime.name, self._of, self._runtime.checkpoint)
+            demand_provenance(self._runtime.name, self._of, self._runtime.checkpoint)
         self._demanded = True
         counted: dict[str, int] = {}
 
@@ -91,7 +91,7 @@ class Views:
                 counted[binding.log] = sum(updates for _, updates in told)
                 yield from ((number, receipt) for receipt, _ in told)
 
-        self._runtime.transact(upper, carried, of_timeline(self._of))
+        self._runtime.transact(upper, carried, self._of.to_plain())
         return counted
 
 

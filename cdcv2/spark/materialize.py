@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -37,6 +37,8 @@ from cdcv2.exits import Exit
 from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.drivers.delta import DeltaDriver
+from cdcv2.materialize.kept import Provenance
+from cdcv2.materialize.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol.log import Log, LogAddress
@@ -109,8 +111,14 @@ class Given(Protocol):
     def timeline(self) -> str | None:
         """That of logs which do not state it."""
 
-    def demand_one_timeline(self) -> str | None:
-        """The timeline of the logs, in the order of commits, asked once they have something. Raises RefusedError."""
+    def provenance(self) -> Provenance:
+        """Timeline and identities of the logs, in the order of commits, asked once they have something.
+
+        Raises RefusedError.
+        """
+
+    def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
 
 
 def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -> int:
@@ -131,16 +139,23 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
                 def target() -> Views:
                     if isinstance(driver, DeltaDriver) and options.merge_on_spark:
                         driver.commit = committer(spark)
-                    runtime.open()
+                    views = begun(given, runtime)
                     for one in driver.remarks:
                         print(f"materialize: {one}", file=sys.stderr)
-                    return Views(runtime, given.demand_one_timeline)
+                    return views
 
                 return outcome(replay(spark, plan, ProgressLines.standard("materialize"), target=target))
         finally:
             runtime.close()
 
     return run("materialize", body)
+
+
+def begun(given: Given, runtime: SpreadRuntime) -> Views:
+    """The views, as a target of the reader. Raises ForeignStateError unless they are made of these logs."""
+    runtime.open()
+    given.demand_made_of([runtime.checkpoint])
+    return Views(runtime, given.provenance)
 
 
 def planned(given: Given, options: argparse.Namespace) -> Plan:

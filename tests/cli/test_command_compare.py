@@ -29,6 +29,12 @@ OTHER = [Updates([(price(1, 10, "apple"), 3, 1), (price(2), 3, 1)]), Progress([0
          *HISTORY[3:]]  # fmt: skip
 
 
+def emptied(log: Path) -> None:
+    """The log has lost its messages, and is the same log."""
+    for path in log.glob("*.avro"):
+        path.unlink()
+
+
 @pytest.fixture
 def kept(run: Run, tmp_path: Path) -> Path:
     """A lake, by its file; the log beside it is good."""
@@ -55,7 +61,7 @@ def test_equal_is_0_with_a_fingerprint_per_table(run: Run, kept: Path) -> None:
 
 def test_what_differs_is_named_and_3(run: Run, kept: Path) -> None:
     """By key, with both sides; in every view that it is in."""
-    shutil.rmtree(kept.parent / "prices")
+    emptied(kept.parent / "prices")
     write(kept.parent / "prices", *OTHER)
     said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
 
@@ -129,9 +135,9 @@ def test_a_time_after_which_nothing_has_changed_is_reached(run: Run, kept: Path,
     assert (1 if rest else 0) == run("compare", kept, "--at", 10**9).code
 
 
-def test_other_logs_than_it_was_made_of_are_1(run: Run, kept: Path) -> None:
+def test_logs_that_lost_their_end_are_1(run: Run, kept: Path) -> None:
     """They end before the target does."""
-    shutil.rmtree(kept.parent / "prices")
+    emptied(kept.parent / "prices")
     write(kept.parent / "prices", *GOOD[:2])
     said = run("compare", kept)
 
@@ -229,7 +235,12 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
             connection.execute("INSERT INTO now VALUES (7, 7, 'seven')")
             connection.execute('DELETE FROM "all" WHERE name = \'apple\'')
         changed = run("compare", path, "--json")
+        shutil.rmtree(tmp_path / "prices")
+        write(tmp_path / "prices", *GOOD)
+        others = run("compare", path), run("materialize", path)
 
+    assert (4, 4) == (others[0].code, others[1].code), others[0].err + others[1].err
+    assert "was made of another log 'prices'" in others[0].err and "of another log 'prices'" in others[1].err
     assert (0, 0) == (kept.code, equal.code), equal.out + equal.err
     assert (0, 0) == (own[0].code, own[1].code), own[0].err + own[1].out + own[1].err
     assert (2, True) == (never.code, "the database, or nothing was materialized yet" in never.err), never.err

@@ -13,7 +13,7 @@ import pytest
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
-from cdcv2.materialize import FileRecoveryLog, Range
+from cdcv2.materialize import FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.kept import demand_same
 from cdcv2.protocol.messages import Updates
 from cdcv2.wire.captured import CAPTURE_FILE
@@ -111,6 +111,16 @@ def test_a_capture_on_a_remap_goes_on_under_a_recipe_that_is_proposed(
     assert 0 == run("verify", "--full", old / "logs").code
 
 
+def kept(place: Path) -> Any:
+    """What the reader of a materialization has left in the checkpoint."""
+    log: RecoveryLog = FileRecoveryLog("shop", place / "recovery")
+    if (place / "recovery.sqlite").exists():
+        log = SqliteRecoveryLog("shop", place / "recovery.sqlite")
+    (checkpoint,) = log.checkpoints()
+    log.close()
+    return checkpoint.state
+
+
 @pytest.mark.parametrize("name", ["lake", "delta"])
 def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: Path, name: str) -> None:
     """Its tables, manifests, and recovery log, a folder and an SQLite file; over logs that are gone on with, too."""
@@ -119,11 +129,14 @@ def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: P
     shutil.copytree(GOLDEN / name, place)
     shutil.copytree(GOLDEN / "commit-times", logs)
     file = captures.views(place, logs / "logs", name)
+    assert {"bookmarks"} == set(kept(place))
     compared, again = run("compare", file), run("materialize", file, "--json")
     assert (0, 0, 0) == (compared.code, again.code, json.loads(again.out)["transactions"]), compared.err + again.err
     captured(run, logs, dumps, "commit-times")
     more = run("materialize", file, "--json")
     assert 0 == more.code and json.loads(more.out)["updates"] > 300, more.err
+    # Its logs have no identity; of their timeline they are by now.
+    assert {"bookmarks", "timeline"} == set(kept(place))
     assert 0 == run("compare", file).code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import job_script, spark_submit
-from cdcv2.errors import MalformedError, RefusedError, UsageError, ViewError
+from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.exits import Exit
 from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
 from cdcv2.materialize.drivers.delta_tables import opened
@@ -30,7 +31,7 @@ from cdcv2.protocol import Progress, Updates
 from cdcv2.sources.postgres import row_type_from_postgres
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import EXTENSION, committer
-from cdcv2.spark.materialize import main, parser, planned
+from cdcv2.spark.materialize import begun, main, parser, planned
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
@@ -61,8 +62,7 @@ def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> 
         if merge:
             assert isinstance(driver, DeltaDriver)
             driver.commit = committer(spark)
-        runtime.open()
-        return Views(runtime)
+        return begun(given, runtime)
 
     try:
         return replay(spark, plan, ProgressLines(), signals=False, target=target)
@@ -151,13 +151,41 @@ def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commi
     runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
     try:
         runtime.open()
-        views = Views(runtime, given.demand_one_timeline)
+        views = Views(runtime, given.provenance)
         DirectoryLog(tmp_path / "logs" / "entries", description=LogDescription("complete"))
         with pytest.raises(RefusedError, match="a view of entries needs the state before"):
             views.apply({}, Antichain([0]), Antichain([5]))
         assert Antichain([0]) == views.upper
     finally:
         runtime.close()
+
+
+def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path) -> None:
+    """When the job begins, and before the first transaction: under their names, and of their timeline."""
+    path = written(tmp_path, Workload(seed=1), target=LAKE, cuts=2)
+    assert 0 == command(["materialize", str(path)])
+    views_end = open_lake(tmp_path / "tables").frontier
+
+    def made() -> SpreadRuntime:
+        return SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
+
+    given = read_plan(str(path))
+    runtime = made()
+    assert views_end == begun(given, runtime).upper
+    runtime.close()
+    shutil.rmtree(tmp_path / "logs" / "entries")
+    written(tmp_path, Workload(seed=1), target=LAKE, cuts=2)
+    given = read_plan(str(path))
+    runtime = made()
+    with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
+        begun(given, runtime)
+    runtime.close()
+    runtime = made()
+    runtime.open()
+    views = Views(runtime, given.provenance)
+    with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
+        views.apply({}, views.upper, Antichain([9]))
+    runtime.close()
 
 
 def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:

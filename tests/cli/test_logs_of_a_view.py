@@ -1,0 +1,167 @@
+"""A view goes on with the logs that it was made of, by timeline and identities; compare refuses others, too."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError
+from cdcv2.materialize import Checkpoint, FileRecoveryLog, Range, SqliteRecoveryLog
+from cdcv2.materialize.kept import Provenance, demand_provenance
+from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.wire.description import LogDescription
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_json import LOG_FILE
+from tests.cli.conftest import PRICES, Run, price, write
+
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
+FILE = """
+materialization: shop
+logs: {{a: {a}, b: {b}}}
+bindings: [{{log: a, target: a, key: [id]}}, {{log: b, target: b, key: [id]}}]
+target: {{driver: lake, folder: lake}}
+recovery_log: {recovery}
+"""
+
+
+def file(folder: Path, a: str = "t", b: str = "u", recovery: str = "recovery") -> Path:
+    """The file, in which logs are called a and b."""
+    path = folder / "shop.yaml"
+    path.write_text(FILE.format(a=a, b=b, recovery=recovery), "utf-8")
+    return path
+
+
+@pytest.fixture(params=["recovery", "{sqlite: recovery.sqlite}"], ids=["folder", "sqlite"])
+def kept(run: Run, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Two tables of one row type, in which nothing differs, in a lake."""
+    for name in ("t", "u"):
+        write(tmp_path / name, Updates([(price(1, 10, "apple"), 3, 1)]), Progress([0], [5], {3: 1}))
+    path = file(tmp_path, recovery=request.param)
+    assert 0 == run("materialize", path).code
+    return path
+
+
+def more(folder: Path, *names: str) -> None:
+    """One more transaction in each log."""
+    for number, name in enumerate(names):
+        write(folder / name, Updates([(price(7, number, "nut"), 6, 1)]), Progress([5], [8], {6: 1}))
+
+
+def identity(path: Path) -> str:
+    """What a log in a directory is known by."""
+    return str(json.loads((path / LOG_FILE).read_text("utf-8"))["identity"])
+
+
+def state(path: Path) -> Any:
+    """What the reader has left in the checkpoint."""
+    text = path.read_text("utf-8")
+    log = (SqliteRecoveryLog("shop", path.parent / "recovery.sqlite") if "sqlite" in text
+           else FileRecoveryLog("shop", path.parent / "recovery"))  # fmt: skip
+    (checkpoint,) = log.checkpoints()
+    log.close()
+    return checkpoint.state
+
+
+def test_logs_whose_names_were_exchanged_are_refused(run: Run, kept: Path) -> None:
+    """Rows of one table would go into the other; that their contents are equal so far proves nothing."""
+    recovery = kept.read_text("utf-8").split("recovery_log: ")[1].strip()
+    folder = kept.parent
+    file(folder, "u", "t", recovery)
+    for grown in (False, True):
+        for command in ("materialize", "compare"):
+            said = run(command, kept)
+            assert 4 == said.code, (command, grown, said.out)
+            assert f"of another log 'a': of {identity(folder / 't')} (now called 'b')" in said.err, said.err
+            assert f"and it is {identity(folder / 'u')} now. Give it the logs that it was made of" in said.err
+        if not grown:
+            more(folder, "t", "u")
+    file(folder, recovery=recovery)
+    assert (0, 0) == (run("materialize", kept).code, run("compare", kept).code)
+    assert {"a": [identity(folder / "t")], "b": [identity(folder / "u")]} == state(kept)["logs"]
+
+
+def test_a_third_log_of_the_timeline_under_a_name_is_refused(run: Run, kept: Path) -> None:
+    """Also where its rows are the same; a copy of the directory is the same log."""
+    folder = kept.parent
+    write(folder / "v", Updates([(price(1, 10, "apple"), 3, 1)]), Progress([0], [5], {3: 1}))
+    text = kept.read_text("utf-8")
+    kept.write_text(text.replace("a: t,", "a: v,"), "utf-8")
+    for command in ("materialize", "compare"):
+        said = run(command, kept)
+        assert (4, True) == (said.code, f"and it is {identity(folder / 'v')} now" in said.err), said.err
+    shutil.copytree(folder / "t", folder / "moved")
+    kept.write_text(text.replace("a: t,", "a: moved,"), "utf-8")
+    assert (0, 0) == (run("materialize", kept).code, run("compare", kept).code)
+
+
+def test_compare_refuses_logs_of_another_timeline(run: Run, kept: Path) -> None:
+    """Equal rows at a time of another timeline are no proof."""
+    folder = kept.parent
+    for name in ("t", "u"):
+        shutil.rmtree(folder / name)
+        log = DirectoryLog(folder / name, PRICES, create=True, description=LogDescription(timeline="other"))
+        log.send(Updates([(price(1, 10, "apple"), 3, 1)]))
+        log.send(Progress([0], [5], {3: 1}))
+        log.flush()
+    for command in ("materialize", "compare"):
+        said = run(command, kept)
+        assert (4, True) == (said.code, "of the timeline market, and its logs are of other" in said.err), said.err
+
+
+def test_a_log_is_moved_by_way_of_a_copy(run: Run, kept: Path) -> None:
+    """Named beside the log until something was committed, the copy then stands alone."""
+    folder, text = kept.parent, kept.read_text("utf-8")
+    write(folder / "copy", Updates([(price(1, 10, "apple"), 3, 1)]), Progress([0], [5], {3: 1}))
+    kept.write_text(text.replace("a: t,", "a: [t, copy],"), "utf-8")
+    assert 0 == run("materialize", kept).code
+    kept.write_text(text.replace("a: t,", "a: copy,"), "utf-8")
+    assert 4 == run("materialize", kept).code
+
+    more(folder, "t", "u")
+    kept.write_text(text.replace("a: t,", "a: [t, copy],"), "utf-8")
+    assert 0 == run("materialize", kept).code
+    assert sorted([identity(folder / "t"), identity(folder / "copy")]) == state(kept)["logs"]["a"]
+    shutil.rmtree(folder / "t")
+    more(folder, "copy")
+    kept.write_text(text.replace("a: t,", "a: copy,"), "utf-8")
+    assert (0, 0) == (run("materialize", kept).code, run("compare", kept).code)
+
+
+def test_a_checkpoint_of_before_is_of_any_logs_until_the_next_commit(run: Run, kept: Path) -> None:
+    """It states no identities; the commit that follows does."""
+    folder = kept.parent
+    if "sqlite" in kept.read_text("utf-8"):
+        log: Any = SqliteRecoveryLog("shop", folder / "recovery.sqlite")
+    else:
+        log = FileRecoveryLog("shop", folder / "recovery")
+    claimed = log.open(Range(), Antichain([0]))
+    found = claimed.recovered.checkpoint
+    earlier = {name: value for name, value in found.state.items() if name != "logs"}
+    claimed.commit(Checkpoint(found.frontier, earlier, found.views), None)
+    log.close()
+    assert "logs" not in state(kept)
+    assert (0, 0) == (run("materialize", kept).code, run("compare", kept).code)
+    more(folder, "t", "u")
+    assert 0 == run("materialize", kept).code
+    assert {"a": [identity(folder / "t")], "b": [identity(folder / "u")]} == state(kept)["logs"]
+
+
+@pytest.mark.parametrize("state", [None, 5, {}, {"logs": 5}, {"timeline": None}])
+def test_what_a_checkpoint_does_not_state_is_not_compared(state: Any) -> None:
+    """As one by an earlier release, or a program of its own."""
+    demand_provenance("shop", Provenance("x", {"a": ["1"]}), Checkpoint(Antichain([7]), state))
+
+
+def test_a_log_that_states_no_identity_any_more_is_another() -> None:
+    """And one that is not read now may be what it likes."""
+    checkpoint = Checkpoint(Antichain([7]), Provenance("x", {"a": ["1"], "b": ["2"]}).to_plain())
+    demand_provenance("shop", Provenance("x", {"b": ["3", "2"]}), checkpoint)
+    with pytest.raises(ForeignStateError, match="another log 'a': of 1, and it is one that states no identity now"):
+        demand_provenance("shop", Provenance("x", {"a": []}), checkpoint)
