@@ -244,8 +244,10 @@ class ViewError(Cdcv2Error):
 
     def __init__(self, target: str, key: object, reason: str) -> None:
         super().__init__(
-            f"{target}, key {key!r}: {reason}. Either its key columns are no key of the log's rows (name more of them, "
-            "or none for a multiset), or the table was changed by hand (restore it, or materialize it anew)"
+            f"{target}, key {key!r}: {reason}. Either the log lacks rows from before it begins (it was captured "
+            "without a snapshot, or the connector covers its table only later, as cdcv2 verify shows: take a new "
+            "snapshot that covers it), or its key columns are no key of the log's rows (name more of them, or none for "
+            "a multiset), or the table was changed by hand (restore it, or materialize it anew)"
         )
         self.target, self.key, self.reason = target, key, reason
 

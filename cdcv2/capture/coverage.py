@@ -4,11 +4,16 @@ A table has a row type, and the connector may not capture it: it is not in ``tab
 publication. Nothing tells that from a table without rows but what the connector states: it names each table that its
 snapshot covered. Without such a word nothing may be stated. If the connector covers the table later, its rows come, and
 the first END that counts some is the first time of which something is known.
+
+That is, unless the first of these rows is an update or a delete: then the table had a row that no record brought, and
+perhaps more of them. What is stated of it would be no table. So nothing is, until a snapshot covers it: it is
+*partial*. A table whose first row is an insert may have had rows as well; nothing tells that from a table that was made
+then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from cdcv2.capture.snapshot import Run
 
@@ -24,32 +29,63 @@ def unnamed(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> frozens
     return frozenset(table for table in tables if not run.names(table) and not rows.get(table))
 
 
-class Uncovered:
-    """The tables that are not covered yet.
+def had_rows(op: str, number: int) -> bool:
+    """Whether a table had a row before, as its row of this number in a transaction shows, if none was before that.
 
-    >>> uncovered = Uncovered(["b", "c"])
-    >>> uncovered.begin({"a": 1, "b": 2}), uncovered.begin({"b": 1})
-    (['b'], [])
-    >>> sorted(uncovered.tables)
-    ['c']
+    ``op`` is c, u, d or t: a TRUNCATE leaves nothing of what there was.
+
+    >>> had_rows("u", 1), had_rows("d", 1), had_rows("c", 1), had_rows("u", 2), had_rows("t", 1)
+    (True, True, False, False, False)
+    """
+    return number == 1 and op in ("u", "d")
+
+
+class Uncovered:
+    """The tables that are not covered yet; ``partial`` are those that are so although there are records of them.
+
+    >>> uncovered = Uncovered(["b", "c", "d"])
+    >>> uncovered.begin({"a": 1, "b": 2}), uncovered.begin({"b": 1}), uncovered.begin({"c": 2}, {"c"})
+    (['b'], [], [])
+    >>> uncovered.begin({"c": 1}), sorted(uncovered.tables), sorted(uncovered.partial)
+    ([], ['c', 'd'], ['c'])
+    >>> uncovered.scanned({"c"}), sorted(uncovered.tables)
+    (['c'], ['d'])
 
     Cost: linear in the tables that are not covered.
     """
 
-    def __init__(self, tables: Iterable[str] = ()) -> None:
-        self._tables = set(tables)
+    def __init__(self, tables: Iterable[str] = (), partial: Iterable[str] = ()) -> None:
+        self._partial = set(partial)
+        self._tables = {*tables, *self._partial}
 
     @property
     def tables(self) -> frozenset[str]:
         """Which they are."""
         return frozenset(self._tables)
 
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them whose first row was an update or a delete."""
+        return frozenset(self._partial)
+
     def add(self, tables: Iterable[str]) -> None:
         """These are not covered, either."""
         self._tables.update(tables)
 
-    def begin(self, counts: Mapping[str, int]) -> list[str]:
-        """An END counts these rows, by table, in the order of commits: the tables that are covered from it on."""
-        begun = sorted(table for table in self._tables if counts.get(table))
+    def begin(self, counts: Mapping[str, int], had: Collection[str] = ()) -> list[str]:
+        """An END counts these rows, by table, in the order of commits: the tables that are covered from it on.
+
+        ``had`` are tables whose first row in the transaction is of a table that :func:`had_rows`.
+        """
+        named = {table for table in self._tables - self._partial if counts.get(table)}
+        self._partial |= named.intersection(had)
+        begun = sorted(named - self._partial)
         self._tables.difference_update(begun)
+        return begun
+
+    def scanned(self, tables: Iterable[str]) -> list[str]:
+        """A snapshot has all rows of these tables: those that are covered from it on."""
+        begun = sorted(self._tables.intersection(tables))
+        self._tables.difference_update(begun)
+        self._partial.difference_update(begun)
         return begun

@@ -53,7 +53,6 @@ from cdcv2.sources.running import run as run_capture
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.wanted import together
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
-from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
@@ -247,7 +246,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) 
                 "frontier": plain_frontier(frontier),
                 "waiting": {"what": waiting.what, "text": waiting.text},
                 "records": counted.records, "rows": counted.rows, "repeats": counted.repeats,
-                "transactions": counted.transactions, "not_covered": capture.uncovered,
+                "transactions": counted.transactions, "not_covered": list(capture.coverage.uncovered),
             }))
             return
         output.line(
@@ -255,8 +254,9 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) 
             f"({counted.repeats} repeats) in {counted.records} records"
         )
     remark(f"cdcv2 capture: {waiting.text}")
-    for text in Coverage(tuple(capture.uncovered), {}).texts():
-        remark(f"cdcv2 capture: {text}{_OR_NOT_DUMPED if dumped else ''}")
+    coverage = capture.coverage
+    for table, text in zip(coverage.uncovered, coverage.texts()):
+        remark(f"cdcv2 capture: {text}{_OR_NOT_DUMPED if dumped and table not in coverage.partial else ''}")
 
 
 @contextmanager

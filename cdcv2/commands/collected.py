@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cdcv2.commands.coverage import covered
 from cdcv2.commands.logs import LOG_FILE, Named, entries, noted_tables, start_of
 from cdcv2.commands.shown import frontier_text, row_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
@@ -13,6 +14,7 @@ from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.timeline import demand_begun
+from cdcv2.wire.coverage import SNAPSHOT_OF_IT
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import Row
@@ -51,10 +53,17 @@ def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[C
         if count < 0:
             when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"
             raise MalformedError(
-                f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: the log does not "
-                "hold the whole history (see --start), or its writer was wrong"
+                f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: {_why_less(logs)}"
             )
     return rows, reader.frontier
+
+
+def _why_less(logs: list[Named]) -> str:
+    """Why a row goes that was never there."""
+    later = covered(logs).of
+    if later.starts:
+        return f"{'; '.join(later.texts())}. {SNAPSHOT_OF_IT}"
+    return "the log does not hold the whole history (see --start), or its writer was wrong"
 
 
 def demand_history(logs: list[Named], at: Time, start: list[Time]) -> None:

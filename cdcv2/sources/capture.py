@@ -41,6 +41,7 @@ from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.stops import put_stop, stop_of
 from cdcv2.wire.release_times import Clock, ReleaseTimes
 
@@ -157,15 +158,16 @@ class Capture:
     def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
         recipe, notifications = self._recipe, self._recipe.notification_topic is not None
         held = self._writers.firsts() if known > 0 else None
-        uncovered, leaves_out = self._writers.uncovered, self._leaves_out
+        uncovered, partial, leaves_out = self._writers.uncovered, self._writers.partial, self._leaves_out
         if remembered is None:
             return Commits(
                 recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
-                held=held, empty=recipe.empty, uncovered=uncovered, leaves_out=leaves_out,
+                held=held, empty=recipe.empty, uncovered=uncovered, partial=partial, leaves_out=leaves_out,
             )
         return Commits.restore(
             remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-            again=recipe.again, held=held, empty=recipe.empty, uncovered=uncovered, leaves_out=leaves_out,
+            again=recipe.again, held=held, empty=recipe.empty, uncovered=uncovered, partial=partial,
+            leaves_out=leaves_out,
         )
 
     def reads(self, topics: Mapping[str, str]) -> None:
@@ -204,9 +206,9 @@ class Capture:
         return self._writers.knowns()
 
     @property
-    def uncovered(self) -> list[str]:
-        """The tables of which the connector never spoke, so that nothing is stated of them."""
-        return sorted(self._commits.uncovered)
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+        return Coverage(tuple(sorted(self._commits.uncovered)), {}, tuple(sorted(self._commits.partial)))
 
     @property
     def open_transactions(self) -> int:
@@ -299,6 +301,8 @@ class Capture:
         self._commits.comes_after(fact.tx, fact.seq)
         if fact.anew:
             self._commits.numbers_anew(fact.tx)
+        op = fact.told.op if isinstance(fact, ToldRow) else fact.op
+        self._commits.changed(fact.tx, fact.table, op, fact.table_order)
         new = self._held.admit(fact)
         if new:
             self.counters.rows += 1

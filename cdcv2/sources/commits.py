@@ -27,7 +27,7 @@ from typing import Any
 
 from cdcv2.capture.begins import Begins
 from cdcv2.capture.contradictions import LOST, Commit, Contradiction, early_end
-from cdcv2.capture.coverage import Uncovered
+from cdcv2.capture.coverage import Uncovered, had_rows
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.snapshot import ANEW, Runs
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
@@ -46,7 +46,8 @@ class Commits:
     taken as released, and what the topics say about it as repeats. ``held`` is the first time of each
     log and how many rows it has there, which are those of the snapshot if that is its LSN; None: not known.
     ``empty`` are tables that were empty at the snapshot, as the user says, where the connector says nothing of them.
-    ``uncovered`` are tables of which it never spoke, as the logs state; ``leaves_out``: the others go on without such.
+    ``uncovered`` are tables of which it never spoke, as the logs state, ``partial`` those of which they state that rows
+    of them are in no record; ``leaves_out``: the others go on without such.
 
     >>> commits = Commits(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
@@ -68,7 +69,7 @@ class Commits:
     def __init__(
         self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
         again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
-        uncovered: Iterable[str] = (), leaves_out: bool = True,
+        uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
@@ -77,7 +78,10 @@ class Commits:
         told, empty = tuple(again), frozenset(empty)
         self._runs = Runs(declared=len(told), empty=empty)
         runs = self._runs if notifications else None
-        self._uncovered, self._leaves_out = frozenset(uncovered), leaves_out
+        self._partial = frozenset(partial)
+        self._uncovered, self._leaves_out = frozenset(uncovered) | self._partial, leaves_out
+        # Of open transactions the tables whose first row in it shows that they had rows before.
+        self._had: dict[int, set[str]] = {}
         self._snapshot = Snapshot(
             self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty, leaves_out=leaves_out,
         )
@@ -283,6 +287,12 @@ class Commits:
         """
         self._tracker.rows_seen(tx, table, distinct, distinct if highest is None else highest)
 
+    def changed(self, tx: int, table: str, op: str, number: int) -> None:
+        """A row of ``tx`` that is no repeat has this ``op``, and is the table's of this number in the transaction."""
+        may_be = not self._snapshot.released or table in self._uncovered
+        if self._mode == "initial" and may_be and had_rows(op, number):
+            self._had.setdefault(tx, set()).add(table)
+
     def comes_after(self, tx: int, seq: int | None) -> None:
         """A row of ``tx`` that is no repeat, or what stops the capture there, has this ``sequence[0]``."""
         if seq is None and self._again.told:
@@ -472,7 +482,7 @@ class Commits:
                 return None
         again = self._again.pending
         transactions, lost = list[Commit[int]](), self._lost(again)
-        begins, uncovered = dict[str, int](), Uncovered(self._uncovered)
+        begins, uncovered = dict[str, int](), Uncovered(self._uncovered, self._partial)
         if snapshot is not None:
             uncovered.add(self._snapshot.uncovered)
         for end in self._tracker.ends():
@@ -483,24 +493,32 @@ class Commits:
             if (again is not None and end.lsn > again) or self._held_back(end):
                 break
             transactions.append(Commit(end.tx, end.lsn))
-            begins.update(dict.fromkeys(uncovered.begin(end.counts), end.lsn))
+            begins.update(dict.fromkeys(uncovered.begin(end.counts, self._had.get(end.tx, ())), end.lsn))
             through = end.lsn
         assumed = snapshot is not None and self._snapshot.assumed
         if again is not None and self._again_is_whole(again, uncovered.tables):
-            named = {table: int(self._again.names(table)) for table in uncovered.tables}
-            begins.update(dict.fromkeys(uncovered.begin(named), again))
+            named = [table for table in uncovered.tables if self._again.names(table)]
+            begins.update(dict.fromkeys(uncovered.scanned(named), again))
             return Release(
                 snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions),
-                begins, uncovered.tables,
+                begins, uncovered.tables, uncovered.partial,
             )
         if through is None or (snapshot is None and not transactions):
             return None
-        return Release(snapshot, tuple(transactions), through, assumed, begins=begins, uncovered=uncovered.tables)
+        return Release(
+            snapshot, tuple(transactions), through, assumed, begins=begins, uncovered=uncovered.tables,
+            partial=uncovered.partial,
+        )
 
     @property
     def uncovered(self) -> frozenset[str]:
-        """The tables of which the connector never spoke, in what is released."""
+        """The tables of which the connector never spoke, in what is released, and those that are partial."""
         return self._uncovered
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which it spoke, and which have rows that are in no record."""
+        return self._partial
 
     def _lost(self, again: int | None) -> tuple[int, int] | None:
         """A transaction whose END is lost, and no snapshot makes up for it."""
@@ -539,7 +557,7 @@ class Commits:
 
     def settle(self, release: Release) -> None:
         """What :meth:`ready` gave is durable in every log, and stated: forget it."""
-        self._uncovered = release.uncovered
+        self._uncovered, self._partial = release.uncovered, release.partial
         if release.snapshot is not None:
             self._snapshot.release()
             self._tracker.begin(release.snapshot)
@@ -559,6 +577,7 @@ class Commits:
         """It is released, or superseded: by its END."""
         self._halts.pop(tx, None)
         self._named.pop(tx, None)
+        self._had.pop(tx, None)
         if ended and (tx in self._first_ones if self._again.told else self._snapshot.lsn is None):
             self._finished.add(tx)
 
@@ -670,7 +689,7 @@ class Commits:
         cls, plain: Mapping[str, Any], tables: Iterable[str], *, snapshot: str = "initial",
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
         held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
-        uncovered: Iterable[str] = (), leaves_out: bool = True,
+        uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
     ) -> Commits:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
@@ -679,7 +698,7 @@ class Commits:
         """
         commits = cls(
             tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty,
-            uncovered=uncovered, leaves_out=leaves_out,
+            uncovered=uncovered, partial=partial, leaves_out=leaves_out,
         )
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]

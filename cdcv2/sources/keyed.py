@@ -253,7 +253,9 @@ class Contents:
                     self._updates[table].append((row, release.snapshot, 1))
         for tx, lsn in release.transactions:
             try:
-                done = self._change(tx, {table: held.told(tx, table) for table in self._contents})
+                done = self._change(
+                    tx, {table: held.told(tx, table) for table in self._contents if table not in release.partial}
+                )
             except Unknown as unknown:
                 commits.halt(tx, unknown.reason, unknown.remedy, unknown=True)
                 return commits.ready()
@@ -312,10 +314,11 @@ def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> I
         yield entry
 
 
-_ANEW = "begin anew with a new snapshot (new topics, new slot, new logs)"
+_ANEW = "begin anew with a new snapshot that covers the table (new topics, new slot, new logs)"
 _NOT_THERE = (
-    "The logs lack rows that the table had: was it captured with --snapshot none, are records missing from its topic, "
-    "or is it named with --full-identity and has not REPLICA IDENTITY FULL? To go on, "
+    "The logs lack rows that the table had: does the connector cover it only since its snapshot, was it captured with "
+    "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not REPLICA "
+    "IDENTITY FULL? To go on, "
     f"{_ANEW}; where there is no snapshot, take whole old rows: FULL, and --before from-envelope"
 )
 _TWICE = (

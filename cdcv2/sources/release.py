@@ -19,7 +19,8 @@ class Release:
     behind the transactions: the difference to it is released; ``superseded`` are transactions that it makes up for, of
     which nothing else is released. Every table's log gets one statement ``[its known, through + 1)``, whether it
     has rows in it or not; but those of ``uncovered``, which get none, and those of ``begins``, which are covered from
-    the time there on: their first statement begins there.
+    the time there on: their first statement begins there. ``partial`` are those of ``uncovered`` that have rows which
+    are in no record.
     """
 
     snapshot: int | None
@@ -30,6 +31,7 @@ class Release:
     superseded: tuple[int, ...] = ()
     begins: Mapping[str, int] = field(default_factory=dict)
     uncovered: frozenset[str] = frozenset()
+    partial: frozenset[str] = frozenset()
 
     @property
     def frontier(self) -> Antichain:

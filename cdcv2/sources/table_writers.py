@@ -22,7 +22,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.release import Release
 from cdcv2.sources.remembered import FORGET
-from cdcv2.wire.description import UNCOVERED, Describing, LogDescription, description_of
+from cdcv2.wire.description import PARTIAL, UNCOVERED, Describing, LogDescription, description_of
 
 LOGGER = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class TableWriters:
         self._writers: dict[str, Writer] = {}
         # Table -> where its log begins.
         self._starts: dict[str, int] = {}
-        # Tables of which nothing is stated, whose logs state that.
-        self._uncovered = set[str]()
+        # Tables of which nothing is stated, whose logs state that; and those of them that have rows in no record.
+        self._uncovered, self._partial = set[str](), set[str]()
         for table, log in self.logs.items():
             self._open(table, log, kept.get(table))
 
@@ -60,6 +60,7 @@ class TableWriters:
                 _describe(log, "0")
         else:
             self._uncovered.add(table)
+            self._partial |= {table} if stated.start == PARTIAL else set()
 
     def _writer(self, log: Log, kept: Mapping[str, Any] | None, start: int) -> Writer:
         """One that reads only what its log got since it was exported, where that fits the log."""
@@ -81,6 +82,11 @@ class TableWriters:
     def uncovered(self) -> frozenset[str]:
         """The tables of which nothing is stated, as the connector does not cover them."""
         return frozenset(self._uncovered)
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which there are records, as their logs state, and rows that are in no record."""
+        return frozenset(self._partial)
 
     @property
     def describing(self) -> bool:
@@ -127,9 +133,14 @@ class TableWriters:
             _describe(self.logs[table], UNCOVERED)
             self._uncovered.add(table)
             self._writers.pop(table, None)
+        for table in sorted(release.partial - self._partial):
+            _describe(self.logs[table], PARTIAL)
+            self._partial.add(table)
+            LOGGER.warning("%s is left out: its first record changes a row that no record brought", table)
         for table, begins in sorted(release.begins.items()):
             _describe(self.logs[table], str(begins))
             self._uncovered.discard(table)
+            self._partial.discard(table)
             self._writers[table], self._starts[table] = self._writer(self.logs[table], None, begins), begins
         if release.begins:
             steps.reach(COVERED)

@@ -14,21 +14,31 @@ from typing import NamedTuple
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
-from cdcv2.wire.description import LogDescription
+from cdcv2.wire.description import PARTIAL, LogDescription
+
+
+#: What gives the rows of a table that the connector covers only since a while.
+SNAPSHOT_OF_IT = (
+    "Only a new snapshot that covers it has its rows: begin anew with one (the table in the connector's "
+    "table.include.list and publication; a new slot, new topics, new logs)"
+)
 
 
 class Coverage(NamedTuple):
     """What logs state of it: the tables that are not covered, and where those begin that are covered later.
 
+    ``partial`` are those of the former of which the connector sends records by now, and rows are in none of these.
+
     >>> of = coverage([("a", LogDescription()), ("b", LogDescription(start="none")), ("c", LogDescription(start="7"))])
     >>> of
-    Coverage(uncovered=('b',), starts={'c': 7})
+    Coverage(uncovered=('b',), starts={'c': 7}, partial=())
     >>> of.start("a", Antichain([3])), of.start("c", Antichain([3]))
     (Antichain([3]), Antichain([7]))
     """
 
     uncovered: tuple[str, ...]
     starts: Mapping[str, int]
+    partial: tuple[str, ...] = ()
 
     def start(self, table: str, start: Antichain) -> Antichain:
         """Where the history of a table is read from, if that of the timeline is from ``start``."""
@@ -37,10 +47,19 @@ class Coverage(NamedTuple):
     def texts(self) -> list[str]:
         """For people: the tables that are not covered, or not from the beginning on."""
         later = [
-            f"{table} is covered by the connector from {time} on: nothing is stated of it before"
+            f"{table} is covered by the connector from {time} on: nothing is stated of it before, and rows that it may "
+            "have had then are not in its log"
             for table, time in self.starts.items()
         ]
-        return [*map(_not_covered, self.uncovered), *later]
+        return [*map(self._not_covered, self.uncovered), *later]
+
+    def _not_covered(self, table: str) -> str:
+        if table not in self.partial:
+            return f"{table} is not covered by the connector: nothing is stated of it"
+        return (
+            f"{table} has rows that are in no record: its first record changes a row that was there before the "
+            f"connector covered it. Nothing is stated of it. {SNAPSHOT_OF_IT}"
+        )
 
     def states(self, table: str, frontier: Antichain) -> bool:
         """Whether something is stated of the table before the frontier."""
@@ -59,7 +78,7 @@ class Coverage(NamedTuple):
 
     def demand(self, tables: Iterable[str]) -> None:
         """Raise IncompleteError if one of these tables is not covered."""
-        lacking = [_not_covered(table) for table in tables if table in self.uncovered]
+        lacking = [self._not_covered(table) for table in tables if table in self.uncovered]
         if lacking:
             raise IncompleteError("; ".join(lacking))
 
@@ -79,13 +98,11 @@ class Coverage(NamedTuple):
 def coverage(described: Iterable[tuple[str, LogDescription]]) -> Coverage:
     """That of logs, each with the table that it is a copy of; copies begin where the first of them does."""
     begins: dict[str, list[int]] = {}
+    partial = set[str]()
     for table, stated in described:
+        partial |= {table} if stated.start == PARTIAL else set()
         begins.setdefault(table, []).extend([stated.begins] if stated.covered else [])
     least = {table: min(times) for table, times in sorted(begins.items()) if times}
-    return Coverage(
-        tuple(table for table in sorted(begins) if table not in least), {table: at for table, at in least.items() if at}
-    )
-
-
-def _not_covered(table: str) -> str:
-    return f"{table} is not covered by the connector: nothing is stated of it"
+    uncovered = tuple(table for table in sorted(begins) if table not in least)
+    starts = {table: at for table, at in least.items() if at}
+    return Coverage(uncovered, starts, tuple(table for table in uncovered if table in partial))

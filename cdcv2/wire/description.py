@@ -10,7 +10,8 @@ identity of the source or the remap that the log's times come from: logs of two 
 is Kafka's own, and in no header, as a copy of the topic has another. ``table`` is the name that the directory had when
 a capture first wrote the log, see :mod:`cdcv2.wire.own_place`; a topic's name is its own.
 ``start`` is left out where the log begins at the least time; it is :data:`UNCOVERED` while the connector does not cover
-the log's table, so that nothing is stated of it, and the first time of which something is, once it does.
+the log's table, so that nothing is stated of it, and the first time of which something is, once it does. It is
+:data:`PARTIAL` where the table's first record changes a row that no record brought: nothing is stated of it, either.
 
 A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
 whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
@@ -29,6 +30,10 @@ from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 
 #: The start of a log of whose table nothing is stated, as the connector does not cover it.
 UNCOVERED = "none"
+#: The same where the connector covers it by now, and rows that it had before are in no record.
+PARTIAL = "partial"
+#: What a start may be and is no time; the later ones replace the earlier ones, and a time replaces all.
+_NO_TIMES = (None, UNCOVERED, PARTIAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class LogDescription:
     >>> LogDescription.from_headers([("cdcv2-ordering", b"complete"), ("other", None)])
     LogDescription(ordering='complete', timeline=None, log_set=None, identity=None, table=None, start=None)
 
-    Raises MalformedError for a ``start`` that is neither a time nor :data:`UNCOVERED`.
+    Raises MalformedError for a ``start`` that is neither a time nor :data:`UNCOVERED` or :data:`PARTIAL`.
     """
 
     ordering: str = COMMIT_ORDER
@@ -50,17 +55,19 @@ class LogDescription:
     identity: str | None = None
     #: The name of the log among those of its capture, in a directory.
     table: str | None = None
-    #: Where the log begins, a time; UNCOVERED: nowhere yet.
+    #: Where the log begins, a time; UNCOVERED, PARTIAL: nowhere yet.
     start: str | None = None
 
     def __post_init__(self) -> None:
-        if not (self.start in (None, UNCOVERED) or (self.start.isascii() and self.start.isdecimal())):
-            raise MalformedError(f"the start {self.start!r} of a log is no time, and not {UNCOVERED!r}")
+        if not (self.start in _NO_TIMES or (self.start.isascii() and self.start.isdecimal())):
+            raise MalformedError(
+                f"the start {self.start!r} of a log is no time, and not {UNCOVERED!r} or {PARTIAL!r}"
+            )
 
     @property
     def covered(self) -> bool:
         """Whether something is, or may be, stated of the log's table."""
-        return self.start != UNCOVERED
+        return self.start not in (UNCOVERED, PARTIAL)
 
     @property
     def begins(self) -> int:
@@ -69,7 +76,7 @@ class LogDescription:
         >>> LogDescription().begins, LogDescription(start="70").begins
         (0, 70)
         """
-        return 0 if self.start in (None, UNCOVERED) else int(self.start)
+        return 0 if self.start in _NO_TIMES else int(self.start)
 
     def to_plain(self) -> dict[str, str]:
         """What is stated, as it stands in ``_log.json``."""
@@ -115,15 +122,19 @@ class LogDescription:
         """
         for attribute, what in _ONE_OF_EACH.items():
             one, two = getattr(self, attribute), getattr(other, attribute)
-            if not {None, UNCOVERED} & {one, two} and one != two:
+            if not {*_NO_TIMES} & {one, two} and one != two:
                 raise ForeignStateError(
                     f"the log {name} is of {what} {one}, and of {what} {two} as well: two logs were mixed, or two "
                     "captures write to one. Give each of them a log of its own"
                 )
-        begun = {"start"} if other.start is not None and not self.covered else set[str]()
+        begun = {"start"} if _rank(other.start) > _rank(self.start) else set[str]()
         mine = {key: value for key, value in self.to_plain().items() if key not in {"ordering"} | begun}
         ordering = other.ordering if self.ordering == COMMIT_ORDER else self.ordering
         return replace(other, **mine, ordering=ordering)
+
+
+def _rank(start: str | None) -> int:
+    return _NO_TIMES.index(start) if start in _NO_TIMES else len(_NO_TIMES)
 
 
 #: Attributes of which a log has one at most, and how they are called in errors.

@@ -21,6 +21,7 @@ from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Capture
 
 SAID = [note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
 NAMED = "public.u is not covered by the connector: nothing is stated of it"
+PARTIAL = "public.u has rows that are in no record"
 
 
 @pytest.fixture
@@ -40,6 +41,14 @@ def end(offset: int, tx: int, lsn: int, **counts: int) -> str:
     counted = [{"data_collection": f"public.{table}", "event_count": number} for table, number in counts.items()]
     value = {"status": "END", "id": f"{tx}:{lsn}", "event_count": sum(counts.values()), "data_collections": counted}
     return record("p.transaction", 0, offset, value)
+
+
+def changed(op: str, inserted: str) -> str:
+    """In place of an insert an update or a delete of a row that was there before."""
+    plain = json.loads(inserted)
+    value = json.loads(plain["value"])
+    value |= {"op": op, "before": {"id": value["after"]["id"], "v": 4}} | ({"after": None} if op == "d" else {})
+    return json.dumps({**plain, "value": json.dumps(value)})
 
 
 #: A transaction of t; one of both tables, the first in which the connector covers u; another of u.
@@ -108,6 +117,41 @@ def test_from_its_first_record_on_it_is_captured(capture: Captures, dumps: list[
     assert (0, "id,v\n7,0\n") == (at.code, at.out)
     replayed = capture.run("replay", capture.logs, "--json").out.splitlines()
     assert '{"frontier": [161]}' == replayed[-1] and 6 == sum('"data"' in line for line in replayed)
+
+
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+@pytest.mark.parametrize("op", "ud")
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_a_table_that_had_rows_before_its_first_record_is_named_and_the_others_go_on(
+    capture: Captures, op: str, memory: str, before: str
+) -> None:
+    """What would be stated of it would be no table: nothing is, now and later, whatever comes of it."""
+    said = [*BEGUN, *SAID, *FIRST_OF_T, FIRST_OF_U[0], changed(op, FIRST_OF_U[1]), FIRST_OF_U[2]]
+    for dump in (said, [*said, *LATER]):
+        done = capture(dump, *NOTIFIED, "--before", before, tables="tu")
+        assert 0 == done.code and PARTIAL in done.err and "a new slot, new topics, new logs" in done.err
+        capture.forget(memory)
+
+    assert ([1, 3, 10, 11], [], "partial") == (capture.held(), capture.held("u"), begins(capture))
+    shown = capture.run("verify", capture.logs, "--full")
+    assert 0 == shown.code and PARTIAL in shown.out and shown.out.endswith("complete through 160\n")
+    asked = capture.run("as-of", capture.logs, "--table", "public.u")
+    assert (1, "") == (asked.code, asked.out) and PARTIAL in asked.err
+
+
+def test_a_row_from_before_that_is_changed_later_is_named_by_whoever_meets_it(capture: Captures) -> None:
+    """The first record was an insert, so it was taken for a table that was made then; it is not its writer's fault."""
+    dump = [*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U, changed("d", LATER[0]), LATER[1]]
+    assert 0 == capture(dump, *NOTIFIED, tables="tu").code
+
+    asked = capture.run("as-of", capture.logs, "--table", "public.u")
+    assert (3, "") == (asked.code, asked.out) and "rows that it may have had then are not in its log" in asked.err
+    assert "Only a new snapshot that covers it has its rows" in asked.err
+    assert 0 == capture.run("as-of", capture.logs, "--table", "public.u", "--at", "140").code
+    shutil.rmtree(capture.logs)
+    stopped = capture(dump, *NOTIFIED, "--before", "from-state", tables="tu")
+    assert 4 == stopped.code and "does the connector cover it only since its snapshot" in stopped.err
+    assert "with a new snapshot that covers the table" in stopped.err and [1, 3, 10, 11] == capture.held()
 
 
 @pytest.mark.parametrize("memory", ["kept", "lost"])

@@ -158,7 +158,7 @@ class Case:
         """What was passed by without its facts, if nothing is known to be wrong."""
         if step.may:
             return []
-        real = {one.tx: one.differences for one in self.world.transactions}
+        real = {one.tx: self.judge.real(one.tx) for one in self.world.transactions}
         known = Known(self.world, cut)
         seen = {one.tx for one in known.of("row")}
         ended = {one.tx: known.facts(one) for one in known.ends()}

@@ -106,16 +106,16 @@ class Connector:
         self.topics.put(Sent("note", NOTIFICATIONS, None, value, kind=kind, counts=counts), self.salt)
 
     def snapshot(self, tables: dict[str, list[Row]], lsn: int, *, broken_off: bool = False) -> None:
-        """One run, which may be broken off in the middle."""
+        """One run, of these tables, which may be broken off in the middle."""
         self.note("STARTED")
-        rows = [(table, row) for table in TABLES for row in tables[table]]
+        rows = [(table, row) for table in tables for row in tables[table]]
         sent = rows[:self.chance.randint(0, len(rows))] if broken_off else rows
         for number, (table, row) in enumerate(sent):
             marker = "last" if number == len(rows) - 1 else "first" if number == 0 else "true"
             self.topics.put(self.read(table, row, lsn, marker), self.chance.random())
         if broken_off:
             return
-        for table in TABLES:
+        for table in tables:
             self.note("TABLE_SCAN_COMPLETED", table, len(tables[table]))
         self.note("COMPLETED")
         for _ in range(self.chance.choice((0, 0, 1, 2))):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 KEYED, KEYLESS, RARE, OTHER = "public.a", "public.b", "public.c", "public.other"
@@ -44,6 +44,11 @@ class Transaction:
         """Those of the captured tables."""
         return [change for change in self.changes if change.table in TABLES]
 
+    def hide(self, table: str) -> None:
+        """The connector does not cover the table yet: of its changes nothing is known."""
+        self.changes = [replace(one, table=OTHER) if one.table == table else one for one in self.changes]
+        self.differences[table] = Counter()
+
 
 class Database:
     """It lives by chance."""
@@ -56,6 +61,8 @@ class Database:
                 self._insert(chance.choice((KEYED, KEYLESS, KEYLESS)))
         self.snapshot = {table: list(rows) for table, rows in self.tables.items()}
         self.lsn = SNAPSHOT_LSN
+        #: How often a statement is of the table that few touch.
+        self.rare = 1
         self.transactions: list[Transaction] = []
         # Ids of transactions are in no order.
         self._ids = iter(chance.sample(range(100, 400), 60))
@@ -80,7 +87,7 @@ class Database:
 
     def _statement(self) -> list[Change]:
         chance = self.chance
-        table = chance.choice((KEYED, KEYED, KEYED, KEYLESS, KEYLESS, KEYLESS, RARE, OTHER))
+        table = chance.choice((KEYED, KEYED, KEYED, KEYLESS, KEYLESS, KEYLESS, *[RARE] * self.rare, OTHER))
         if table == OTHER:
             return [Change(OTHER, "c", None, (1, "x"))]
         rows, what = list(self.tables[table]), chance.random()

@@ -6,7 +6,8 @@ records contradict what the connector may send: those are *culprits*. Nothing of
 that shows it, and nothing behind it; that is a stop. A stop is *due* when all before the culprit is whole; one that is
 not due may stop a capture already. What was given out before any record showed that it was wrong is no fault, but then
 the capture must stop when one does. Where records contradict each other about what was given out rightly, a capture may
-stop and need not.
+stop and need not. A capture without its memory knows of a snapshot that is given out how many rows it has, and no
+positions: as long as it has read no more than that, it need not know that one of them is none of those.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tests.every_way.connector import OLD, Place, Sent
-from tests.every_way.database import SNAPSHOT_LSN, TABLES, Change, Difference, difference
+from tests.every_way.database import RARE, SNAPSHOT_LSN, TABLES, Change, Difference, difference
 from tests.every_way.world import Cut, World
 
 #: The snapshot as a transaction before all others.
@@ -124,8 +125,20 @@ class Known:
         rows = self.rows(end.tx)
         return all(set(range(1, number + 1)) <= rows.get(table, {}).keys() for table, number in end.counts)
 
+    @cached_property
+    def partial(self) -> frozenset[str]:
+        """The tables whose first row that an END counts is none of an insert: nothing is stated of these."""
+        for end in sorted(self.ends(), key=lambda one: one.commit) if self.world.late else ():
+            first = self.rows(end.tx).get(RARE, {}).get(1) if dict(end.counts).get(RARE) else None
+            if first is not None and first.change is not None:
+                return had_rows(first.change)
+        return frozenset()
+
     def facts(self, end: Sent) -> Facts:
         """What the known rows of the transaction do; what it really did, if they are all of it."""
+        return {table: Counter() if table in self.partial else rows for table, rows in self._facts(end).items()}
+
+    def _facts(self, end: Sent) -> Facts:
         rows = self.rows(end.tx)
         changes: list[Change] = []
         for table, number in end.counts:
@@ -142,12 +155,14 @@ class Judge:
     def __init__(self, world: World, way: Way) -> None:
         self.world, self.way = world, way
         self.commits = {one.tx: one.commit for one in world.transactions}
+        late = (change for one in world.transactions for change in one.captured if change.table == RARE)
+        self._partial = next(map(had_rows, late), frozenset[str]()) if world.late else frozenset[str]()
 
     # -- what is wrong
 
     def culprits(self, known: Known, released: dict[int, Facts]) -> list[Culprit]:
         """All that the records show."""
-        found = [*self._of_snapshot(known, released), *self._of_transactions(known, released)]
+        found = [*self._of_snapshot(known, released), *self._of_transactions(known, released), *self._of_late(known)]
         return [replace(one, must=False) if self._is_old(one, known, released) else one for one in found]
 
     def _is_old(self, one: Culprit, known: Known, released: dict[int, Facts]) -> bool:
@@ -184,7 +199,9 @@ class Judge:
             yield Culprit("more snapshot rows than were scanned", SNAPSHOT, True, now=True)
         read = facts_of(firsts)
         if given and any(n > released[SNAPSHOT][table][row] for table in TABLES for row, n in read[table].items()):
-            yield Culprit("a snapshot row after the snapshot", SNAPSHOT, True, now=True)
+            # Without a memory only their number tells it: the logs do not say at which positions they stood.
+            more = any(reads[table] > released[SNAPSHOT][table].total() for table in TABLES)
+            yield Culprit("a snapshot row after the snapshot", SNAPSHOT, more, now=True)
         for one in known.ends():
             if one.commit <= min((one.commit for one in firsts), default=SNAPSHOT_LSN):
                 yield Culprit("an END before the snapshot", 1, bool(lsns), now=given and bool(lsns))
@@ -239,7 +256,8 @@ class Judge:
 
     def real(self, tx: int) -> Facts:
         """What the transaction really did."""
-        return next(one.differences for one in self.world.transactions if one.tx == tx)
+        done = next(one.differences for one in self.world.transactions if one.tx == tx)
+        return {table: Counter() if table in self._partial else rows for table, rows in done.items()}
 
     def _is_wrong(self, tx: int, released: dict[int, Facts]) -> bool:
         """Whether what was given out is not what the transaction did."""
@@ -264,6 +282,26 @@ class Judge:
         """Whether what was given out is not what the first snapshot is."""
         read = {table: Counter(rows) for table, rows in self.world.database.snapshot.items()}
         return SNAPSHOT in released and released[SNAPSHOT] != read
+
+    def _of_late(self, known: Known) -> Iterator[Culprit]:
+        """A row of the table that was covered late is changed, and was there before: no state has it."""
+        if not (self.way.state and self.world.late) or known.partial:
+            return
+        rows: Difference = Counter()
+        for end in sorted(known.ends(), key=lambda one: one.commit):
+            if not known.is_whole(end):
+                return
+            for _, one in sorted(known.rows(end.tx).get(RARE, {}).items()):
+                assert one.change is not None
+                if one.change.op == "t":
+                    rows.clear()
+                if one.change.old is not None:
+                    if not rows[one.change.old]:
+                        yield Culprit("a row from before the table was covered", end.commit, True, end.tx)
+                        return
+                    rows[one.change.old] -= 1
+                if one.change.new is not None:
+                    rows[one.change.new] += 1
 
     # -- what is given out
 
@@ -316,6 +354,11 @@ class Step:
     def may(self) -> bool:
         """Whether there is anything to stop for."""
         return bool(self.culprits)
+
+
+def had_rows(first: Change) -> frozenset[str]:
+    """The table, if it had rows before this change, which is the first one of it."""
+    return frozenset({first.table} if first.op in ("u", "d") else ())
 
 
 def facts_of(reads: Iterable[Sent]) -> Facts:

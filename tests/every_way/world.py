@@ -14,7 +14,7 @@ from typing import Any
 
 from cdcv2.sources.facts import Record
 from tests.every_way.connector import NEW, NOTIFICATIONS, OLD, TRANSACTIONS, Connector, Place, Sent
-from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Database, Transaction
+from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Database, Row, Transaction
 
 #: What may be wrong with a history, beside records that are sent again and partitions that lag.
 MISHAPS = (
@@ -23,7 +23,9 @@ MISHAPS = (
 )
 #: A row that is sent again may have another `source.sequence`.
 ANOTHER_SEQUENCE = "another sequence"
-FEATURES = (ANOTHER_SEQUENCE, *MISHAPS)
+#: The connector covers a table only after its snapshot, which had rows by then.
+LATE_TABLE = "late table"
+FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, *MISHAPS)
 Cut = dict[Place, int]
 
 
@@ -42,6 +44,8 @@ class World:
     stages: list[Cut]
     #: How many ENDs of what is released a capture without Spark knows; None: as many as always.
     known: int | None = None
+    #: Whether the connector covers one table only after its snapshot.
+    late: bool = False
     #: Whether the transaction topic loses its beginning while captures by commit times without Spark are at work.
     forgets: bool = False
 
@@ -67,7 +71,7 @@ class World:
     def described(self) -> str:
         """For people: what happened, and what is where."""
         lines = [f"seed {self.seed}: snapshot {self.snapshot} {self.database.snapshot}, {self.connector.version}, "
-                 f"known {self.known}, forgets {self.forgets}, "
+                 f"known {self.known}, forgets {self.forgets}, late {self.late}, "
                  f"mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
         for one in self.transactions:
             events = [f"{change.op} {change.table[7:]} {change.old or ''}{change.new or ''}" for change in one.changes]
@@ -100,11 +104,20 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     connector = Connector(
         database, chance, version, notified=snapshot == "notified", steady=ANOTHER_SEQUENCE not in features
     )
+    late = random.Random(f"{seed} late")
+    # What a TRUNCATE takes away of rows that no record brought is not known to the judge.
+    may_be_late = LATE_TABLE in features and snapshot == "notified" and "TRUNCATE" not in mishaps
+    is_late = may_be_late and late.random() < 0.3
+    if is_late:
+        database.rare = 4
+        database.tables[RARE] = [(number, "h") for number in late.sample(range(1, 60), late.choice((0, 1, 3)))]
     drawing = _Drawing(chance, database, connector, snapshot)
+    if is_late:
+        drawing.covers = late.choice((0, 0, 1, 3))
     drawing.live(mishaps)
     mishaps &= drawing.did | {"TRUNCATE", "old connector"}
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
-    world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [])
+    world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late)
     world.stages = _stages(chance, world, drawing.first)
     world.known = chance.choice((None, None, None, 2, 4))
     world.forgets = chance.random() < 0.2
@@ -119,6 +132,13 @@ class _Drawing:
         self.did: set[str] = set()
         #: Of each partition how much is of the first snapshot, where nothing else counts its rows.
         self.first: Cut = {}
+        #: From which transaction on the connector covers the table that is covered late; None: there is none.
+        self.covers: int | None = None
+
+    @property
+    def scanned(self) -> dict[str, list[Row]]:
+        """What the first snapshot scans."""
+        return {table: rows for table, rows in self.database.snapshot.items() if table != RARE or self.covers is None}
 
     def live(self, mishaps: set[str]) -> None:
         chance, connector, database = self.chance, self.connector, self.database
@@ -128,10 +148,12 @@ class _Drawing:
                 self.did.add("snapshot begun twice")
                 first = lsn - chance.choice((0, 0, 5))
                 for _ in range(chance.choice((1, 1, 2))):
-                    connector.snapshot(database.snapshot, first, broken_off=True)
-            connector.snapshot(database.snapshot, lsn)
+                    connector.snapshot(self.scanned, first, broken_off=True)
+            connector.snapshot(self.scanned, lsn)
             self.first = {place: len(found) for place, found in self.entries.items()}
         database.live(chance.choice((0, 1, 2, 3, 4, 6, 8)))
+        for one in database.transactions[:self.covers or 0]:
+            one.hide(RARE)
         connector.stream(chance.choice((0, 0, 1, 2, 3)))
         for mishap in MISHAPS:
             if mishap in mishaps and hasattr(self, _method(mishap)):

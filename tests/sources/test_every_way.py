@@ -15,9 +15,10 @@ import pytest
 from cdcv2.errors import RefusedError, UsageError
 from tests.every_way import pure
 from tests.every_way.compare import Case, Different
+from tests.every_way.database import RARE, SNAPSHOT_LSN
 from tests.every_way.judge import Way
 from tests.every_way.ways import ROADS, checked
-from tests.every_way.world import FEATURES, MISHAPS, drawn
+from tests.every_way.world import FEATURES, LATE_TABLE, MISHAPS, drawn
 
 #: Histories of each block, all of whose mishaps are drawn.
 BLOCKS, SEEDS = 4, 30
@@ -51,6 +52,26 @@ def test_an_old_row_may_be_missing_as_what_is_given_out_with_it_is_wrong() -> No
     (road,) = [road for road in ROADS if road.name == "remap, from state"]
 
     assert "that is not there" in str(road.check(world).stop)
+
+
+def test_without_its_memory_a_capture_knows_how_many_rows_a_snapshot_had() -> None:
+    """One was sent twice, and released in place of another: it stops at the one that is too many, not at that other."""
+    world, (road, *_) = drawn(205, ["one snapshot row more"]), ROADS
+    came = road.check(world)
+
+    assert came.stop is not None and "which is none of the rows that were released" in came.stop
+    assert [SNAPSHOT_LSN, world.transactions[0].commit] == sorted(came.facts)
+
+
+def test_a_table_that_is_covered_late_begins_stops_or_is_left_out() -> None:
+    """As its first record is an insert, as a row from before is changed later, or as that is its first record."""
+    came = Counter[str]()
+    for world, road, result in checked(range(945, 970), [LATE_TABLE]):
+        begun = any(facts[RARE] for facts in result.facts.values())
+        came["begun" if begun else "left out" if road.takes(world) and world.late else "other"] += 1
+        came["stopped"] += result.stop is not None and "public.c was" in result.stop
+
+    assert came["begun"] and came["left out"] and came["stopped"]
 
 
 def test_what_a_way_is_documented_to_refuse_is_refused() -> None:

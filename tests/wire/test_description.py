@@ -11,7 +11,7 @@ import pytest
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError
 from cdcv2.reclock.temp import AS_COMPLETE
 from cdcv2.wire.captured import add_to_note, noted, put_note
-from cdcv2.wire.description import UNCOVERED, LogDescription, description_of
+from cdcv2.wire.description import PARTIAL, UNCOVERED, LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
@@ -49,6 +49,10 @@ def test_where_a_log_begins_is_stated_when_its_table_is_covered() -> None:
     assert [begun] * 2 == [before.joined(begun, "log"), begun.joined(before, "log")]
     assert [before] * 2 == [before.joined(LogDescription(), "log"), LogDescription().joined(before, "log")]
     assert (False, 0, True, 70) == (before.covered, before.begins, begun.covered, begun.begins)
+    partial = LogDescription(start=PARTIAL)
+    assert [partial] * 2 == [before.joined(partial, "log"), partial.joined(before, "log")]
+    assert [begun] * 2 == [partial.joined(begun, "log"), begun.joined(partial, "log")]
+    assert (False, 0) == (partial.covered, partial.begins)
     for wrong in ("", "-1", "later"):
         with pytest.raises(MalformedError, match="the start '.*' of a log is no time"):
             LogDescription(start=wrong)
