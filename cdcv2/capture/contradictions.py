@@ -145,6 +145,12 @@ def renumbered(tx: object, end: int | None) -> Contradiction:
     )
 
 
+def one_place(tx: object, table: str) -> Contradiction:
+    """Two rows have one number among all rows of their transaction (``total_order``), and are of two tables."""
+    reason = f"transaction {tx} has a row of {table} whose total_order is that of a row of another table"
+    return Contradiction(reason, NEW_SOURCE)
+
+
 def two_rows(tx: object, table: str, number: object, where: str = "") -> Contradiction:
     """One number stands for two different rows."""
     return Contradiction(f"transaction {tx} has two different rows of {table} numbered {number}{where}", NEW_SOURCE)

@@ -21,6 +21,7 @@ from typing import Any
 
 from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
+from cdcv2.capture.coverage import had_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError
 from cdcv2.protocol.log import Log, Position
@@ -301,8 +302,8 @@ class Capture:
         self._commits.comes_after(fact.tx, fact.seq)
         if fact.anew:
             self._commits.numbers_anew(fact.tx)
-        op = fact.told.op if isinstance(fact, ToldRow) else fact.op
-        self._commits.changed(fact.tx, fact.table, op, fact.table_order)
+        if had_rows(fact.told.op if isinstance(fact, ToldRow) else fact.op, fact.table_order):
+            self._commits.had(fact.tx, fact.table)
         new = self._held.admit(fact)
         if new:
             self.counters.rows += 1

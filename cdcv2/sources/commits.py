@@ -27,7 +27,7 @@ from typing import Any
 
 from cdcv2.capture.begins import Begins
 from cdcv2.capture.contradictions import LOST, Commit, Contradiction, early_end
-from cdcv2.capture.coverage import Uncovered, had_rows
+from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.snapshot import ANEW, Runs
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
@@ -287,10 +287,9 @@ class Commits:
         """
         self._tracker.rows_seen(tx, table, distinct, distinct if highest is None else highest)
 
-    def changed(self, tx: int, table: str, op: str, number: int) -> None:
-        """A row of ``tx`` that is no repeat has this ``op``, and is the table's of this number in the transaction."""
-        may_be = not self._snapshot.released or table in self._uncovered
-        if self._mode == "initial" and may_be and had_rows(op, number):
+    def had(self, tx: int, table: str) -> None:
+        """The table's first row in ``tx``, which is no repeat, shows that it had rows before: see ``had_rows``."""
+        if self._mode == "initial" and (not self._snapshot.released or table in self._uncovered):
             self._had.setdefault(tx, set()).add(table)
 
     def comes_after(self, tx: int, seq: int | None) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from cdcv2.capture.coverage import had_rows
 from cdcv2.protocol.log import Position
 from cdcv2.sources.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
 from cdcv2.sources.snapshot import MARKERS, Place
@@ -52,14 +53,30 @@ class Screen(NamedTuple):
 class RowGroup:
     """Rows of one table, transaction, ``sequence[0]`` and partition, and where they are.
 
-    ``orders`` are their numbers among the rows of their table; ``anew``: some are of a connector that numbers a
-    transaction anew when it is restarted inside it.
+    ``orders`` are their numbers among the rows of their table, ``places`` those among all rows of the transaction;
+    ``anew``: some are of a connector that numbers a transaction anew when it is restarted inside it; ``had``: the first
+    one shows that its table :func:`~cdcv2.capture.coverage.had_rows`.
     """
 
     low: int
     high: int
-    orders: list[int]
-    anew: bool
+    orders: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    anew: bool = False
+    had: bool = False
+
+    def add(self, fact: RowFact, offset: int) -> None:
+        """One more."""
+        self.low, self.high = min(self.low, offset), max(self.high, offset)
+        self.orders.append(fact.table_order)
+        self.places.append(fact.order)
+        self.anew |= fact.anew
+        self.had |= had_rows(fact.op, fact.table_order)
+
+    def plain(self) -> list[Any]:
+        """For JSON; places that are the numbers are left out, as those of a transaction of one table are."""
+        places = [] if self.places == self.orders else self.places
+        return [self.low, self.high, self.anew, self.had, self.orders, places]
 
 
 @dataclass
@@ -125,13 +142,7 @@ class Said:
             return False
         offset = position.offset
         key = self._numbers[fact.table], fact.tx, fact.seq, position.place, position.part
-        group = self.rows.get(key)
-        if group is None:
-            self.rows[key] = RowGroup(offset, offset, [fact.table_order], fact.anew)
-        else:
-            group.low, group.high = min(group.low, offset), max(group.high, offset)
-            group.orders.append(fact.table_order)
-            group.anew |= fact.anew
+        self.rows.setdefault(key, RowGroup(offset, offset)).add(fact, offset)
         return True
 
     def _add_snapshot_row(self, fact: SnapshotRow, position: Position, screen: Screen) -> bool:
@@ -153,7 +164,7 @@ class Said:
         """What is sent to the driver."""
         return json.dumps({
             "seen": [[*place, *seen] for place, seen in self.seen.items()],
-            "rows": [[*key, group.low, group.high, group.anew, group.orders] for key, group in self.rows.items()],
+            "rows": [[*key, *group.plain()] for key, group in self.rows.items()],
             "snapshot": [[*key, *group] for key, group in self.snapshot.items()],
             "marks": self.marks,
             "begins": self.begins,

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdcv2.capture.contradictions import one_place
 from cdcv2.capture.numbers import Numbers
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Position
@@ -31,6 +32,8 @@ class OpenTransaction:
     """What was counted of a transaction that is not released."""
 
     numbers: dict[str, Numbers] = field(default_factory=dict)
+    #: their numbers among all of its rows
+    places: Numbers = field(default_factory=Numbers)
     #: partition -> the least and the greatest offset of the rows that were new when they were counted
     ranges: dict[Place, tuple[int, int]] = field(default_factory=dict)
     #: partition -> the first record that says anything of it
@@ -120,8 +123,8 @@ class Tally:
                 self._absorb_end(offset, tx, *end)
             else:
                 self._commits.begin(tx)
-        for table, tx, seq, topic, part, low, high, anew, orders in said["rows"]:
-            self._absorb_rows(self._tables[table], tx, seq, (topic, part), low, high, anew, orders)
+        for table, tx, seq, topic, part, low, high, *group in said["rows"]:
+            self._absorb_rows(self._tables[table], tx, seq, (topic, part), low, high, *group)
         for halt in said["halts"]:
             self._absorb_halt(*halt)
         if not self._commits.snapshot_released:
@@ -162,7 +165,8 @@ class Tally:
             self._transaction(tx).began(self._transactions, offset)
 
     def _absorb_rows(
-        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, anew: bool, orders: list[int]
+        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, anew: bool, had: bool,
+        orders: list[int], places: list[int],
     ) -> None:
         self._commits.passed(place)
         if self._commits.is_repeat(seq, tx, table, max(orders)):
@@ -171,9 +175,16 @@ class Tally:
         self._commits.comes_after(tx, seq)
         if anew:
             self._commits.numbers_anew(tx)
+        if had:
+            self._commits.had(tx, table)
         held = self._transaction(tx)
         numbers = held.numbers.setdefault(table, Numbers())
         new = numbers.add(orders)
+        held.places.add(places or orders)
+        if len(held.places) < sum(map(len, held.numbers.values())):
+            # Of one table they have one number, too: whoever reads the rows for a release finds that.
+            found = one_place(tx, table)
+            self._commits.halt(tx, found.reason, found.remedy)
         held.raw += len(orders)
         held.seqs.add(seq)
         self.repeats += len(orders) - new

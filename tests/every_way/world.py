@@ -19,7 +19,7 @@ from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Databas
 #: What may be wrong with a history, beside records that are sent again and partitions that lag.
 MISHAPS = (
     "old connector", "torn END", "lost END", "late END", "two ENDs", "another row", "early END", "lost row",
-    "TRUNCATE", "snapshot begun twice", "second snapshot", "late snapshot row", "one snapshot row more",
+    "one place", "TRUNCATE", "snapshot begun twice", "second snapshot", "late snapshot row", "one snapshot row more",
 )
 #: A row that is sent again may have another `source.sequence`.
 ANOTHER_SEQUENCE = "another sequence"
@@ -243,6 +243,21 @@ class _Drawing:
         after = json.loads(one.value["source"]["sequence"])[0]
         (other,) = self.connector.row(transaction, change, one.order, one.number, None if after is None else int(after))
         self.entries[place].insert(self.chance.randint(at + 1, len(self.entries[place])), other)
+        return True
+
+    def _one_place(self) -> bool:
+        """A row has the number that one of another table has among all rows of the transaction."""
+        found = [(one.tx, order, other) for one in self.database.transactions
+                 for order, change in enumerate(one.changes, 1) for other, second in enumerate(one.changes, 1)
+                 if change.table != second.table and {change, second} <= {*one.captured}]
+        if not found or self.connector.version == OLD:
+            return False
+        tx, order, other = self.chance.choice(found)
+        for sent in self.entries.values():
+            for at, one in enumerate(sent):
+                if one.what == "row" and (one.tx, one.order) == (tx, order):
+                    moved = {**one.value, "transaction": {**one.value["transaction"], "total_order": other}}
+                    sent[at] = replace(one, value=moved, order=other)
         return True
 
     def _lost_row(self) -> bool:

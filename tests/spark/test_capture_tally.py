@@ -56,6 +56,27 @@ def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random
     return [share.to_json() for share in shares]
 
 
+def test_two_tables_with_rows_at_one_place_stop_the_capture() -> None:
+    """Each has all its numbers, and the transaction has fewer places than rows; a row that comes again has its own."""
+    commits = Commits(TABLES, snapshot="none")
+    tally, share = new_tally(commits, {}), Said(TABLES)
+    for offset, (table, tx, order) in enumerate([("public.a", 7, 1), ("public.b", 7, 2), ("public.b", 7, 2),
+                                                 ("public.a", 8, 1), ("public.b", 8, 1)]):  # fmt: skip
+        position = Position(f"{PREFIX}.{table}", 0, offset)
+        share.add(RowFact(table, tx, order, 1, 0, "c", (), position), position, tally.screen())
+    for at, tx in enumerate((7, 8)):
+        position = Position(f"{PREFIX}.transaction", 0, at)
+        share.add(End(tx, 100 + at, dict.fromkeys(TABLES, 1)), position, tally.screen())
+    tally.absorb(merged([share.to_json()]))
+
+    release = commits.ready()
+    assert release is not None and [(7, 100)] == [*release.transactions]
+    commits.settle(release)
+    stop = commits.stopped()
+    assert stop is not None
+    assert "transaction 8 has a row of public.b whose total_order is that of a row of another table" == stop.reason
+
+
 @dataclass
 class Run:
     """A capture of the model's topics that writes to memory, and may be killed between any two batches."""
