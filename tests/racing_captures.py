@@ -34,6 +34,7 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture, run
+from cdcv2.sources.table_writers import TableWriters
 from tests.strategies import Chooser
 
 Place = tuple[str, int]
@@ -293,7 +294,7 @@ def capturing(how: Recipe, bound: BoundRecipe, ordering: str = COMMIT_ORDER) -> 
     """What a capture of a database does from its start until what the topics hold is written."""
     def live(process: Process) -> None:
         made, ranges = begun(process, bound, frozenset(how.topics()), 30)
-        writers = {table: Writer(RacingLog(process, table)) for table in how.tables}
+        writers = TableWriters({table: RacingLog(process, table) for table in how.tables})
         temp = RacingLog(process, "temp")
         output = Database(how, writers, (temp, Writer(temp)), ordering=ordering)
         run(SharedCapture(made, ranges, [output], at_most=process.world.choose.integer(1, 40)), made)

@@ -29,6 +29,7 @@ from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import End, Fact, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
@@ -167,7 +168,7 @@ class Timeline(RemapInMemory):
         bound = BoundRecipe({table: {"database": how.prefix} for table in how.tables})
         binder = Binder(self, bound, topics=frozenset(how.topics()), now=self.now)
         binder.begin(Look({}))
-        writers = {table: Writer(self.tables[table]) for table in how.tables}
+        writers = TableWriters({table: self.tables[table] for table in how.tables})
         output = Database(how, writers, (self.temp, Writer(self.temp)), ordering=ordering)
         return binder, SharedCapture(binder, self, [output], at_most=at_most)
 
@@ -197,7 +198,12 @@ class Timeline(RemapInMemory):
         other = Timeline(self.records, self.chance, self.tables)
         other.raws, other.clock = self.raws, self.clock
         other.ends = {place: len(records) for place, records in self.records.items()}
-        for name, (updates, _) in self.told().items():
+        told = self.told()
+        begun = any(at <= time for name, (updates, _) in told.items() if name != "temp" for _, at in updates)
+        for name, (updates, _) in told.items():
+            if name != "temp" and not begun:
+                # Nothing is stated of tables while the snapshot is not given out.
+                continue
             log = other.temp if name == "temp" else other.tables[name]
             kept: list[Update] = [(row, at, diff) for (row, at), diff in updates.items() if at <= time]
             if kept:

@@ -29,6 +29,51 @@ def unnamed(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> frozens
     return frozenset(table for table in tables if not run.names(table) and not rows.get(table))
 
 
+def left_out(
+    run: Run, rows: Mapping[str, int], tables: Iterable[str], there: Collection[str] | None
+) -> frozenset[str]:
+    """The tables of which nothing is stated behind a completed run; ``rows`` are those of the snapshot, by table.
+
+    A run that was skipped names no table. Then ``there`` says which ones are known otherwise: by their topics, their
+    records, or the user. None: it is not known yet.
+
+    >>> sorted(left_out(Run({"a": 0}, 4), {}, ["a", "b"], None))
+    ['b']
+    >>> sorted(left_out(Run({}, 4, skipped=True), {}, ["a", "b"], {"b"}))
+    ['a']
+
+    Cost: linear in the tables.
+    """
+    if not run.skipped:
+        return unnamed(run, rows, tables)
+    return frozenset() if there is None else unknown(tables, there)
+
+
+def unknown(tables: Iterable[str], there: Collection[str]) -> frozenset[str]:
+    """The tables of which nothing is stated without a snapshot: all but those that are ``there``.
+
+    >>> sorted(unknown(["a", "b"], {"b"}))
+    ['a']
+    """
+    return frozenset(tables) - frozenset(there)
+
+
+def indispensable(
+    left: Collection[str], tables: Collection[str], may: Collection[str], *, skipped: bool = False
+) -> str | None:
+    """A table of ``left`` without which the others cannot go on; None: they can. ``may`` are those that may be left.
+
+    Where there is no other the snapshot is one of other tables, and a mistake; but not where it was ``skipped``: then
+    each table begins with its first record.
+
+    >>> indispensable({"b"}, ["a", "b"], ["a", "b"]), indispensable({"b"}, ["b"], ["b"]), indispensable({"b"}, "ab", "")
+    (None, 'b', 'b')
+    >>> indispensable({"b"}, ["b"], ["b"], skipped=True)
+    """
+    alone = len(left) == len(tables) and not skipped
+    return min(left) if left and (alone or not set(left) <= set(may)) else None
+
+
 def had_rows(op: str, number: int) -> bool:
     """Whether a table had a row before, as its row of this number in a transaction shows, if none was before that.
 

@@ -31,13 +31,15 @@ from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.proposed import check_first, check_fresh, check_there
+from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
@@ -100,7 +102,7 @@ def _far(capture: SharedCapture, binder: Binder, look: Look) -> str:
     """How far one is that follows, and what it waits for."""
     behind = binder.behind(look.ends)
     waits = [f"{behind} records to be bound"] if behind else capture.waits()
-    return f"{through_text(capture.frontier)}: {capture.records} records; {'; '.join(waits) or 'nothing is open'}"
+    return f"{through_text(capture.complete)}: {capture.records} records; {'; '.join(waits) or 'nothing is open'}"
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -155,14 +157,16 @@ def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None
     folder = together(args.into)
     if folder is not None:
         check_timeline(folder, str(binder.bound.timeline))
-    kinds = {table: row_type for table, (_, row_type) in asked.plain.items()}
-    names = [(table, table) for table in kinds]
-    for prefix, (recipe, logs) in asked.databases.items():
-        kinds |= {logs[table]: row_type for table, row_type in recipe.tables.items()}
-        kinds[temp_name(args.into, prefix)] = TEMP
-        names += [(table, table) for table in logs.values()] + [(temp_name(args.into, prefix), min(logs.values()))]
-    check_there(binder, [
-        (table, partial(_log, args, name, kinds[name], create=False)) for name, table in names
+
+    def opened(name: str, row_type: RowType) -> Callable[[], Log]:
+        return partial(_log, args, name, row_type, create=False)
+
+    check_there(binder, [(table, opened(table, kind)) for table, (_, kind) in asked.plain.items()], [
+        DatabaseLogs(
+            names, {table: opened(names[table], kind) for table, kind in recipe.tables.items()},
+            opened(temp_name(args.into, prefix), TEMP), recipe.snapshot == "initial",
+        )
+        for prefix, (recipe, names) in asked.databases.items()
     ])
 
 
@@ -195,11 +199,13 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
                 for table, (topic, row_type) in asked.plain.items()
             }))
         for prefix, (recipe, names) in asked.databases.items():
-            writers = {
-                table: written(_log(args, names[table], kind, described)) for table, kind in recipe.tables.items()
-            }
+            tables = TableWriters({
+                table: _log(args, names[table], kind, described) for table, kind in recipe.tables.items()
+            })
+            opened.callback(tables.close)
+            logs.update({log.name: log for log in tables.logs.values()})
             temp = _log(args, temp_name(args.into, prefix), TEMP)
-            outputs.append(Database(recipe, writers, (temp, written(temp)), ordering=asked.ordering, names=names))
+            outputs.append(Database(recipe, tables, (temp, written(temp)), ordering=asked.ordering, names=names))
 
         def own() -> None:
             whole = describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline))
@@ -225,8 +231,9 @@ def _report(came: Came, *, as_json: bool) -> None:
         if as_json:
             output.line(json.dumps({
                 "frontier": plain_frontier(came.frontier), "records": came.records, "waiting": came.waiting,
+                "not_covered": came.uncovered,
             }))
         else:
             output.line(f"{through_text(came.frontier)}: {came.records} records")
-    for text in came.waiting:
+    for text in (*came.waiting, *Coverage(tuple(came.uncovered), {}).texts()):
         remark(f"cdcv2 capture: {text}")

@@ -44,13 +44,15 @@ TABLE_STATED = steps.declare("transactions.table-stated", "the statement of one 
 class Summary(NamedTuple):
     """What is finished now: the updates of each table and of TEMP, and the frontier that all later ones are beyond.
 
-    ``given`` has the transactions that are given out, with their times.
+    ``given`` has the transactions that are given out, with their times; ``begins`` the tables that are covered from a
+    time on, with that.
     """
 
     output: dict[str, list[Update]]
     temp: list[Update]
     frontier: Antichain
     given: dict[Tx, int]
+    begins: dict[str, int]
 
 
 class Transactions:
@@ -72,6 +74,7 @@ class Transactions:
         state: the content of the tables at ``frontier``, where old rows are looked up; None: the rows have them.
         recalled: what was read again of the transaction topic, of a TEMP that tells of transactions given out; None:
             whatever comes again of these stops it.
+        uncovered: tables of which the connector had not spoken in what was given out before ``frontier``.
 
     Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
     Memory: TEMP, and what came at times that are not
@@ -88,6 +91,7 @@ class Transactions:
         frontier: Antichain | None = None,
         state: State | None = None,
         recalled: Recalled[Tx] | None = None,
+        uncovered: Iterable[str] = (),
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -98,7 +102,8 @@ class Transactions:
         self._said = Antichain([0])
         if state is not None:
             check_ordered(ordering, "looking up old rows")
-        self._whole = Wholeness(Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None), state)
+        begun = Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
+        self._whole = Wholeness(begun, state, uncovered)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
         self._pending: OpenTimes[dict[Said, None]] = OpenTimes(total=True)
@@ -119,6 +124,20 @@ class Transactions:
     def through(self) -> int | None:
         """H: the commit through which all is given out; None while not even the snapshot is."""
         return self._whole.through
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """The tables of which the connector has not spoken, in what is given out."""
+        return self._whole.uncovered
+
+    def uncover(self, tables: Iterable[str]) -> None:
+        """The connector has not spoken of these, either, as is known before anything is given out."""
+        self._whole.uncover(tables)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is an output: something was said, and the snapshot, if there is one, is given out."""
+        return self._whole.has_begun
 
     @property
     def held(self) -> int:
@@ -142,7 +161,7 @@ class Transactions:
             raise MalformedError(f"the records were complete up to {self._said}, and now up to {frontier} only")
         for said, time, diff in updates:
             self._arrived(said, check_int(time), diff)
-        summary = Summary({table: [] for table in self._whole.tables}, [], self._frontier, {})
+        summary = Summary({table: [] for table in self._whole.tables}, [], self._frontier, {}, {})
         if frontier is None:
             return summary
         # After a restart the sources may be read from further back than was needed.
@@ -176,6 +195,7 @@ class Transactions:
             return False
         summary.temp.extend((held, time, diff) for held, diff in changed.temp)
         summary.given.update((tx, time) for tx in changed.given)
+        summary.begins.update(dict.fromkeys(changed.begins, time))
         for table, changes in changed.output.items():
             summary.output[table].extend((data, time, diff) for data, diff in changes)
         self._frontier = Antichain([time + 1])

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, early_end, uncounted_row, unknown_row
+from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
@@ -31,10 +32,14 @@ class Changed:
     output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
     #: The transactions that are given out.
     given: list[Tx] = field(default_factory=list)
+    #: The tables that are covered from now on, as one of these is the first that has rows of them.
+    begins: list[str] = field(default_factory=list)
 
 
 class Wholeness:
     """What is held, and what each step releases. Memory: what is open. ``state`` is where old rows are looked up.
+
+    ``uncovered`` are the tables of which the connector has not spoken yet.
 
     >>> whole = Wholeness(Begun("commit", ("t",), False))
     >>> changed = whole.advance([Row("t", 7, 1, None, (("a", 1),)), End.of(7, 50, {"t": 1, "other": 3})])
@@ -44,8 +49,9 @@ class Wholeness:
     Source: the rules of explicit commit times, for one time of the timeline after the other.
     """
 
-    def __init__(self, begun: Begun, state: State | None = None) -> None:
+    def __init__(self, begun: Begun, state: State | None = None, uncovered: Iterable[str] = ()) -> None:
         self._begun, self._state = begun, state
+        self._uncovered = Uncovered(uncovered)
         self._captured = frozenset(begun.tables)
         # Whether TEMP tells how it was begun.
         self._told = False
@@ -73,6 +79,20 @@ class Wholeness:
     def has_given(self) -> bool:
         """Whether anything is given out."""
         return self._through != self._start or bool(self._done)
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """The tables of which the connector has not spoken, in what is given out."""
+        return self._uncovered.tables
+
+    def uncover(self, tables: Iterable[str]) -> None:
+        """The connector has not spoken of these, either."""
+        self._uncovered.add(tables)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is an output: something was said, and the snapshot, if there is one, is given out."""
+        return self._told and self._through is not None
 
     @property
     def held(self) -> int:
@@ -351,6 +371,7 @@ class Wholeness:
         self._tracker.given_out(tx)
         self._records -= len(opened)
         changed.given.append(tx)
+        changed.begins += self._uncovered.begin(dict(opened.end.counts) if opened.end else {})
         changed.temp.extend((held, -1) for held in opened.before())
         for table, changes in does:
             changed.output.setdefault(table, ChangeBatch()).extend(changes)

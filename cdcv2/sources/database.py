@@ -8,10 +8,12 @@ at which it goes on. Each database has its own transactions and its own TEMP; on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
 from cdcv2.capture.begins import Begins
+from cdcv2.capture.coverage import unknown
 from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
@@ -23,17 +25,19 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.temp import (
-    COMMIT_ORDER, SNAPSHOT, Begin, Done, End, Halt, Held, Restart, Row, Said, Through, Tx, check_ordered,
+    COMMIT_ORDER, SNAPSHOT, Begin, Begun, Done, End, Halt, Held, Restart, Row, Said, Through, Tx, check_ordered,
 )
 from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.old_connector import OldConnector
+from cdcv2.sources.output_known import output_known
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.said import said
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.table_writers import TableWriters, first_begun
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.stops import put_stop, stop_of
@@ -45,11 +49,12 @@ class Database:
 
     Args:
         recipe: what is captured; a snapshot needs its notification topic, or nobody says how many rows it has.
-        writers: of each table's log.
+        tables: the writers of each table's log.
         temp: the log of TEMP, of row type :data:`~cdcv2.wire.temp_rows.TEMP`, and its writer.
         ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
         names: what the recipe of the remap calls the tables, where that is another name.
         rows: how TEMP's rows are written, where data go by another name here.
+        leaves_out: it goes on without tables of which the connector never spoke.
 
     Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand; with old
     rows from the state, every row of the tables, too, and each start reads the tables' logs once more.
@@ -58,16 +63,21 @@ class Database:
     def __init__(
         self,
         recipe: Recipe,
-        writers: Mapping[str, Writer],
+        tables: TableWriters,
         temp: tuple[Log, Writer],
         *,
         ordering: str = COMMIT_ORDER,
         names: Mapping[str, str] | None = None,
         rows: TempRows | None = None,
+        leaves_out: bool = True,
     ) -> None:
         check_recipe(recipe, ordering)
         self._recipe, self._ordering = recipe, ordering
-        self._writers, (self._log, self._temp) = dict(sorted(writers.items())), temp
+        self._tables, (self._log, self._temp) = tables, temp
+        # Of a log that is stated from the least time on, nothing can be left out.
+        starts, known = tables.starts(), tables.knowns()
+        fixed = {table for table, start in starts.items() if not start and known[table]}
+        self._may = frozenset(recipe.tables) - fixed if leaves_out and tables.describing else frozenset[str]()
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
         self._rows = rows or TempRows(
             recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}
@@ -77,9 +87,11 @@ class Database:
         self.old = OldConnector(recipe.prefix)
         # Of the transaction topic, whose records come in their order.
         self._begins = Begins[Tx]()
-        self._scanned = Scanned(recipe.tables, recipe.empty)
-        # Whether the snapshot's End was said, or none is wanted.
-        self._ended = recipe.snapshot != "initial"
+        self._scanned = Scanned(recipe.tables, recipe.empty, self._may)
+        # How many rows of each table are known of the snapshot, and of which tables any are; until the End is said.
+        self._read, self._there = Counter[str](), set[str]()
+        # Whether it is known which tables are not covered: the snapshot's End was said; without one, anything was.
+        self._ended = False
         # The least LSN of the snapshot's rows.
         self._lsn: int | None = None
         # The stop that the logs keep, of another run.
@@ -94,20 +106,33 @@ class Database:
         return Transactions(
             self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
             frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
-            recalled=recalled,
+            recalled=recalled, uncovered=self._uncovered(frontier),
         )
+
+    def _uncovered(self, frontier: Antichain) -> set[str]:
+        """The tables that are not covered where it goes on; others may have found where they begin, beyond that."""
+        later = {table for table, start in self._tables.starts().items() if start and frontier.less_equal(start)}
+        return {*self._tables.uncovered, *later}
 
     def _state(self, frontier: Antichain) -> Contents:
         """What the tables hold where it goes on: what the logs say before that, and nothing that they say beyond."""
-        known = {
-            table: min(check_int(at) for at in (*frontier, *writer.known)) for table, writer in self._writers.items()
-        }
-        return Contents.of(self._recipe.tables, {table: one.log for table, one in self._writers.items()}, known)
+        known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.knowns().items()}
+        known |= dict.fromkeys(self._uncovered(frontier), 0)
+        return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.starts())
 
     @property
     def topics(self) -> frozenset[str]:
         """The connector's."""
         return frozenset(self._recipe.topics())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is stated of its tables: the snapshot is given out; without one, something was said."""
+        return self._transactions.has_begun
+
+    def uncovered(self) -> list[str]:
+        """The tables of which nothing is stated, as the connector does not cover them."""
+        return sorted(self._names[table] for table in self._transactions.uncovered) if self.has_begun else []
 
     def waits(self) -> str | None:
         """That the snapshot is not whole, or how many records are held of transactions that are not."""
@@ -120,14 +145,17 @@ class Database:
         return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
 
     def knowns(self) -> Iterator[tuple[str, Antichain]]:
-        """How far its logs are stated, TEMP's as one of them."""
-        for table, writer in self._writers.items():
-            yield self._names[table], writer.known
+        """How far its output is known, and TEMP's log is stated. Tables that are not covered have none."""
+        known = output_known(self._tables, self._temp, snapshot=self._recipe.snapshot == "initial")
+        for table, at in known.items():
+            yield self._names[table], Antichain([at])
         yield min(self._names.values()), self._temp.known
 
     def spans(self) -> Iterator[tuple[str, tuple[Time, Time] | None]]:
         """When its logs have updates, TEMP's among them."""
-        yield from ((writer.log.name, writer.span) for writer in (*self._writers.values(), self._temp))
+        for table, span in self._tables.spans().items():
+            yield self._tables.logs[table].name, span
+        yield self._temp.log.name, self._temp.span
 
     def resume(
         self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
@@ -145,9 +173,12 @@ class Database:
         self._begins.recall(recalled.last)
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
         held = self._transactions.temp()
-        self._ended |= self._transactions.through is not None
+        if self._recipe.snapshot != "initial":
+            self._ended = any(isinstance(one, Begun) for one in held)
+            return {}
+        self._ended = self._transactions.through is not None
         self._ended |= any(isinstance(one, End) and one.tx == SNAPSHOT for one in held)
-        self._lsn = min(_lsns(held), default=None)
+        self._see(held)
         if self._ended:
             self._scanned.ended()
             return {}
@@ -215,7 +246,10 @@ class Database:
     def _write(self, summary: Summary) -> None:
         """Make durable, and state, what is finished."""
         temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
-        write(summary._replace(temp=temp), self._temp, self._writers)
+        self._tables.cover(self._transactions.uncovered, summary.begins)
+        writers = self._tables.writers if self.has_begun else {}
+        outputs = {table: writers[table] for table in first_begun(writers, summary.begins)}
+        write(summary._replace(temp=temp), self._temp, outputs)
 
     def stopped(self) -> SourceStop | None:
         """What the source said that cannot be carried over, or what the logs keep of it."""
@@ -223,7 +257,7 @@ class Database:
 
     def logs(self) -> Iterable[Log]:
         """Those of the tables."""
-        return [writer.log for writer in self._writers.values()]
+        return self._tables.logs.values()
 
     def _taken(self, frontier: Antichain) -> Iterator[Update]:
         """What came at the times that are finished now, and the End of the snapshot at its own."""
@@ -239,21 +273,35 @@ class Database:
 
     def _end(self, records: Iterable[Said], notified: Iterable[Notification]) -> End | Halt | None:
         """The End of the snapshot, if it is said by now, or why there is none."""
+        self._see(records)
         if self._recipe.snapshot != "initial":
+            if records and not self._ended:
+                self._ended = True
+                self._transactions.uncover(unknown(self._may, {*self._there, *self._recipe.empty}))
             return None
         for fact in notified:
             self._scanned.notification(fact)
         if self._ended:
             return self._scanned.halt()
-        self._lsn = min([*_lsns(records), *([] if self._lsn is None else [self._lsn])], default=None)
-        end = self._scanned.end(self._lsn)
+        end = self._scanned.end(self._lsn, self._read, self._there)
         self._ended = end is not None
+        self._transactions.uncover(self._scanned.uncovered)
         return end
+
+    def _see(self, held: Iterable[Held]) -> None:
+        """What is known of rows, while it is not known which tables are covered."""
+        if not self._ended:
+            rows = [one for one in held if isinstance(one, Row)]
+            of_snapshot = [row for row in rows if row.tx == SNAPSHOT]
+            self._there.update(row.table for row in rows)
+            self._read.update(row.table for row in of_snapshot)
+            lsns = [row.after for row in of_snapshot if row.after is not None]
+            self._lsn = min([*lsns, *([] if self._lsn is None else [self._lsn])], default=None)
 
     def close(self) -> None:
         """Release the logs."""
-        for writer in (self._temp, *self._writers.values()):
-            writer.close()
+        self._temp.close()
+        self._tables.close()
 
 
 def check_recipe(recipe: Recipe, ordering: str) -> None:
@@ -266,8 +314,3 @@ def check_recipe(recipe: Recipe, ordering: str) -> None:
             "says how many rows it has; or, if the connector took no snapshot (snapshot.mode=no_data), --snapshot "
             "none. A snapshot without notifications cannot be captured on a remap: capture it without --remap"
         )
-
-
-def _lsns(held: Iterable[Held]) -> list[int]:
-    """Where the rows of the snapshot among these say that it was taken."""
-    return [row.after for row in held if isinstance(row, Row) and row.tx == SNAPSHOT and row.after is not None]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnavailableError
@@ -18,11 +20,13 @@ from cdcv2.sources import lost
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import classify
 from cdcv2.sources.facts import Unfit
+from cdcv2.sources.output_known import output_known
 from cdcv2.sources.places import places
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.shared_capture import Span, check_bound
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.wanted import Wanted
 from cdcv2.wire.description import description_of
 
@@ -31,26 +35,74 @@ LOGGER = logging.getLogger(__name__)
 TRIED = 10
 
 
-def check_there(binder: Binder, logs: Iterable[tuple[str, Callable[[], Log]]]) -> None:
+class DatabaseLogs(NamedTuple):
+    """How the logs of a database are opened: of each table of its recipe, and of TEMP; ``names`` are the logs' names.
+
+    ``snapshot``: whether one comes first.
+    """
+
+    names: Mapping[str, str]
+    tables: Mapping[str, Callable[[], Log]]
+    temp: Callable[[], Log]
+    snapshot: bool
+
+
+class _There:
+    """What was found in the logs that are there: how far each is known, by table, and when it has updates."""
+
+    def __init__(self, binder: Binder, opened: ExitStack) -> None:
+        self._binder, self._opened = binder, opened
+        self.known: list[tuple[str, int]] = []
+        self.spans: list[tuple[str, Span]] = []
+
+    def writer(self, opened: Callable[[], Log]) -> Writer | None:
+        """Of a log, if it is there."""
+        log = self._log(opened)
+        writer = None if log is None else Writer(log)
+        if writer is not None:
+            self.spans.append((writer.log.name, writer.span))
+        return writer
+
+    def _log(self, opened: Callable[[], Log]) -> Log | None:
+        try:
+            log = opened()
+        except MissingLogError:
+            return None
+        self._opened.callback(log.close)
+        _check_timeline(self._binder, log)
+        return log
+
+    def database(self, logs: DatabaseLogs) -> None:
+        """All logs of one."""
+        found = {table: self._log(opened) for table, opened in logs.tables.items()}
+        tables, temp = TableWriters({at: log for at, log in found.items() if log is not None}), self.writer(logs.temp)
+        self.spans += [(tables.logs[table].name, span) for table, span in tables.spans().items()]
+        known = output_known(tables, temp, snapshot=logs.snapshot, missing=[at for at in found if found[at] is None])
+        self.known += [(logs.names[table], at) for table, at in known.items()]
+        self.known.append((min(logs.names.values()), _known(temp)))
+
+
+def check_there(
+    binder: Binder, logs: Iterable[tuple[str, Callable[[], Log]]], databases: Iterable[DatabaseLogs] = ()
+) -> None:
     """Whether these logs, each with the table that it is of, were written with the remap, and none is too far behind.
 
     One that is not there, which opening it says by MissingLogError, begins with the recipe. Raises ForeignStateError
     and RefusedError as a capture does, and what opening and reading raise. Cost: the whole logs.
     """
-    found: list[tuple[str, Antichain]] = []
-    spans: list[tuple[str, Span]] = []
-    for table, opened in logs:
-        try:
-            with Writer(opened()) as writer:
-                _check_timeline(binder, writer.log)
-                found.append((table, writer.known))
-                spans.append((writer.log.name, writer.span))
-        except MissingLogError:
-            found.append((table, Antichain([0])))
+    with ExitStack() as opened:
+        there = _There(binder, opened)
+        there.known += [(table, _known(there.writer(log))) for table, log in logs]
+        for database in databases:
+            there.database(database)
     # The logs were read after the remap, and others write them: only now the remap has all that they have.
     binder.follow()
-    check_bound(binder.remap, spans)
-    resume(binder.remap, [Antichain([binder.starts(table, check_int(at))]) for table, known in found for at in known])
+    check_bound(binder.remap, there.spans)
+    resume(binder.remap, [Antichain([binder.starts(table, known)]) for table, known in there.known])
+
+
+def _known(writer: Writer | None) -> int:
+    return 0 if writer is None else check_int(writer.known.elements[0])
 
 
 def _check_timeline(binder: Binder, log: Log) -> None:

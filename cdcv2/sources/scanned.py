@@ -9,8 +9,9 @@ alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
+from cdcv2.capture.coverage import indispensable, left_out
 from cdcv2.capture.snapshot import ANEW, Runs, check_rows
 from cdcv2.reclock.temp import SNAPSHOT, End, Halt
 from cdcv2.sources.facts import Notification
@@ -19,6 +20,9 @@ from cdcv2.sources.facts import Notification
 class Scanned:
     """What the notifications come to, in the order of their topic.
 
+    ``empty`` are tables that were empty, as the user says, where no notification names them; ``may`` are tables without
+    which the others go on, where the connector never spoke of them.
+
     >>> scanned = Scanned(["t"])
     >>> scanned.notification(Notification("TABLE_SCAN_COMPLETED", "t", 2, 1))
     >>> scanned.notification(Notification("COMPLETED", None, None, 2))
@@ -26,9 +30,11 @@ class Scanned:
     (None, End(tx='snapshot', commit=70, counts=(('t', 2),)))
     """
 
-    def __init__(self, tables: Iterable[str], empty: Iterable[str] = ()) -> None:
-        self._tables = tuple(tables)
-        self._runs = Runs(empty=empty)
+    def __init__(self, tables: Iterable[str], empty: Iterable[str] = (), may: Collection[str] = ()) -> None:
+        self._tables, self._empty, self._may = tuple(tables), frozenset(empty), frozenset(may)
+        self._runs = Runs(empty=self._empty)
+        #: The tables of which the connector never spoke; known with the End.
+        self.uncovered = frozenset[str]()
 
     @property
     def heard(self) -> bool:
@@ -48,15 +54,26 @@ class Scanned:
         reason = self._runs.contradiction
         return None if reason is None else Halt(SNAPSHOT, None, reason, ANEW)
 
-    def end(self, lsn: int | None) -> End | Halt | None:
-        """The End as far as is known by now, or why there can be none; ``lsn`` is that of the snapshot's first rows."""
+    def end(
+        self, lsn: int | None, rows: Mapping[str, int] | None = None, there: Collection[str] = ()
+    ) -> End | Halt | None:
+        """The End as far as is known by now, or why there can be none.
+
+        ``lsn`` is that of the snapshot's first rows; ``rows`` are those that are known, by table; ``there`` has the
+        tables of which anything is.
+        """
         run = self._runs.run(0)
         if self.halt() is not None or run is None:
             return self.halt()
-        unknown = check_rows(run, {}, self._tables)
-        if unknown is not None:
-            return Halt(SNAPSHOT, None, *unknown)
-        counts = {table: run.rows(table) or 0 for table in self._tables}
+        fixed = {table for table in self._tables if table not in self._may}
+        left = left_out(run, rows or {}, self._tables, {*there, *self._empty, *fixed})
+        needed = indispensable(left, self._tables, self._may, skipped=run.skipped)
+        covered = [table for table in self._tables if table not in left or table == needed]
+        wrong = check_rows(run, {}, covered)
+        if wrong is not None:
+            return Halt(SNAPSHOT, None, *wrong)
+        counts = {table: run.rows(table) or 0 for table in covered}
         if lsn is None and any(counts.values()):
             return None
+        self.uncovered = left
         return End.of(SNAPSHOT, lsn or 0, counts)

@@ -73,6 +73,13 @@ class Output(Protocol):
     def stopped(self) -> SourceStop | None:
         """Why nothing more can be written, now and after every restart."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is stated of its tables: of a database nothing is before its snapshot is whole."""
+
+    def uncovered(self) -> Iterable[str]:
+        """The tables of which nothing is stated, as their connector does not cover them."""
+
     def waits(self) -> str | None:
         """What it holds on to, in words, if it does."""
 
@@ -127,6 +134,15 @@ class PlainTables:
         """Whatever a record says is a row, or an error."""
         return None
 
+    @property
+    def has_begun(self) -> bool:
+        """What a topic says is stated from the start."""
+        return True
+
+    def uncovered(self) -> Iterable[str]:
+        """There is no connector."""
+        return ()
+
     def waits(self) -> str | None:
         """A record is a row as soon as it is there."""
         return None
@@ -162,7 +178,7 @@ class SharedCapture:
         ]
         begun = resume(binder.remap, [Antichain([at]) for at in known])
         own()
-        #: All logs are complete up to here.
+        #: All before is written.
         self.frontier = begun.frontier
         before = of_topics(places(begun.source), self._output)
         begins = {place: max(at, before.get(place, 0)) for place, at in binder.recipe.firsts.items()}
@@ -278,6 +294,15 @@ class SharedCapture:
     def hold(self, *, seldom: bool = False) -> None:
         """Have it known from when on the logs need the remap; see :meth:`~cdcv2.sources.binder.Binder.hold`."""
         self._binder.hold(_held(self.frontier), seldom=seldom)
+
+    @property
+    def complete(self) -> Antichain:
+        """Up to where all tables are complete: not at all while a database has no output."""
+        return self.frontier if all(output.has_begun for output in self._outputs) else Antichain([0])
+
+    def uncovered(self) -> list[str]:
+        """The tables of which nothing is stated, as their connector does not cover them."""
+        return sorted(table for output in self._outputs for table in output.uncovered())
 
     def waits(self) -> list[str]:
         """What is held that more records may complete."""

@@ -64,11 +64,15 @@ class Run:
 
 
 class Came(NamedTuple):
-    """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words."""
+    """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words.
+
+    ``uncovered`` are the tables of which nothing is stated, as their connector does not cover them.
+    """
 
     frontier: Antichain
     records: int
     waiting: list[str]
+    uncovered: list[str]
 
 
 def carry_on(
@@ -107,7 +111,7 @@ def carry_on(
                     capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT),
                     turn=partial(turn, capture, binder),
                 )
-                return Came(capture.frontier, capture.records, capture.waits())
+                return Came(capture.complete, capture.records, capture.waits(), capture.uncovered())
         except ForgottenError as behind:
             # The logs are further than this capture was: others have written them.
             if stopping():

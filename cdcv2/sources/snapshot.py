@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.snapshot import Place as Place
-from cdcv2.capture.coverage import unnamed
-from cdcv2.capture.snapshot import ANEW, UNKNOWN, Run, Runs, SnapshotRows, check_rows, lacking
+from cdcv2.capture.coverage import indispensable, left_out, unknown
+from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking
 
 #: What to do about a row of the snapshot that came when the snapshot was released.
 LACKED = (
@@ -159,27 +159,23 @@ class Snapshot:
         run = self._runs.run(0)
         if run is None:
             return False
-        left = self._left_out(run)
+        left = left_out(run, self._rows, self._tables, self._known if self.topics_known else None)
         wrong = check_rows(run, self._rows, [table for table in self._tables if table not in left])
         if wrong is not None:
             self._contradict(*wrong)
         said = "the notifications do not say how many rows of {} the snapshot scanned"
-        return wrong is None and self._covers(left, said, UNKNOWN) and not self.missing()
-
-    def _left_out(self, run: Run) -> frozenset[str]:
-        if run.skipped:
-            return self._without_topic() if self.topics_known else frozenset()
-        return unnamed(run, self._rows, self._tables)
+        return wrong is None and self._covers(left, said, UNKNOWN, skipped=run.skipped) and not self.missing()
 
     def _without_topic(self) -> frozenset[str]:
-        return frozenset(table for table in self._tables if table not in self._known)
+        return unknown(self._tables, self._known)
 
-    def _covers(self, left_out: frozenset[str], said: str, remedy: str) -> bool:
+    def _covers(self, left: frozenset[str], said: str, remedy: str, *, skipped: bool = False) -> bool:
         """Whether the others can go on without these tables."""
-        if left_out and not (self._leaves_out and left_out < set(self._tables)):
-            self._contradict(said.format(min(left_out)), remedy)
+        needed = indispensable(left, self._tables, self._tables if self._leaves_out else (), skipped=skipped)
+        if needed is not None:
+            self._contradict(said.format(needed), remedy)
             return False
-        self.uncovered = left_out
+        self.uncovered = left
         return True
 
     def missing(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The writers of a capture's logs, one for each table that the connector covers.
+"""The writers of a capture's logs, one for each table that the connector covers: by commit times, and on a remap.
 
 A log states where it begins (:class:`~cdcv2.wire.description.LogDescription`). That the connector does not cover its
 table is stated before anything is stated in any other log, so that one that a crash left behind is not taken for such a
@@ -9,7 +9,7 @@ these are never stated beyond a time at which it lacks something.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from cdcv2 import steps
@@ -36,18 +36,25 @@ class TableWriters:
     """Writes the logs of tables, by their names. ``kept`` is what :meth:`export` gave; tables of which it has nothing
     are read from their start.
 
+    On a remap it is opened without that, and :meth:`cover` and :attr:`writers` are what is used of it: there others may
+    write the same logs at once, so that a log may begin at a time that this capture has not come to.
+
     Raises what opening and reading the logs raises. Cost: reads what the logs got since.
     """
 
-    def __init__(self, logs: Mapping[str, Log], kept: Mapping[str, Any], updates_per_message: int) -> None:
+    def __init__(
+        self, logs: Mapping[str, Log], kept: Mapping[str, Any] | None = None, updates_per_message: int = 1000
+    ) -> None:
         self.logs, self._chunk = dict(sorted(logs.items())), updates_per_message
         self._writers: dict[str, Writer] = {}
         # Table -> where its log begins.
         self._starts: dict[str, int] = {}
         # Tables of which nothing is stated, whose logs state that; and those of them that have rows in no record.
         self._uncovered, self._partial = set[str](), set[str]()
+        # Of these, where the log begins, if it states that and nothing else yet.
+        self._waiting: dict[str, int] = {}
         for table, log in self.logs.items():
-            self._open(table, log, kept.get(table))
+            self._open(table, log, (kept or {}).get(table))
 
     def _open(self, table: str, log: Log, kept: Mapping[str, Any] | None) -> None:
         stated = description_of(log)
@@ -61,6 +68,8 @@ class TableWriters:
         else:
             self._uncovered.add(table)
             self._partial |= {table} if stated.start == PARTIAL else set()
+            if stated.begins:
+                self._waiting[table] = stated.begins
 
     def _writer(self, log: Log, kept: Mapping[str, Any] | None, start: int) -> Writer:
         """One that reads only what its log got since it was exported, where that fits the log."""
@@ -101,6 +110,15 @@ class TableWriters:
         """For each table that is covered, where its log begins."""
         return dict(self._starts)
 
+    def waiting(self) -> dict[str, int]:
+        """For each table that counts as not covered and whose log states where it begins, where that is."""
+        return dict(self._waiting)
+
+    @property
+    def writers(self) -> dict[str, Writer]:
+        """Those of the tables that are covered."""
+        return dict(self._writers)
+
     def firsts(self) -> dict[str, tuple[int, int]]:
         """The first time at which each log has updates, where it is known, and the sum of their diffs."""
         found = {table: one.first for table, one in self._writers.items()}
@@ -116,7 +134,7 @@ class TableWriters:
         self, release: Release, updates: Callable[[str], Iterable[Update]], durable: Callable[[], object]
     ) -> None:
         """Make a release durable, and state it; ``durable`` is called between both. Raises what the logs raise."""
-        self._cover(release)
+        self.cover(release.uncovered, release.begins, release.partial)
         for table, writer in self._writers.items():
             writer.extend(updates(table))
             writer.stage(release.frontier.join(Antichain([self._starts[table]])))
@@ -124,25 +142,33 @@ class TableWriters:
         steps.reach(UPDATES_DURABLE)
         durable()
         # Where the others are stated, nothing may be lacking of those that begin.
-        for table in sorted(self._writers, key=lambda table: (table not in release.begins, table)):
+        for table in first_begun(self._writers, release.begins):
             self._writers[table].commit()
             steps.reach(TABLE_STATED)
 
-    def _cover(self, release: Release) -> None:
-        for table in sorted(release.uncovered - self._uncovered):
+    def cover(self, uncovered: Iterable[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
+        """Have the logs state which tables are not covered, and where those begin that are from now on.
+
+        ``partial`` are those of the former that have rows which are in no record.
+
+        To be called before anything is stated of the times that come now. Raises what the logs raise.
+        """
+        for table in sorted(set(uncovered) - self._uncovered):
             _describe(self.logs[table], UNCOVERED)
             self._uncovered.add(table)
             self._writers.pop(table, None)
-        for table in sorted(release.partial - self._partial):
+            self._starts.pop(table, None)
+        for table in sorted(set(partial) - self._partial):
             _describe(self.logs[table], PARTIAL)
             self._partial.add(table)
             LOGGER.warning("%s is left out: its first record changes a row that no record brought", table)
-        for table, begins in sorted(release.begins.items()):
-            _describe(self.logs[table], str(begins))
+        for table, start in sorted(begins.items()):
+            _describe(self.logs[table], str(start))
             self._uncovered.discard(table)
             self._partial.discard(table)
-            self._writers[table], self._starts[table] = self._writer(self.logs[table], None, begins), begins
-        if release.begins:
+            self._waiting.pop(table, None)
+            self._writers[table], self._starts[table] = self._writer(self.logs[table], None, start), start
+        if begins:
             steps.reach(COVERED)
 
     def export(self) -> dict[str, Any]:
@@ -153,6 +179,15 @@ class TableWriters:
         """Release the logs. States nothing."""
         for log in self.logs.values():
             log.close()
+
+
+def first_begun(tables: Iterable[str], begins: Collection[str]) -> list[str]:
+    """The order in which tables are stated: where the others are, nothing may be lacking of those that begin.
+
+    >>> first_begun("abc", "b")
+    ['b', 'a', 'c']
+    """
+    return sorted(tables, key=lambda table: (table not in begins, table))
 
 
 def _describe(log: Log, start: str) -> None:

@@ -28,9 +28,10 @@ from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
-from cdcv2.sources.proposed import check_first, check_fresh, check_there
+from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.spark.bound_capture import BoundCapture
@@ -195,11 +196,13 @@ def _check_logs(plan: BoundPlan, binder: Binder) -> None:
     asked, folder = plan.wanted, together(plan.logs)
     if folder is not None:
         check_timeline(folder, str(binder.bound.timeline))
-    logs = [(table, plan.spec(table, kind)) for table, (_, kind) in asked.plain.items()]
-    for prefix, (recipe, names) in asked.databases.items():
-        logs += [(names[table], plan.spec(names[table], kind)) for table, kind in recipe.tables.items()]
-        logs.append((min(names.values()), plan.spec(temp_name(plan.logs, prefix), TEMP)))
-    check_there(binder, [(table, spec.open) for table, spec in logs])
+    check_there(binder, [(table, plan.spec(table, kind).open) for table, (_, kind) in asked.plain.items()], [
+        DatabaseLogs(
+            names, {table: plan.spec(names[table], kind).open for table, kind in recipe.tables.items()},
+            plan.spec(temp_name(plan.logs, prefix), TEMP).open, recipe.snapshot == "initial",
+        )
+        for prefix, (recipe, names) in asked.databases.items()
+    ])
 
 
 @contextmanager
@@ -251,8 +254,9 @@ def _opened(
             temp = plan.spec(temp_name(plan.logs, prefix), TEMP).open(create=True)
             writer = written(temp)
             if recipe.before == FROM_STATE:
-                writers = {table: written(spec.open(create=True)) for table, spec in specs.items()}
-                outputs.append(BoundKeyed(recipe, writers, (temp, writer), ordering=asked.ordering, names=names))
+                tables = TableWriters({table: spec.open(create=True) for table, spec in specs.items()})
+                kept.update({log.name: log for log in tables.logs.values()})
+                outputs.append(BoundKeyed(recipe, tables, (temp, writer), ordering=asked.ordering, names=names))
                 continue
             logs = TableLogs(specs)
             spread.append(logs)

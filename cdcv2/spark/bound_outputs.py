@@ -32,6 +32,7 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.snapshot import Place
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
 from cdcv2.wire.rows import RowType
@@ -168,6 +169,15 @@ class BoundPlain:
         """Whatever a record says is a row, or an error."""
         return None
 
+    @property
+    def has_begun(self) -> bool:
+        """What a topic says is stated from the start."""
+        return True
+
+    def uncovered(self) -> Iterable[str]:
+        """There is no connector."""
+        return ()
+
     def waits(self) -> str | None:
         """A record is a row as soon as it is there."""
         return None
@@ -230,8 +240,9 @@ class BoundDatabase(Database):
         ordering: str = COMMIT_ORDER, names: Mapping[str, str] | None = None,
     ) -> None:
         self._marks = Marks()
+        rows = TempRows(dict.fromkeys(recipe.tables, self._marks))
         super().__init__(
-            recipe, {}, temp, ordering=ordering, names=names, rows=TempRows(dict.fromkeys(recipe.tables, self._marks))
+            recipe, TableWriters({}), temp, ordering=ordering, names=names, rows=rows, leaves_out=False
         )
         self._number, self._logs = number, _Logs(logs, spark)
         self._share: Share | None = None

@@ -174,11 +174,11 @@ class KafkaLog:
 
         Raises ForeignStateError where it states something else, and what sending raises.
         """
-        self._headers = LogDescription.from_headers(self._headers).joined(description, self._topic).headers()
-        if not self._headers:
-            return
         stated = self.description()
-        if stated.joined(description, self._topic) != stated:
+        wanted = stated.joined(description, self._topic)
+        # What was stated before stands beside each message, too: the last one stands for all.
+        self._headers = LogDescription.from_headers(self._headers).joined(wanted, self._topic).headers()
+        if wanted != stated:
             self.send(Updates([]))
             self.flush()
 

@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.messages import Progress
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock import transactions
 from cdcv2.sources import capture as captures
-from cdcv2.sources import table_writers
+from cdcv2.sources import shared_capture, table_writers
 from cdcv2.wire.files import DirectoryLog
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Captures, note, record, row, scanned
 
 SAID = [note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
@@ -311,3 +315,200 @@ def test_logs_that_are_behind_one_that_has_begun_come_up_to_it_in_any_steps(capt
         capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     assert 0 == capture(WHOLE, *NOTIFIED, "--release-every", "1", tables="tu").code
     assert ("140", [1, 3, 10, 11], [7, 8]) == (begins(capture), capture.held(), capture.held("u"))
+
+
+# -- on a remap, where times are those of a clock
+
+
+@pytest.fixture(params=["commit", "complete"])
+def bound(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Captures:
+    """Captures on a remap, in both orderings."""
+    return OnRemap(run, tmp_path, str(request.param))
+
+
+#: A remap is begun with topics that are there: with the first record of that of the transactions.
+BEGINS = record("p.transaction", 0, 0, {
+    "status": "BEGIN", "id": "5:1", "event_count": None, "data_collections": None
+})  # fmt: skip
+
+
+class OnRemap(Captures):
+    """Captures into a folder, on a remap beside it; the topic of the transactions is there in each dump."""
+
+    def __init__(self, run: Run, folder: Path, ordering: str = "commit") -> None:
+        super().__init__(run, folder)
+        self.ordering = ordering
+
+    def __call__(self, dump: list[str], *more: str, tables: str = "t") -> Said:
+        remap = ("--remap", str(self.folder / "remap"), "--ordering", self.ordering)
+        plain = [json.loads(line) for line in dump]
+        later = [{**one, "offset": one["offset"] + (one["topic"] == "p.transaction")} for one in plain]
+        return super().__call__([BEGINS, *map(json.dumps, later)], *remap, *more, tables=tables)
+
+
+def statements(capture: Captures, table: str) -> list[Progress]:
+    """What is stated in the log of a table."""
+    entries = DirectoryLog(capture.logs / f"public.{table}").read()
+    return [entry.message for entry in entries if entry is not None and isinstance(entry.message, Progress)]
+
+
+def test_on_a_remap_the_others_go_on_without_it(bound: Captures) -> None:
+    """Every command names it; it holds nothing up."""
+    for dump in ([*BEGUN, *SAID], [*BEGUN, *SAID, *FIRST_OF_T]):
+        done = bound(dump, *NOTIFIED, tables="tu")
+        assert 0 == done.code and NAMED in done.err and "complete through" in done.out
+    assert ([1, 3, 10], [], "none") == (bound.held(), bound.held("u"), begins(bound))
+    assert [] == list(DirectoryLog(bound.logs / "public.u").read())
+    plain = json.loads(bound(dump, *NOTIFIED, "--json", tables="tu").out)
+    assert ["public.u"] == plain["not_covered"]
+    shown = bound.run("verify", bound.logs)
+    assert 0 == shown.code and NAMED in shown.out and f"complete through {plain['frontier'][0] - 1}\n" in shown.out
+    replayed = bound.run("replay", bound.logs)
+    assert 0 == replayed.code and NAMED in replayed.err
+    asked = bound.run("as-of", bound.logs, "--table", "public.u")
+    assert (1, "") == (asked.code, asked.out) and NAMED in asked.err
+
+
+def test_on_a_remap_a_capture_whose_tables_are_all_unknown_stops(bound: Captures) -> None:
+    """And the stop stays, as it is bound."""
+    for dump in ([*BEGUN, *SAID], WHOLE):
+        refused = bound(dump, *NOTIFIED, "--tables", "public.u", tables="tu")
+        assert 4 == refused.code and "leave it out (--tables)" in refused.err
+        assert [] == statements(bound, "u")
+
+
+@pytest.mark.parametrize("dumps", [AT_ONCE, ONE_BY_ONE], ids=["at once", "one by one"])
+def test_on_a_remap_it_is_captured_from_its_first_record_on(bound: Captures, dumps: list[list[str]]) -> None:
+    """Its log begins at the time at which the first transaction with a row of it is given out."""
+    for dump in dumps:
+        assert 0 == bound(dump, *NOTIFIED, tables="tu").code
+    start = int(begins(bound) or 0)
+    assert start and begins(bound, "t") is None and ([1, 3, 10, 11], [7, 8]) == (bound.held(), bound.held("u"))
+    assert Antichain([start]) == statements(bound, "u")[0].lower
+    shown = bound.run("verify", bound.logs, "--full")
+    assert (0, True) == (shown.code, f"public.u is covered by the connector from {start} on" in shown.out)
+    before = bound.run("as-of", bound.logs, "--table", "public.u", "--at", str(start - 1))
+    assert (2, "") == (before.code, before.out)
+    at = bound.run("as-of", bound.logs, "--table", "public.u", "--at", str(start))
+    assert (0, True) == (at.code, at.out.startswith("id,v\n7,0\n"))
+
+
+@pytest.mark.parametrize("step, nth", [
+    (table_writers.COVERED, 1), (transactions.UPDATES_DURABLE, 1), (transactions.TEMP_STATED, 1),
+    (transactions.TABLE_STATED, 1), (transactions.TABLE_STATED, 2), (shared_capture.READ, 1),
+])  # fmt: skip
+@pytest.mark.parametrize("first", ["t", "none"])
+def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
+    bound: Captures, step: str, nth: int, first: str
+) -> None:
+    """Also where no table was covered before, so that no log says how far the capture has come, but TEMP."""
+    more = NOTIFIED if first == "t" else ("--snapshot", "none")
+    begun, later = ([*BEGUN, *SAID], WHOLE) if first == "t" else ([end(0, 4, 110, other=1)], [
+        end(0, 4, 110, other=1), change("t", 0, 10, 5, 1, 110), end(1, 5, 120, t=1),
+        change("t", 1, 11, 6, 1, 120), change("u", 0, 7, 6, 2, 120), end(2, 6, 140, t=1, u=1),
+    ])  # fmt: skip
+    assert 0 == bound(begun, *more, tables="tu").code
+    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+        bound(later, *more, tables="tu")
+
+    assert 0 == bound(later, *more, tables="tu").code
+    held = ([1, 3, 10, 11], [7, 8]) if first == "t" else ([10, 11], [7])
+    assert held == (bound.held(), bound.held("u"))
+    start = begins(bound)
+    assert start not in (None, "none") and Antichain([int(start or 0)]) == statements(bound, "u")[0].lower
+    assert 0 == bound.run("verify", bound.logs, "--full").code
+
+
+def test_on_a_remap_one_that_lags_behind_finds_the_same_start(bound: Captures) -> None:
+    """Others have stated it; whoever goes on at an earlier time gives out the same."""
+    assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
+    with steps.placed(transactions.TABLE_STATED, 1), pytest.raises(steps.PlacedCrash):
+        bound([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
+    start = begins(bound)
+    assert (start, 1, 1) == (begins(bound), len(statements(bound, "u")), len(statements(bound, "t")))
+    assert 0 == bound(WHOLE, *NOTIFIED, tables="tu").code
+    assert (start, [1, 3, 10, 11], [7, 8]) == (begins(bound), bound.held(), bound.held("u"))
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_on_a_remap_nothing_is_stated_before_the_snapshot_is_whole(bound: Captures, compacted: bool) -> None:
+    """TEMP goes on, and the capture with it, also where the remap has forgotten what was before that."""
+    lacking = [*BEGUN[:1], note(0, "STARTED")]
+    for dump in (lacking, [*lacking, *BEGUN[1:]]):
+        done = bound(dump, *NOTIFIED, tables="tu")
+        assert (1, True) == (done.code, done.out.startswith("nothing is complete yet"))
+        assert "the initial snapshot of p is not complete" in done.err
+        assert ([], []) == (statements(bound, "t"), statements(bound, "u"))
+        assert bound.run("verify", bound.logs).out.endswith("\nnothing is complete yet\n")
+        if compacted:
+            assert 0 == bound.run("compact-remap", bound.folder / "remap").code
+    assert 0 == bound(WHOLE, *NOTIFIED, tables="tu").code
+    assert ([1, 3, 10, 11], [7, 8]) == (bound.held(), bound.held("u"))
+
+
+def test_on_a_remap_a_late_row_of_its_snapshot_stops_the_capture(bound: Captures) -> None:
+    """It had rows, so it was scanned, whatever the notifications say."""
+    assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
+    late = bound([*BEGUN, *SAID, row(0, 0, 7, table="u", **FIRST)], *NOTIFIED, tables="tu")
+    assert 4 == late.code and "none" == begins(bound)
+
+
+@pytest.mark.parametrize("known", ["--snapshot none", "SKIPPED"])
+def test_on_a_remap_without_a_snapshot_a_table_is_covered_if_it_has_records(bound: Captures, known: str) -> None:
+    """When anything is bound first, or if the user says so; another one begins with its first record."""
+    skipped = [note(0, "SKIPPED")] if known == "SKIPPED" else []
+    more = (*(NOTIFIED if skipped else ("--snapshot", "none")), "--empty", "public.v")
+    dump = [*skipped, change("t", 0, 10, 5, 1, 100), end(0, 5, 120, t=1)]
+    assert 0 == bound(dump, *more, tables="tuv").code
+    assert (None, "none", None) == tuple(begins(bound, table) for table in "tuv")
+    dump += [change("u", 0, 7, 6, 1, 120), end(1, 6, 140, u=1)]
+    assert 0 == bound(dump, *more, tables="tuv").code
+    assert begins(bound) not in (None, "none") and ([10], [7]) == (bound.held(), bound.held("u"))
+    for made in ("logs", "remap"):
+        shutil.rmtree(bound.folder / made)
+    assert 0 == bound(dump, *more, tables="tuv").code
+    assert (None, None, None) == tuple(begins(bound, table) for table in "tuv")
+
+
+def test_on_a_remap_a_connector_that_took_no_snapshot_and_sent_nothing_is_waited_for(bound: Captures) -> None:
+    """Each table begins with its first record."""
+    assert 0 == bound([note(0, "SKIPPED"), end(0, 4, 110, other=1)], *NOTIFIED, tables="tu").code
+    assert ("none", "none") == (begins(bound, "t"), begins(bound, "u"))
+    dump = [note(0, "SKIPPED"), end(0, 4, 110, other=1), change("t", 0, 10, 5, 1, 110), end(1, 5, 120, t=1)]
+    assert 0 == bound(dump, *NOTIFIED, tables="tu").code
+    assert ([10], "none") == (bound.held(), begins(bound))
+
+
+def test_on_a_remap_a_log_that_is_stated_from_the_start_cannot_begin_later(run: Run, tmp_path: Path) -> None:
+    """As captures once stated it before the snapshot was whole."""
+    capture = OnRemap(run, tmp_path)
+    assert 1 == capture([*BEGUN, note(0, "STARTED")], *NOTIFIED, tables="tu").code
+    row_type = DirectoryLog(capture.logs / "public.u").row_type
+    with Writer(DirectoryLog(capture.logs / "public.u", row_type)) as writer:
+        writer.advance([1])
+    stopped = capture(WHOLE, *NOTIFIED, tables="tu")
+    assert 4 == stopped.code and "do not say how many rows of public.u" in stopped.err
+
+
+def test_on_a_remap_old_rows_come_from_the_state_of_a_table_that_begins_late(run: Run, tmp_path: Path) -> None:
+    """What is inserted into it is known."""
+    capture = OnRemap(run, tmp_path)
+    for dump in ONE_BY_ONE:
+        assert 0 == capture(dump, *NOTIFIED, "--before", "from-state", tables="tu").code
+    assert ([1, 3, 10, 11], [7, 8]) == (capture.held(), capture.held("u"))
+
+
+def test_on_a_remap_views_go_on_without_it_and_take_it_in(run: Run, tmp_path: Path) -> None:
+    """Its view is empty until then, and compare does not call it equal."""
+    pytest.importorskip("yaml")
+    pytest.importorskip("pyarrow")
+    capture = OnRemap(run, tmp_path)
+    path = capture.folder / "both.yaml"
+    path.write_text(VIEWS, "utf-8")
+    assert 0 == capture([*BEGUN, *SAID, *FIRST_OF_T], *NOTIFIED, tables="tu").code
+    done, said = capture.run("materialize", path), capture.run("compare", path)
+    assert (0, 0) == (done.code, said.code) and NAMED in done.err and NAMED in said.err
+    assert "t: 3 rows" in said.out and "u: " not in said.out
+    assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+    assert (0, 0) == (capture.run("materialize", path).code, (said := capture.run("compare", path)).code)
+    assert "t: 4 rows" in said.out and "u: 2 rows" in said.out

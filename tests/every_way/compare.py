@@ -186,6 +186,9 @@ class Case:
             if facts != summed(step.fresh.values()) and not (self.way.state and self.judge.some_is_wrong(released)):
                 raise self.fail(f"at {time} ({cut}) wanted is {[*step.fresh]}: {_short(summed(step.fresh.values()))}")
             released |= step.fresh
+            if SNAPSHOT not in released and self.world.snapshot != "none" and self.came.first_stated is not None:
+                if self.came.first_stated <= time + 1:
+                    raise self.fail(f"tables are stated up to {self.came.first_stated}, before the snapshot is whole")
         if stop is not None:
             raise self.fail(f"a false stop: {stop}")
         if time and upper != time + 1:

@@ -16,7 +16,7 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.messages import Message, Updates
+from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.binder import Binder
@@ -29,6 +29,7 @@ from cdcv2.sources.places import places
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.running import run
 from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 from tests.every_way.connector import PREFIX, TRANSACTIONS, Place
@@ -41,7 +42,8 @@ ROWS = RowType({"type": "record", "name": "t", "fields": [
     {"name": "id", "type": "int"}, {"name": "v", "type": "string"},
 ]})  # fmt: skip
 PLAIN_STEPS = [name for name in steps.KNOWN if name.startswith(("capture.", "writer."))]
-BOUND_STEPS = [name for name in steps.KNOWN if name.startswith(("shared-capture.", "transactions.", "writer."))]
+BOUND = ("shared-capture.", "transactions.", "writer.", "coverage.")
+BOUND_STEPS = [name for name in steps.KNOWN if name.startswith(BOUND)]
 
 
 #: What ended a life and is no stop.
@@ -60,6 +62,8 @@ class Came:
     cuts: dict[int, Cut] = field(default_factory=dict)
     #: Times that were written by a life which began at the positions of its memory: it need not know what is before.
     partly: set[int] = field(default_factory=set)
+    #: On a timeline, the least time up to which anything was stated of a table.
+    first_stated: int | None = None
     #: Whether the transaction topic has lost its beginning on the way.
     forgot: bool = False
     #: Of each life that was not killed: how far the topics were, what stopped it, how far the logs were then.
@@ -307,7 +311,7 @@ class Timeline(RemapInMemory):
         )
         binder.begin(Look({}))
         size = self.chance.choice((1, 1000))
-        writers = {table: Writer(self.logs[table], updates_per_message=size) for table in TABLES}
+        writers = TableWriters(self.logs, updates_per_message=size)
         output = Database(how, writers, (self.temp, Writer(self.temp)), ordering=way.ordering)
         capture = SharedCapture(binder, self, [output], at_most=self.chance.choice((1, 10, 1000)))
         self.carry(binder, capture)
@@ -324,6 +328,21 @@ class Timeline(RemapInMemory):
             if not moved and seen and binder.caught_up(self.look().ends):
                 return
 
+    def told(self) -> tuple[dict[int, Facts], int]:
+        """What the logs say; up to where TEMP is stated, while no table has an output."""
+        facts, upper = said_by(self.logs)
+        if not upper and self.temp.messages:
+            temp = Iter(self.temp.messages)
+            for _ in temp:
+                continue
+            upper = check_int(temp.frontier.elements[0])
+        return facts, upper
+
+    def first_stated(self) -> int | None:
+        """The least time up to which anything was ever stated of a table."""
+        uppers = (one.upper for log in self.logs.values() for one in log.messages if isinstance(one, Progress))
+        return min((check_int(upper.elements[0]) for upper in uppers), default=None)
+
     def close(self) -> None:
         """What was sent and is not durable is gone."""
         for log in (*self.logs.values(), self.temp):
@@ -336,13 +355,14 @@ def bound(world: World, way: Way, seed: int) -> Came:
     timeline = Timeline(world, chance)
 
     def upper() -> int:
-        return stated({table: log.messages for table, log in timeline.logs.items()})[1]
+        return timeline.told()[1]
 
     for life in lives(world, chance, BOUND_STEPS):
         timeline.close()
         timeline.cut = life.cut
         life.live(lambda: timeline.run(world, way), came, upper)
-    came.facts, came.upper = stated({table: log.messages for table, log in timeline.logs.items()})
+    came.facts, came.upper = timeline.told()
+    came.first_stated = timeline.first_stated()
     came.cuts = bindings(timeline)
     return came
 

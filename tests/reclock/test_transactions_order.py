@@ -11,7 +11,7 @@ from cdcv2.wire.memory import MemoryLog
 
 UPPER = Antichain([6])
 HELD = Row("a", 1, 1, None, (("x", 1),))
-SUMMARY = Summary({"a": [("x", 5, 1)], "b": [("y", 5, 1)]}, [(HELD, 5, 1)], UPPER, {})
+SUMMARY = Summary({"a": [("x", 5, 1)], "b": [("y", 5, 1)]}, [(HELD, 5, 1)], UPPER, {}, {})
 
 #: TEMP forgets what the tables have, so its statement waits until they have it; and the tables' wait for TEMP's.
 ORDER = [

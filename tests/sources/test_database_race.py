@@ -10,6 +10,7 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Updates
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.debezium import Recipe
@@ -89,12 +90,14 @@ def race(choose: Chooser, snapshot: bool, ordering: str) -> None:
 def judge(world: World, expected: Told) -> None:
     """The logs against the definition on the final remap; TEMP is a set at each time, and little is left in it."""
     upper = Antichain([decided(world.remap)[-1].upper])
+    # Nothing is stated of the tables of a database that has said nothing.
+    stated = upper if any(isinstance(one, Updates) for one in world.logs["temp"]) else Antichain([0])
     for table in (A, B):
         reader = Iter(world.logs[table])
         told = {(row.text, time, diff) for batch in reader for row, time, diff in batch.updates}
 
         assert expected[table] == told
-        assert (upper, False) == (reader.frontier, bool(reader.missing()))
+        assert (stated, False) == (reader.frontier, bool(reader.missing()))
     reader = Iter(world.logs["temp"])
     held: ChangeBatch[Any] = ChangeBatch()
     for batch in reader:

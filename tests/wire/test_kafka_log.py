@@ -420,6 +420,21 @@ def test_a_stop_stands_beside_an_empty_message(broker: KafkaBroker, topic: str) 
     assert [stop] == reader.stops()
 
 
+def test_what_a_log_stated_before_stands_beside_what_comes_later(broker: KafkaBroker, topic: str) -> None:
+    """A reader looks at the last message; whoever opens the log to write on need not know where it begins."""
+    log = log_of(broker, topic, description=LogDescription(timeline="x"))
+    for start in ("none", "70"):
+        log.describe(LogDescription(start=start))
+        assert start == KafkaLog(topic, broker.bootstrap, ROW).description().start
+    again = log_of(broker, topic, description=LogDescription(timeline="x"))
+    # One that has not come to where it begins.
+    again.describe(LogDescription(start="none"))
+    again.send(FIRST)
+    again.flush()
+    stated = KafkaLog(topic, broker.bootstrap, ROW).description()
+    assert ("70", "x") == (stated.start, stated.timeline)
+
+
 def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: KafkaBroker, topic: str) -> None:
     """What is of one message stands beside that one only, also when it is sent again; two timelines are an error."""
     mine = LogDescription(timeline="x")
