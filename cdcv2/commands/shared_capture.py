@@ -39,7 +39,6 @@ from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
-from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
@@ -231,9 +230,9 @@ def _report(came: Came, *, as_json: bool) -> None:
         if as_json:
             output.line(json.dumps({
                 "frontier": plain_frontier(came.frontier), "records": came.records, "waiting": came.waiting,
-                "not_covered": came.uncovered,
+                "not_covered": list(came.coverage.uncovered),
             }))
         else:
             output.line(f"{through_text(came.frontier)}: {came.records} records")
-    for text in (*came.waiting, *Coverage(tuple(came.uncovered), {}).texts()):
+    for text in (*came.waiting, *came.coverage.texts()):
         remark(f"cdcv2 capture: {text}")

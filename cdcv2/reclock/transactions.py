@@ -18,7 +18,7 @@ output is known to be complete, the state to go on from is there, too. :func:`re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.state import State
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Said, Tx, check_ordered
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Row, Said, Tx, check_ordered
 from cdcv2.reclock.wholeness import Wholeness
 
 UPDATES_DURABLE = steps.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
@@ -74,7 +74,8 @@ class Transactions:
         state: the content of the tables at ``frontier``, where old rows are looked up; None: the rows have them.
         recalled: what was read again of the transaction topic, of a TEMP that tells of transactions given out; None:
             whatever comes again of these stops it.
-        uncovered: tables of which the connector had not spoken in what was given out before ``frontier``.
+        uncovered: tables of which the connector had not spoken in what was given out before ``frontier``; ``partial``
+            are those of them that have rows which are in no record, and ``had`` says whether a row shows that.
 
     Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
     Memory: TEMP, and what came at times that are not
@@ -92,6 +93,8 @@ class Transactions:
         state: State | None = None,
         recalled: Recalled[Tx] | None = None,
         uncovered: Iterable[str] = (),
+        partial: Iterable[str] = (),
+        had: Callable[[Row], bool] | None = None,
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -103,7 +106,7 @@ class Transactions:
         if state is not None:
             check_ordered(ordering, "looking up old rows")
         begun = Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
-        self._whole = Wholeness(begun, state, uncovered)
+        self._whole = Wholeness(begun, state, uncovered=uncovered, partial=partial, had=had)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
         self._pending: OpenTimes[dict[Said, None]] = OpenTimes(total=True)
@@ -127,8 +130,13 @@ class Transactions:
 
     @property
     def uncovered(self) -> frozenset[str]:
-        """The tables of which the connector has not spoken, in what is given out."""
+        """The tables of which the connector has not spoken, in what is given out, and those that are partial."""
         return self._whole.uncovered
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which it spoke, and which have rows that are in no record."""
+        return self._whole.partial
 
     def uncover(self, tables: Iterable[str]) -> None:
         """The connector has not spoken of these, either, as is known before anything is given out."""

@@ -6,7 +6,7 @@ order in which they came: rows, Ends and repeats are all admitted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -39,7 +39,8 @@ class Changed:
 class Wholeness:
     """What is held, and what each step releases. Memory: what is open. ``state`` is where old rows are looked up.
 
-    ``uncovered`` are the tables of which the connector has not spoken yet.
+    ``uncovered`` are the tables of which the connector has not spoken yet, and ``partial`` those that have rows which
+    are in no record. ``had`` says of the row of an uncovered table whether it shows that; None: it is not asked.
 
     >>> whole = Wholeness(Begun("commit", ("t",), False))
     >>> changed = whole.advance([Row("t", 7, 1, None, (("a", 1),)), End.of(7, 50, {"t": 1, "other": 3})])
@@ -49,9 +50,12 @@ class Wholeness:
     Source: the rules of explicit commit times, for one time of the timeline after the other.
     """
 
-    def __init__(self, begun: Begun, state: State | None = None, uncovered: Iterable[str] = ()) -> None:
-        self._begun, self._state = begun, state
-        self._uncovered = Uncovered(uncovered)
+    def __init__(
+        self, begun: Begun, state: State | None = None, *, uncovered: Iterable[str] = (), partial: Iterable[str] = (),
+        had: Callable[[Row], bool] | None = None,
+    ) -> None:
+        self._begun, self._state, self._had = begun, state, had
+        self._uncovered = Uncovered(uncovered, partial)
         self._captured = frozenset(begun.tables)
         # Whether TEMP tells how it was begun.
         self._told = False
@@ -82,8 +86,13 @@ class Wholeness:
 
     @property
     def uncovered(self) -> frozenset[str]:
-        """The tables of which the connector has not spoken, in what is given out."""
+        """The tables of which the connector has not spoken, in what is given out, and those that are partial."""
         return self._uncovered.tables
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which it spoke, and which have rows that are in no record."""
+        return self._uncovered.partial
 
     def uncover(self, tables: Iterable[str]) -> None:
         """The connector has not spoken of these, either."""
@@ -362,8 +371,11 @@ class Wholeness:
     def _give(self, tx: Tx, touched: dict[Tx, Opened], changed: Changed) -> bool:
         """Out of what is held, into the output. False where it is halted: nobody can know what it does."""
         opened = self._open[tx]
+        counts = {} if opened.end is None else dict(opened.end.counts)
+        had = self._with_rows_before(opened.rows.values())
+        partial = {*self._uncovered.partial, *had}
         try:
-            does = self._does(tx, opened.rows.values())
+            does = self._does(tx, [row for row in opened.rows.values() if row.table not in partial])
         except Unknown as unknown:
             touched[tx] = self._admit(Halt(tx, None, unknown.reason, unknown.remedy))
             return False
@@ -371,11 +383,18 @@ class Wholeness:
         self._tracker.given_out(tx)
         self._records -= len(opened)
         changed.given.append(tx)
-        changed.begins += self._uncovered.begin(dict(opened.end.counts) if opened.end else {})
+        changed.begins += self._uncovered.begin(counts, had)
         changed.temp.extend((held, -1) for held in opened.before())
         for table, changes in does:
             changed.output.setdefault(table, ChangeBatch()).extend(changes)
         return True
+
+    def _with_rows_before(self, rows: Iterable[Row]) -> set[str]:
+        """The tables that are not covered yet and had rows before these, which are the first ones of them."""
+        tables = self._uncovered.tables
+        if self._had is None or not tables:
+            return set()
+        return {row.table for row in rows if row.table in tables and self._had(row)}
 
     def _does(self, tx: Tx, rows: Collection[Row]) -> Iterable[tuple[str, Iterable[tuple[Any, int]]]]:
         """What a transaction does, by table."""

@@ -34,12 +34,13 @@ from cdcv2.sources.keyed import Contents
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.output_known import output_known
 from cdcv2.sources.ranged import Ranges
-from cdcv2.sources.said import said
+from cdcv2.sources.said import said, shows_rows_before
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters, first_begun
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.stops import put_stop, stop_of
 from cdcv2.wire.temp_rows import TempRows
 
@@ -103,10 +104,13 @@ class Database:
     def _operator(
         self, temp: tuple[Update, ...], frontier: Antichain, recalled: Recalled[Tx] | None
     ) -> Transactions:
+        # Without a snapshot the history begins with nothing; out of order what comes first is not the first row.
+        judged = self._recipe.snapshot == "initial" and self._ordering == COMMIT_ORDER
         return Transactions(
             self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
             frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
-            recalled=recalled, uncovered=self._uncovered(frontier),
+            recalled=recalled, uncovered=self._uncovered(frontier), partial=self._tables.partial,
+            had=shows_rows_before if judged else None,
         )
 
     def _uncovered(self, frontier: Antichain) -> set[str]:
@@ -130,9 +134,16 @@ class Database:
         """Whether anything is stated of its tables: the snapshot is given out; without one, something was said."""
         return self._transactions.has_begun
 
-    def uncovered(self) -> list[str]:
-        """The tables of which nothing is stated, as the connector does not cover them."""
-        return sorted(self._names[table] for table in self._transactions.uncovered) if self.has_begun else []
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+        if not self.has_begun:
+            return Coverage((), {})
+        uncovered, partial = (
+            tuple(sorted(self._names[table] for table in tables))
+            for tables in (self._transactions.uncovered, self._transactions.partial)
+        )
+        return Coverage(uncovered, {}, partial)
 
     def waits(self) -> str | None:
         """That the snapshot is not whole, or how many records are held of transactions that are not."""
@@ -246,7 +257,7 @@ class Database:
     def _write(self, summary: Summary) -> None:
         """Make durable, and state, what is finished."""
         temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
-        self._tables.cover(self._transactions.uncovered, summary.begins)
+        self._tables.cover(self._transactions.uncovered, summary.begins, self._transactions.partial)
         writers = self._tables.writers if self.has_begun else {}
         outputs = {table: writers[table] for table in first_begun(writers, summary.begins)}
         write(summary._replace(temp=temp), self._temp, outputs)

@@ -6,6 +6,7 @@ streamed row its position says nothing. A row of the snapshot has no number, and
 
 from __future__ import annotations
 
+from cdcv2.capture.coverage import had_rows
 from cdcv2.reclock.state import TOLD
 from cdcv2.reclock.temp import SNAPSHOT, Begin, End, Halt, Row, Said
 from cdcv2.sources import facts
@@ -37,3 +38,14 @@ def said(fact: Fact) -> Said | Begin | None:
             return Halt(SNAPSHOT, fact.lsn, fact.reason, fact.remedy)
         return Halt(fact.tx, fact.seq, fact.reason, fact.remedy)
     return None
+
+
+def shows_rows_before(row: Row) -> bool:
+    """Whether the row, of a table that is not covered yet, shows that the table :func:`had_rows` before.
+
+    >>> shows_rows_before(Row("t", 7, 1, None, ((("a",), -1), (("b",), 1)), number=1))
+    True
+    """
+    (data, first), *others = row.changes
+    op = data.op if first == TOLD else "c" if first > 0 else "u" if others else "d"
+    return had_rows(op, row.number or 0)

@@ -32,6 +32,7 @@ from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.stretches import Stretch, next_stretch
+from cdcv2.wire.coverage import Coverage
 
 READ = steps.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
 TABLE_STAGED = steps.declare("shared-capture.table-staged", "the updates of one more table are durable")
@@ -77,8 +78,9 @@ class Output(Protocol):
     def has_begun(self) -> bool:
         """Whether anything is stated of its tables: of a database nothing is before its snapshot is whole."""
 
-    def uncovered(self) -> Iterable[str]:
-        """The tables of which nothing is stated, as their connector does not cover them."""
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as their connector does not cover them, or has not all their rows."""
 
     def waits(self) -> str | None:
         """What it holds on to, in words, if it does."""
@@ -139,9 +141,10 @@ class PlainTables:
         """What a topic says is stated from the start."""
         return True
 
-    def uncovered(self) -> Iterable[str]:
-        """There is no connector."""
-        return ()
+    @property
+    def coverage(self) -> Coverage:
+        """There is no connector that covers tables or does not."""
+        return Coverage((), {})
 
     def waits(self) -> str | None:
         """A record is a row as soon as it is there."""
@@ -300,9 +303,12 @@ class SharedCapture:
         """Up to where all tables are complete: not at all while a database has no output."""
         return self.frontier if all(output.has_begun for output in self._outputs) else Antichain([0])
 
-    def uncovered(self) -> list[str]:
-        """The tables of which nothing is stated, as their connector does not cover them."""
-        return sorted(table for output in self._outputs for table in output.uncovered())
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as their connector does not cover them, or has not all their rows."""
+        each = [output.coverage for output in self._outputs]
+        uncovered = sorted(table for one in each for table in one.uncovered)
+        return Coverage(tuple(uncovered), {}, tuple(sorted(table for one in each for table in one.partial)))
 
     def waits(self) -> list[str]:
         """What is held that more records may complete."""

@@ -25,6 +25,7 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.wanted import Wanted
+from cdcv2.wire.coverage import Coverage
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.
 WAIT = 0.2
@@ -66,13 +67,13 @@ class Run:
 class Came(NamedTuple):
     """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words.
 
-    ``uncovered`` are the tables of which nothing is stated, as their connector does not cover them.
+    ``coverage`` has the tables of which nothing is stated.
     """
 
     frontier: Antichain
     records: int
     waiting: list[str]
-    uncovered: list[str]
+    coverage: Coverage
 
 
 def carry_on(
@@ -111,7 +112,7 @@ def carry_on(
                     capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT),
                     turn=partial(turn, capture, binder),
                 )
-                return Came(capture.complete, capture.records, capture.waits(), capture.uncovered())
+                return Came(capture.complete, capture.records, capture.waits(), capture.coverage)
         except ForgottenError as behind:
             # The logs are further than this capture was: others have written them.
             if stopping():

@@ -35,6 +35,7 @@ from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
 
@@ -174,9 +175,10 @@ class BoundPlain:
         """What a topic says is stated from the start."""
         return True
 
-    def uncovered(self) -> Iterable[str]:
-        """There is no connector."""
-        return ()
+    @property
+    def coverage(self) -> Coverage:
+        """There is no connector that covers tables or does not."""
+        return Coverage((), {})
 
     def waits(self) -> str | None:
         """A record is a row as soon as it is there."""

@@ -393,6 +393,35 @@ def test_on_a_remap_it_is_captured_from_its_first_record_on(bound: Captures, dum
     assert (0, True) == (at.code, at.out.startswith("id,v\n7,0\n"))
 
 
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+@pytest.mark.parametrize("op", "ud")
+@pytest.mark.parametrize("step", [None, transactions.UPDATES_DURABLE, transactions.TEMP_STATED])
+def test_on_a_remap_a_table_that_had_rows_before_its_first_record_is_named(
+    run: Run, tmp_path: Path, op: str, before: str, step: str | None
+) -> None:
+    """Nothing is stated of it, now and later, also after a crash; the others go on."""
+    capture = OnRemap(run, tmp_path)
+    said = [*BEGUN, *SAID, *FIRST_OF_T, FIRST_OF_U[0], changed(op, FIRST_OF_U[1]), FIRST_OF_U[2]]
+    if step is not None:
+        with steps.placed(step), pytest.raises(steps.PlacedCrash):
+            capture(said, *NOTIFIED, "--before", before, tables="tu")
+    for dump in (said, [*said, *LATER]):
+        done = capture(dump, *NOTIFIED, "--before", before, tables="tu")
+        assert 0 == done.code and PARTIAL in done.err
+    assert ([1, 3, 10, 11], [], "partial") == (capture.held(), capture.held("u"), begins(capture))
+    shown = capture.run("verify", capture.logs, "--full")
+    assert 0 == shown.code and PARTIAL in shown.out
+
+
+def test_on_a_remap_out_of_order_it_begins_with_what_is_given_out_first(run: Run, tmp_path: Path) -> None:
+    """What comes first may not be the first row of the table: nothing can be judged by it."""
+    capture = OnRemap(run, tmp_path, "complete")
+    said = [*BEGUN, *SAID, *FIRST_OF_T, FIRST_OF_U[0], changed("u", FIRST_OF_U[1]), FIRST_OF_U[2]]
+    assert 0 == capture(said, *NOTIFIED, tables="tu").code
+    asked = capture.run("as-of", capture.logs, "--table", "public.u")
+    assert 3 == asked.code and "Only a new snapshot that covers it has its rows" in asked.err
+
+
 @pytest.mark.parametrize("step, nth", [
     (table_writers.COVERED, 1), (transactions.UPDATES_DURABLE, 1), (transactions.TEMP_STATED, 1),
     (transactions.TABLE_STATED, 1), (transactions.TABLE_STATED, 2), (shared_capture.READ, 1),
