@@ -123,15 +123,16 @@ class Database:
         return self.chance.choice([number for number in range(1, 60) if number not in taken][:6])
 
 
-def difference(changes: list[Change]) -> dict[str, Difference]:
-    """What these events add and take away, by table; a TRUNCATE names no row."""
-    found: dict[str, Difference] = {}
+def difference(changes: list[Change], before: Difference) -> Difference:
+    """What these events of one table add and take away, in their order; it held ``before``."""
+    found: Difference = Counter()
     for change in changes:
-        of_table = found.setdefault(change.table, Counter())
+        if change.op == "t":
+            found = Counter({row: -number for row, number in before.items()})
         for row, sign in ((change.old, -1), (change.new, 1)):
             if row is not None:
-                of_table[row] += sign
-    return {table: Counter({row: n for row, n in rows.items() if n}) for table, rows in found.items()}
+                found[row] += sign
+    return Counter({row: number for row, number in found.items() if number})
 
 
 def image(row: Row | None) -> dict[str, Any] | None:

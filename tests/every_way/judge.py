@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from tests.every_way.connector import OLD, Place, Sent
 from tests.every_way.database import RARE, SNAPSHOT_LSN, TABLES, Change, Difference, difference
@@ -140,13 +141,14 @@ class Known:
 
     def _facts(self, end: Sent) -> Facts:
         rows = self.rows(end.tx)
-        changes: list[Change] = []
+        changes: dict[str, list[Change]] = {table: [] for table in TABLES}
         for table, number in end.counts:
-            changes += [one.change for at, one in rows.get(table, {}).items() if one.change and at <= number]
+            of_table = sorted(rows.get(table, {}).items())
+            changes[table] += [one.change for at, one in of_table if one.change and at <= number]
         real = next((one for one in self.world.transactions if one.tx == end.tx), None)
-        if real is not None and Counter(changes) == Counter(real.captured):
+        if real is not None and Counter(chain(*changes.values())) == Counter(real.captured):
             return {table: real.differences[table] for table in TABLES}
-        return {table: difference(changes).get(table, Counter()) for table in TABLES}
+        return {table: difference(done, self.world.before(end.commit, table)) for table, done in changes.items()}
 
 
 class Judge:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cdcv2.sources.facts import Record
 from tests.every_way.connector import NEW, NOTIFICATIONS, OLD, TRANSACTIONS, Connector, Place, Sent
-from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Database, Row, Transaction
+from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Database, Difference, Row, Transaction
 
 #: What may be wrong with a history, beside records that are sent again and partitions that lag.
 MISHAPS = (
@@ -58,6 +58,13 @@ class World:
     def transactions(self) -> list[Transaction]:
         """In the order of their commits."""
         return self.database.transactions
+
+    def before(self, commit: int, table: str) -> Difference:
+        """What the table held before it, as far as the connector sent that."""
+        rows = Counter(self.database.snapshot[table])
+        for one in self.transactions:
+            rows.update(one.differences[table] if one.commit < commit else {})
+        return rows
 
     def records(self) -> dict[Place, list[Record]]:
         """The topics as a capture finds them."""

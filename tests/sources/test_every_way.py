@@ -54,6 +54,13 @@ def test_an_old_row_may_be_missing_as_what_is_given_out_with_it_is_wrong() -> No
     assert "that is not there" in str(road.check(world).stop)
 
 
+def test_a_truncate_takes_away_what_was_there_also_where_end_counts_too_few_rows() -> None:
+    """The transaction is given out before the row is read that shows it: what it did is not what it really did."""
+    world, (_, road, *_) = drawn(576, ["TRUNCATE", "torn END"]), ROADS
+
+    assert ("TRUNCATE", "torn END") == world.mishaps and "but its END" in str(road.check(world).stop)
+
+
 def test_without_its_memory_a_capture_knows_how_many_rows_a_snapshot_had() -> None:
     """One was sent twice, and released in place of another: it stops at the one that is too many, not at that other."""
     world, (road, *_) = drawn(205, ["one snapshot row more"]), ROADS
