@@ -74,6 +74,20 @@ def indispensable(
     return min(left) if left and (alone or not set(left) <= set(may)) else None
 
 
+def has_begun(begins: int | None, known: int) -> bool:
+    """Whether a log is of a table that is covered, as far as it shows.
+
+    ``begins`` is where the log states that it begins, None: that its table is not covered; ``known`` is up to where it
+    is stated. One that begins later counts from its first statement on: so the meet of such logs is behind an END.
+
+    >>> has_begun(0, 0), has_begun(None, 0), has_begun(140, 140), has_begun(140, 141), has_begun(None, 7)
+    (True, False, False, True, True)
+
+    Cost: constant. Source: rows name the END before their own, and no start is one.
+    """
+    return begins == 0 or known > (begins or 0)
+
+
 def had_rows(op: str, number: int) -> bool:
     """Whether a table had a row before, as its row of this number in a transaction shows, if none was before that.
 

@@ -83,8 +83,7 @@ class Capture:
 
     ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
     start reads the topics from their start). ``told`` is called after each release. ``times`` is where the clock of
-    releases is kept, of logs that are in one directory; otherwise each log keeps it. ``leaves_out``: it goes on without
-    tables of which the connector never spoke.
+    releases is kept, of logs that are in one directory; otherwise each log keeps it.
 
     Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
     UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
@@ -103,7 +102,6 @@ class Capture:
         told: Callable[[Captured], None] | None = None,
         times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
-        leaves_out: bool = True,
     ) -> None:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
@@ -113,11 +111,9 @@ class Capture:
         # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
         self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
-        self._leaves_out = leaves_out and self._writers.describing
         # With no table covered the logs say nothing of how far this has come.
         known = min(self.knowns().values(), default=((remembered["commits"] or {}).get("through") or -1) + 1)
         self._commits = self._decisions(remembered["commits"], known)
-        self._commits.seeks = True
         kept = stop_of(self._writers.logs.values())
         if kept is not None:
             self._commits.keep(*kept)
@@ -159,7 +155,7 @@ class Capture:
     def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
         recipe, notifications = self._recipe, self._recipe.notification_topic is not None
         held = self._writers.firsts() if known > 0 else None
-        uncovered, partial, leaves_out = self._writers.uncovered, self._writers.partial, self._leaves_out
+        uncovered, partial, leaves_out = self._writers.uncovered, self._writers.partial, self._writers.describing
         if remembered is None:
             return Commits(
                 recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
@@ -209,7 +205,7 @@ class Capture:
     @property
     def coverage(self) -> Coverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
-        return Coverage(tuple(sorted(self._commits.uncovered)), {}, tuple(sorted(self._commits.partial)))
+        return coverage_of(self._commits)
 
     @property
     def open_transactions(self) -> int:
@@ -359,6 +355,13 @@ class Capture:
         else:
             self._commits.stop(fact.reason, fact.remedy)
 
+    def will_seek(self) -> None:
+        """Whoever drives it reads the topics to their ends, where :attr:`seeks_another`, before the stop is for good.
+
+        Otherwise a stop that a snapshot which was not declared may explain is for good at once.
+        """
+        self._commits.seeks = True
+
     @property
     def seeks_another(self) -> bool:
         """Whether a snapshot that nobody has told of stops it, perhaps, and no row has said which LSN that has."""
@@ -368,7 +371,11 @@ class Capture:
         """Look whether the record, behind a stop, is a row of a snapshot. Takes nothing of it. Raises DecodeError."""
         fact = classify(record, self._recipe)
         if isinstance(fact, SnapshotRow):
-            self._commits.snapshot_found(fact.lsn)
+            self.snapshot_found(fact.lsn)
+
+    def snapshot_found(self, lsn: int) -> None:
+        """Behind a stop there are rows of a snapshot with this LSN."""
+        self._commits.snapshot_found(lsn)
 
     def sought(self) -> None:
         """All topics were looked through for such a row, and there was none."""
@@ -491,6 +498,11 @@ class Capture:
 def tables_of(places: Iterable[Place], recipe: Recipe) -> set[str]:
     """The tables whose topics have these partitions."""
     return {table for table in (recipe.table(topic) for topic, _ in places) if table is not None}
+
+
+def coverage_of(commits: Commits) -> Coverage:
+    """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+    return Coverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

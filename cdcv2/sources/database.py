@@ -31,13 +31,14 @@ from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.keyed import Contents
+from cdcv2.sources.log_starts import first_begun
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.output_known import output_known
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.said import said, shows_rows_before
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
-from cdcv2.sources.table_writers import TableWriters, first_begun
+from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.coverage import Coverage

@@ -72,6 +72,7 @@ def run(
     topics and the capture raise; SourceStop, and DecodeError for a record that is none, once everything before is
     written. That of a snapshot nobody has told of names its LSN, where the topics have it.
     """
+    capture.will_seek()
     capture.reads(topics.identities())
     capture.recall(topics.ranges(capture.transaction_topic))
     items = topics.read(capture.positions(), follow=follow)

@@ -1,10 +1,4 @@
-"""The writers of a capture's logs, one for each table that the connector covers: by commit times, and on a remap.
-
-A log states where it begins (:class:`~cdcv2.wire.description.LogDescription`). That the connector does not cover its
-table is stated before anything is stated in any other log, so that one that a crash left behind is not taken for such a
-one. When it is covered, where it begins is stated first, then its first interval, and then those of the other logs: so
-these are never stated beyond a time at which it lacks something.
-"""
+"""The writers of a capture's logs, one for each table that the connector covers: by commit times, and on a remap."""
 
 from __future__ import annotations
 
@@ -20,15 +14,14 @@ from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
+from cdcv2.sources.log_starts import LogStarts, first_begun
 from cdcv2.sources.release import Release
 from cdcv2.sources.remembered import FORGET
-from cdcv2.wire.description import PARTIAL, UNCOVERED, Describing, LogDescription, description_of
 
 LOGGER = logging.getLogger(__name__)
 
 TABLE_WRITTEN = steps.declare("capture.table-written", "the updates of one more table are durable; no statement is")
 UPDATES_DURABLE = steps.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
-COVERED = steps.declare("coverage.start-durable", "where the logs of tables that are covered now begin is durable")
 TABLE_STATED = steps.declare("capture.table-stated", "the statement of one more table is durable")
 
 
@@ -47,29 +40,11 @@ class TableWriters:
     ) -> None:
         self.logs, self._chunk = dict(sorted(logs.items())), updates_per_message
         self._writers: dict[str, Writer] = {}
-        # Table -> where its log begins.
-        self._starts: dict[str, int] = {}
-        # Tables of which nothing is stated, whose logs state that; and those of them that have rows in no record.
-        self._uncovered, self._partial = set[str](), set[str]()
-        # Of these, where the log begins, if it states that and nothing else yet.
-        self._waiting: dict[str, int] = {}
+        self._starts = LogStarts(self.logs)
         for table, log in self.logs.items():
-            self._open(table, log, (kept or {}).get(table))
-
-    def _open(self, table: str, log: Log, kept: Mapping[str, Any] | None) -> None:
-        stated = description_of(log)
-        writer = self._writer(log, kept, stated.begins)
-        begun = stated.covered and not stated.begins
-        if begun or _number(writer.known, table) > stated.begins:
-            self._writers[table], self._starts[table] = writer, stated.begins
-            if not stated.covered:
-                # Another capture has found that it is, from the beginning on.
-                _describe(log, "0")
-        else:
-            self._uncovered.add(table)
-            self._partial |= {table} if stated.start == PARTIAL else set()
-            if stated.begins:
-                self._waiting[table] = stated.begins
+            writer = self._writer(log, (kept or {}).get(table), self._starts.stated(table))
+            if self._starts.opened(table, _number(writer.known, table)):
+                self._writers[table] = writer
 
     def _writer(self, log: Log, kept: Mapping[str, Any] | None, start: int) -> Writer:
         """One that reads only what its log got since it was exported, where that fits the log."""
@@ -90,17 +65,17 @@ class TableWriters:
     @property
     def uncovered(self) -> frozenset[str]:
         """The tables of which nothing is stated, as the connector does not cover them."""
-        return frozenset(self._uncovered)
+        return self._starts.uncovered
 
     @property
     def partial(self) -> frozenset[str]:
         """Those of them of which there are records, as their logs state, and rows that are in no record."""
-        return frozenset(self._partial)
+        return self._starts.partial
 
     @property
     def describing(self) -> bool:
         """Whether each log can state that its table is not covered."""
-        return all(isinstance(log, Describing) for log in self.logs.values())
+        return self._starts.describing
 
     def knowns(self) -> dict[str, int]:
         """For each table that is covered, up to where its log is stated."""
@@ -108,11 +83,11 @@ class TableWriters:
 
     def starts(self) -> dict[str, int]:
         """For each table that is covered, where its log begins."""
-        return dict(self._starts)
+        return self._starts.begin
 
     def waiting(self) -> dict[str, int]:
         """For each table that counts as not covered and whose log states where it begins, where that is."""
-        return dict(self._waiting)
+        return self._starts.waiting
 
     @property
     def writers(self) -> dict[str, Writer]:
@@ -135,41 +110,27 @@ class TableWriters:
     ) -> None:
         """Make a release durable, and state it; ``durable`` is called between both. Raises what the logs raise."""
         self.cover(release.uncovered, release.begins, release.partial)
-        for table, writer in self._writers.items():
-            writer.extend(updates(table))
-            writer.stage(release.frontier.join(Antichain([self._starts[table]])))
+        for table, begins in self._starts.begin.items():
+            self._writers[table].extend(updates(table))
+            self._writers[table].stage(release.frontier.join(Antichain([begins])))
             steps.reach(TABLE_WRITTEN)
         steps.reach(UPDATES_DURABLE)
         durable()
-        # Where the others are stated, nothing may be lacking of those that begin.
         for table in first_begun(self._writers, release.begins):
             self._writers[table].commit()
             steps.reach(TABLE_STATED)
 
-    def cover(self, uncovered: Iterable[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
+    def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Have the logs state which tables are not covered, and where those begin that are from now on.
 
-        ``partial`` are those of the former that have rows which are in no record.
-
-        To be called before anything is stated of the times that come now. Raises what the logs raise.
+        ``partial`` are those of the former that have rows which are in no record. To be called before anything is
+        stated of the times that come now. Raises what the logs raise.
         """
-        for table in sorted(set(uncovered) - self._uncovered):
-            _describe(self.logs[table], UNCOVERED)
-            self._uncovered.add(table)
+        self._starts.cover(uncovered, begins, partial)
+        for table in uncovered:
             self._writers.pop(table, None)
-            self._starts.pop(table, None)
-        for table in sorted(set(partial) - self._partial):
-            _describe(self.logs[table], PARTIAL)
-            self._partial.add(table)
-            LOGGER.warning("%s is left out: its first record changes a row that no record brought", table)
         for table, start in sorted(begins.items()):
-            _describe(self.logs[table], str(start))
-            self._uncovered.discard(table)
-            self._partial.discard(table)
-            self._waiting.pop(table, None)
-            self._writers[table], self._starts[table] = self._writer(self.logs[table], None, start), start
-        if begins:
-            steps.reach(COVERED)
+            self._writers[table] = self._writer(self.logs[table], None, start)
 
     def export(self) -> dict[str, Any]:
         """What spares the next one reading the logs from their start; None: a reader still held rows, after a crash."""
@@ -179,21 +140,6 @@ class TableWriters:
         """Release the logs. States nothing."""
         for log in self.logs.values():
             log.close()
-
-
-def first_begun(tables: Iterable[str], begins: Collection[str]) -> list[str]:
-    """The order in which tables are stated: where the others are, nothing may be lacking of those that begin.
-
-    >>> first_begun("abc", "b")
-    ['b', 'a', 'c']
-    """
-    return sorted(tables, key=lambda table: (table not in begins, table))
-
-
-def _describe(log: Log, start: str) -> None:
-    if not isinstance(log, Describing):
-        raise UsageError(f"the log {log.name} cannot state that it begins later than others")
-    log.describe(LogDescription(start=start))
 
 
 def _plain_state(writer: Writer) -> dict[str, Any] | None:

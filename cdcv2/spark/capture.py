@@ -27,10 +27,11 @@ from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
-from cdcv2.sources.capture import tables_of
+from cdcv2.sources.capture import coverage_of, tables_of
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.evidence import Evidence
+from cdcv2.sources.log_starts import first_begun
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
@@ -43,6 +44,7 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.stops import put_stop, stop_of
@@ -78,6 +80,7 @@ class Capture(CaptureQuery):
         remembered = self._remembered
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
         self.commits = _commits(recipe, remembered, self.logs)
+        self.commits.seeks = True
         kept = stop_of(self.logs.all())
         if kept is not None:
             self.commits.keep(*kept)
@@ -96,6 +99,11 @@ class Capture(CaptureQuery):
         """Up to where all logs are complete; None before the snapshot is released."""
         return self.commits.frontier
 
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+        return coverage_of(self.commits)
+
     def waits(self) -> Waiting:
         """Why nothing more can be released."""
         return self.commits.waits()
@@ -110,16 +118,17 @@ class Capture(CaptureQuery):
         told = classified(frame, self.recipe, screen).persist()
         try:
             self._count(told, spark)
-            while True:
-                release = self.commits.ready()
-                if release is None:
-                    break
-                self._release(release, told, screen, spark)
+            self._release_all(told, screen, spark)
+            if self.commits.seeks_another:
+                self._seek(spark, self.commits, self._tally.counted)
+                self._release_all(told, screen, spark)
         finally:
             told.unpersist()
         self._tell_waiting(
             spark, self._tally.records, self._tally.repeats, self._tally.rows_waiting, self.commits.open_transactions()
         )
+        if self.logs.stop is not None:
+            self.commits.keep(*self.logs.stop)
         error = self._tally.error() or self.commits.stopped()
         if error is not None:
             if isinstance(error, SourceStop):
@@ -144,6 +153,10 @@ class Capture(CaptureQuery):
             self.commits.consumed(self._tally.counted)
         steps.reach(COUNTED)
 
+    def _release_all(self, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
+        while (release := self.commits.ready()) is not None:
+            self._release(release, told, screen, spark)
+
     def _release(self, release: Release, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
         reading = self._tally.reading(release)
         rows = self._rows(reading, told, screen, spark)
@@ -155,6 +168,7 @@ class Capture(CaptureQuery):
                 return
             rows = once.unionByName(rows.where(~numbered))
         steps.reach(BEFORE_UPDATES)
+        self.logs.cover(release.uncovered, release.begins, release.partial)
         frontier = release.through + 1
         written: dict[tuple[str, int], Written] = {}
         if reading.rows():
@@ -163,7 +177,7 @@ class Capture(CaptureQuery):
         _check(written, reading)
         steps.reach(UPDATES_DURABLE)
         self._tally.clock.release(release.through)
-        for table in self.logs.tables:
+        for table in first_begun(self.logs.tables, release.begins):
             counts = {time: done.identities for (of, time), done in written.items() if of == table}
             if self.logs.state(table, frontier, counts):
                 steps.reach(TABLE_STATED)
@@ -196,6 +210,8 @@ class Capture(CaptureQuery):
             again = Screen({}, screen.through, screen.base)
             frames.append(classified(self.topics.ranges(spark, earlier), self.recipe, again, counted=False))
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        if reading.left:
+            rows = rows.where(~F.col("table").isin(*reading.left))
         columns = ["table", "time", "tx", "number", "order", "minus", "plus"]
         times = spark.createDataFrame(_times(reading.times))
         changed = rows.where(F.col("kind") == ROW).join(F.broadcast(times), "tx").select(*columns)
@@ -220,16 +236,18 @@ class Capture(CaptureQuery):
 
 
 def _commits(recipe: Recipe, remembered: Remembered | None, logs: TableLogs) -> Commits:
-    notifications, known = recipe.notification_topic is not None, logs.meet()
+    notifications = recipe.notification_topic is not None
+    # With no table covered the logs say nothing of how far this has come.
+    known = logs.meet(((remembered.commits["through"] if remembered else None) or -1) + 1)
     held = logs.firsts if known > 0 else None
     if remembered is None:
         return Commits(
             recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held,
-            empty=recipe.empty, leaves_out=False,
+            empty=recipe.empty, uncovered=logs.uncovered, partial=logs.partial, leaves_out=logs.describing,
         )
     return Commits.restore(
         remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-        held=held, empty=recipe.empty, leaves_out=False,
+        held=held, empty=recipe.empty, uncovered=logs.uncovered, partial=logs.partial, leaves_out=logs.describing,
     )
 
 

@@ -47,6 +47,12 @@ def classified(records: DataFrame, recipe: Recipe, screen: Screen, *, counted: b
     return records.select(*RECORD_COLUMNS).mapInArrow(function, CLASSIFIED)
 
 
+def snapshots(records: DataFrame, recipe: Recipe) -> list[int]:
+    """The LSNs of the snapshots of which rows are among the records."""
+    found = records.select(*RECORD_COLUMNS).mapInArrow(partial(_scanned, pickle.dumps(recipe)), "lsn long")
+    return sorted(row["lsn"] for row in found.distinct().collect())
+
+
 @functools.lru_cache(maxsize=8)
 def unpickled(raw: bytes) -> Recipe:
     """The recipe that was pickled to this."""
@@ -67,6 +73,21 @@ def _classify(
         for record in map(Record._make, zip(*columns)):
             _take(record, recipe, screen, said, rows)
         yield rows.batch(said.to_json() if counted else None)
+
+
+def _scanned(how: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    recipe = unpickled(how)
+    for batch in batches:
+        lsns = set[int]()
+        for record in map(Record._make, zip(*(batch.column(name).to_pylist() for name in RECORD_COLUMNS))):
+            try:
+                fact = classify(record, recipe)
+            except DecodeError:
+                # It is judged when it is taken; here it is no row of a snapshot.
+                continue
+            if isinstance(fact, SnapshotRow):
+                lsns.add(fact.lsn)
+        yield pa.RecordBatch.from_arrays([pa.array(sorted(lsns), pa.int64())], names=["lsn"])
 
 
 def _take(record: Record, recipe: Recipe, screen: Screen, said: Said, rows: _Columns) -> None:

@@ -38,6 +38,7 @@ from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.release_times import ReleaseTimes
@@ -71,8 +72,9 @@ class KeyedCapture(CaptureQuery):
                 failing.callback(log.close)
             describe_log_set(logs, self.stated)
             memory = _Kept(self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.knowns())
-            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell, times=times, leaves_out=False)
+            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell, times=times)
             failing.pop_all()
+        self._capture.will_seek()
         self._capture.reads(self._identities)
         self._capture.recall(topics.transactions(spark))
         self._tell_start(specs)
@@ -85,6 +87,11 @@ class KeyedCapture(CaptureQuery):
     def waits(self) -> Waiting:
         """Why nothing more can be released."""
         return self._capture.waits()
+
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+        return self._capture.coverage
 
     def batch(self, frame: DataFrame, number: int) -> None:
         """Take the new records, and release what is whole.
@@ -102,6 +109,9 @@ class KeyedCapture(CaptureQuery):
                 pass
         except SourceStop:
             self._waiting(spark)
+            if self._capture.seeks_another:
+                self._seek(spark, self._capture, self._capture.next_positions())
+                self._capture.release()
             raise
         self._waiting(spark)
         if wrong is not None:
@@ -173,14 +183,20 @@ class _Kept:
         positions = {
             (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
         }
-        self._memory.save(Remembered(plain["commits"], positions, self._tails(), plain["topics"]))
+        self._memory.save(Remembered(plain["commits"], positions, self._tails(plain["logs"]), plain["topics"]))
 
-    def _tails(self) -> dict[str, LogTail]:
+    def _tails(self, written: Mapping[str, Any]) -> dict[str, LogTail]:
         # Asked before the logs' ends: what is stated up to there may be more than is known of, and never less.
         knowns = self._knowns()
-        ends: dict[str, Positions] = {table: log.ends() for table, log in self._logs.items()}
-        self._marks = marked(list(self._specs.values()), ends, self._marks)
+        ends = {table: self._read_to(table, written[table]) for table in knowns}
+        self._marks |= marked([self._specs[table] for table in knowns], ends, self._marks)
         return {table: LogTail(known, ends[table], self._marks[table]) for table, known in knowns.items()}
+
+    def _read_to(self, table: str, written: Mapping[str, Any] | None) -> Positions:
+        """Behind what was read of the log: a topic may have a stop of another capture behind that."""
+        if self._specs[table].topic is None:
+            return self._logs[table].ends()
+        return {} if written is None else {int(part): offset for part, offset in written["positions"].items()}
 
 
 def _told(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[Told]]:

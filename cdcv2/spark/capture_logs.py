@@ -4,14 +4,15 @@ The rules are the writer's (:mod:`cdcv2.protocol.writer`): what a release change
 identity ``(data, time)`` is written once with its final diff; the updates of every table are durable before any
 statement counts them; a log that holds updates which no statement counts (*orphans* of a crash) is only gone on with
 if they are among what is written now; and nothing is stated of a time that differs from what the log states of it.
+Nothing is written to the log of a table that the connector does not cover (:mod:`cdcv2.sources.log_starts`).
 
 Rows travel as the canonical bytes of their row type, in which equal rows have equal bytes, so Spark may group by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_stated
+from cdcv2.sources.log_starts import LogStarts
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.stops import Stop, in_headers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,10 +40,11 @@ UPDATES_PER_MESSAGE = 1000
 BYTES_PER_MESSAGE = 256 * 1024
 COUNTS_PER_STATEMENT = 20_000
 
-_WRITTEN = "table int, time long, identities long, weight long"
+_WRITTEN = "table int, time long, identities long, weight long, messages long"
 _WRITTEN_ARROW = pa.schema([
     ("table", pa.int32()), ("time", pa.int64()), ("identities", pa.int64()), ("weight", pa.int64()),
-])
+    ("messages", pa.int64()),
+])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,32 +65,40 @@ class TableLogs:
 
     def __init__(self, specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail] | None = None) -> None:
         self.tables = tuple(sorted(specs))
-        self._specs = tuple(specs[table] for table in self.tables)
+        self._specs = {table: specs[table] for table in self.tables}
         self._logs = opened(specs, tails or {})
-        #: All times below it are stated.
+        self._starts = LogStarts(self._logs)
+        #: Of each table that is covered: all times below it are stated.
         self.known: dict[str, int] = {}
         #: Of each log the first and the last time at which it has updates, as far as it was read.
-        self.spans: dict[str, tuple[Time, Time] | None] = {}
+        self.spans: dict[str, tuple[Time, Time] | None] = dict.fromkeys(self.tables)
         #: Of each log that has updates their first finished time, and the sum of the diffs there, as far as was read.
         self.firsts: dict[str, tuple[int, int]] = {}
+        #: The stop that another capture has put into a log since it was opened; None: none was seen.
+        self.stop: Stop | None = None
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
         self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
         # Table -> statements of times beyond its known.
         self._unreached: dict[str, list[Progress]] = {}
         self._tails: dict[str, Positions] = {}
+        # Table -> how many messages were sent that its tail is not behind.
+        self._sent: dict[str, int] = {}
         # By which the next process knows the logs again.
         self._marks = recognized(specs, self._logs, tails or {})
         for number, table in enumerate(self.tables):
-            self._open(number, table, (tails or {}).get(table))
+            reader = self._read(table, self._starts.stated(table), (tails or {}).get(table))
+            if self._starts.opened(table, _known(reader, self._logs[table].name)):
+                self._take(number, table, reader)
+            else:
+                self._pass_by(table)
 
-    def _open(self, number: int, table: str, tail: LogTail | None) -> None:
+    def _read(self, table: str, begins: int, tail: LogTail | None) -> Resolver:
         log = self._logs[table]
-        if tail is not None and tail.known == 0:
+        if tail is not None and tail.known <= begins:
             # Nothing was stated then: what the log holds of the snapshot is known by reading it from its start.
             tail = None
         positions: Positions = dict(tail.positions) if tail else {}
-        reader = Resolver([tail.known], begins=[0]) if tail else Resolver()
-        self.spans[table] = None
+        reader = Resolver([tail.known], begins=[begins]) if tail else Resolver([begins])
         for entry in log.read(positions or None):
             if entry is not None:
                 batch = reader.absorb(entry)
@@ -97,12 +109,24 @@ class TableLogs:
                 self.spans[table] = counted(entry.message, self.spans[table])
                 part, offset = entry.position.part, entry.position.offset
                 positions[part] = max(positions.get(part, 0), offset + 1)
-        self.known[table] = _known(reader, log.name)
         self._tails[table] = positions
-        self._unreached[table] = reader.unreached()
-        encode = self._specs[number].row_type.encode
+        return reader
+
+    def _take(self, number: int, table: str, reader: Resolver) -> None:
+        """The table is covered: go on with its log as it was read."""
+        name, spec = self._logs[table].name, self._specs[table]
+        self._specs[table] = replace(spec, description=replace(spec.description, start=self._starts.text(table)))
+        self.known[table] = _known(reader, name)
+        self._unreached[table], self._sent[table] = reader.unreached(), 0
+        encode = spec.row_type.encode
         for data, time, diff in reader.orphans():
-            self._orphans.setdefault((number, _int(time, log.name)), {})[encode(data)] = diff
+            self._orphans.setdefault((number, _int(time, name)), {})[encode(data)] = diff
+
+    def _pass_by(self, table: str) -> None:
+        """The table is not covered: of its log nothing counts."""
+        for kept in (self.known, self._unreached, self._tails, self._sent, self.firsts):
+            kept.pop(table, None)
+        self.spans[table] = None
 
     def all(self) -> list[Log]:
         """The logs."""
@@ -110,11 +134,34 @@ class TableLogs:
 
     def described(self, log_set: LogDescription) -> None:
         """The logs state of which timeline and log set they are, as all that is written from now on does."""
-        self._specs = tuple(spec.described(log_set) for spec in self._specs)
+        self._specs = {table: spec.described(log_set) for table, spec in self._specs.items()}
 
-    def meet(self) -> int:
-        """How far all of them are stated."""
-        return min(self.known.values())
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """The tables of which nothing is stated, as the connector does not cover them."""
+        return self._starts.uncovered
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which there are records, as their logs state, and rows that are in no record."""
+        return self._starts.partial
+
+    @property
+    def describing(self) -> bool:
+        """Whether each log can state that its table is not covered."""
+        return self._starts.describing
+
+    def meet(self, default: int = 0) -> int:
+        """How far all of them are stated; ``default`` where no table is covered."""
+        return min(self.known.values(), default=default)
+
+    def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
+        """Before a release is written: which tables are not covered; see LogStarts. Those begin at these times."""
+        self._starts.cover(uncovered, begins, partial)
+        for table in uncovered:
+            self._pass_by(table)
+        for table, time in sorted(begins.items()):
+            self._take(self.tables.index(table), table, self._read(table, time, None))
 
     # -- writing
 
@@ -127,18 +174,21 @@ class TableLogs:
         orphans = {key: rows for key, rows in self._orphans.items() if key[1] < frontier}
         if orphans:
             self._check_orphans(changes, orphans)
-        known = [self.known[table] for table in self.tables]
+        known = [self.known.get(table, 0) for table in self.tables]
         context = changes.sparkSession.sparkContext
         held = context.broadcast(orphans)
         try:
             ordered = changes.sortWithinPartitions("table", "time")
-            frame = ordered.mapInArrow(partial(_write, self._specs, known, held), _WRITTEN).toArrow()
+            write = partial(_write, tuple(self._specs.values()), known, held)
+            frame = ordered.mapInArrow(write, _WRITTEN).toArrow()
         finally:
             held.destroy()
         written: dict[tuple[str, int], Written] = {}
-        for number, time, identities, records in zip(*(column.to_pylist() for column in frame.columns)):
-            before = written.get((self.tables[number], time), Written(0, 0))
-            written[self.tables[number], time] = Written(before.identities + identities, before.records + records)
+        for number, time, identities, records, messages in zip(*(column.to_pylist() for column in frame.columns)):
+            table = self.tables[number]
+            before = written.get((table, time), Written(0, 0))
+            written[table, time] = Written(before.identities + identities, before.records + records)
+            self._sent[table] += messages
         return written
 
     def has_orphans(self, frontier: int) -> bool:
@@ -153,11 +203,11 @@ class TableLogs:
         finally:
             held.destroy()
         matched: dict[tuple[int, int], int] = {}
-        for number, time, count, _ in zip(*(column.to_pylist() for column in found.columns)):
+        for number, time, count, *_ in zip(*(column.to_pylist() for column in found.columns)):
             matched[number, time] = matched.get((number, time), 0) + count
         for (number, time), rows in sorted(orphans.items(), key=lambda item: item[0]):
             if matched.get((number, time), 0) != len(rows):
-                row = self._specs[number].row_type.decode(next(iter(rows)))
+                row = self._specs[self.tables[number]].row_type.decode(next(iter(rows)))
                 raise ResumeError(
                     f"log {self._logs[self.tables[number]].name} holds {len(rows)} updates at time {time} that no "
                     f"statement counts ({row!r} among them), and {matched.get((number, time), 0)} of them are what the "
@@ -165,12 +215,12 @@ class TableLogs:
                 )
 
     def state(self, table: str, frontier: int, counts: Mapping[int, int]) -> bool:
-        """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state.
+        """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state, if it is covered.
 
         Raises ResumeError, and states nothing, where a statement in the log counts something else.
         """
-        known = self.known[table]
-        if frontier <= known:
+        known = self.known.get(table)
+        if known is None or frontier <= known:
             return False
         log = self._logs[table]
         statements = list(_statements(known, frontier, {time: n for time, n in counts.items() if n and time >= known}))
@@ -182,22 +232,33 @@ class TableLogs:
         self.known[table] = frontier
         number = self.tables.index(table)
         self._orphans = {key: rows for key, rows in self._orphans.items() if key[0] != number or key[1] >= frontier}
-        # Our own updates and statements need no reader. What another capture has put there beyond our frontier
-        # is for that one to state, and for every reader to compare.
-        self._tails[table] = log.ends()
+        self._sent[table] += len(statements)
+        self._tell_apart(table)
         return True
+
+    def _tell_apart(self, table: str) -> None:
+        """Move the tail behind what we have written. What others have put there beyond our frontier is theirs to state.
+
+        A topic keeps a stop in a message: where there are other messages than ours all are read, and a tail that would
+        pass by a stop stays. A message that was sent twice counts as another one's.
+        """
+        log, before, sent = self._logs[table], self._tails[table], self._sent[table]
+        ends = log.ends()
+        if self._specs[table].topic is not None and sum(ends.values()) != sum(before.values()) + sent:
+            headers = (entry.headers for entry in log.read(before) if entry is not None)
+            found = min((stop for of in headers for stop in in_headers(of)), default=None)
+            if found is not None:
+                self.stop = min(found, self.stop or found)
+                return
+        self._tails[table], self._sent[table] = ends, 0
 
     def tails(self) -> dict[str, LogTail]:
         """From where the next process reads them."""
-        self._marks = marked(self._specs, self._tails, self._marks)
+        self._marks |= marked([self._specs[table] for table in self.known], self._tails, self._marks)
         return {
-            table: LogTail(self.known[table], dict(self._tails[table]), dict(self._marks[table]))
-            for table in self.tables
+            table: LogTail(known, dict(self._tails[table]), dict(self._marks[table]))
+            for table, known in sorted(self.known.items())
         }
-
-    def names(self) -> dict[str, str]:
-        """The logs by table, for people and for the memory's binding."""
-        return {spec.table: spec.name for spec in self._specs}
 
     def close(self) -> None:
         """Release them. States nothing."""
@@ -262,7 +323,7 @@ def _write(
     outlets = [_Outlet(spec) for spec in specs]
     for batch in batches:
         for number, time, data, diff, weight in zip(*(column.to_pylist() for column in batch.columns)):
-            tally = written.setdefault((number, time), [0, 0])
+            tally = written.setdefault((number, time), [0, 0, 0])
             tally[1] += weight
             if diff:
                 tally[0] += 1
@@ -273,6 +334,8 @@ def _write(
         outlet.send()
     for outlet in outlets:
         outlet.flush()
+    for (number, _), tally in written.items():
+        tally[2], outlets[number].messages = outlets[number].messages, 0
     yield _summary(written)
 
 
@@ -283,13 +346,13 @@ def _match(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for batch in batches:
         for number, time, data, diff, _ in zip(*(column.to_pylist() for column in batch.columns)):
             if orphans.get((number, time), {}).get(data) == diff:
-                matched.setdefault((number, time), [0, 0])[0] += 1
+                matched.setdefault((number, time), [0, 0, 0])[0] += 1
     yield _summary(matched)
 
 
 def _summary(numbers: Mapping[tuple[int, int], list[int]]) -> pa.RecordBatch:
     rows = [[*key, *values] for key, values in numbers.items()]
-    columns = zip(*rows) if rows else ([], [], [], [])
+    columns = zip(*rows) if rows else [[] for _ in _WRITTEN_ARROW]
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _WRITTEN_ARROW)]
     return pa.RecordBatch.from_arrays(arrays, schema=_WRITTEN_ARROW)
 
@@ -302,6 +365,8 @@ class _Outlet:
         self._updates: list[Update] = []
         self._bytes = 0
         self._log: Log | None = None
+        #: How many messages were sent.
+        self.messages = 0
 
     def put(self, data: bytes, time: int, diff: int) -> None:
         """One more update."""
@@ -330,4 +395,5 @@ class _Outlet:
             if self._spec.topic is not None:
                 _OPEN[self._spec] = self._log
         self._log.send(Updates.trusted(tuple(self._updates)))
+        self.messages += 1
         self._updates, self._bytes = [], 0

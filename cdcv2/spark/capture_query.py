@@ -10,7 +10,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,13 +22,30 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.sources.snapshot import Place
+from cdcv2.spark.capture_classify import snapshots
 from cdcv2.spark.capture_memory import CaptureMemory
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.job import Guard
 from cdcv2.spark.paths import nameable, writable
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
+
+
+class Seeking(Protocol):
+    """Decisions that a snapshot which was not declared may explain; see :class:`~cdcv2.sources.commits.Commits`."""
+
+    @property
+    def seeks_another(self) -> bool:
+        """Whether such a snapshot stops it, perhaps, and its LSN is not known."""
+
+    def snapshot_found(self, lsn: int) -> None:
+        """There are rows of a snapshot with this LSN."""
+
+    def sought(self) -> None:
+        """All topics were read for such rows."""
 
 
 class CaptureQuery(ABC):
@@ -60,6 +77,8 @@ class CaptureQuery(ABC):
         #: What is known of the timeline and the log set of the logs.
         self.stated = begin()
         self._missing: list[str] | None = None
+        # What was said of tables that are not covered.
+        self._named: list[str] = []
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False
         self.transactions = 0
@@ -68,6 +87,16 @@ class CaptureQuery(ABC):
         """What the transaction topic says of what was released last."""
         topic = TransactionTopic(self.topics.transactions(self._spark), self.recipe)
         return topic.around(self.start.get((self.recipe.transaction_topic, 0), 0), through)
+
+    def _seek(self, spark: SparkSession, seeking: Seeking, following: Mapping[Place, int]) -> None:
+        """Look for rows of the snapshot that may have stopped the capture, behind what was read of the topics."""
+        ends = {place: (following.get(place, 0), end - 1) for place, end in self.topics.ends(spark).items()}
+        unread = {place: (low, high) for place, (low, high) in ends.items() if low <= high}
+        for lsn in snapshots(self.topics.ranges(spark, unread), self.recipe) if unread else ():
+            seeking.snapshot_found(lsn)
+            if not seeking.seeks_another:
+                return
+        seeking.sought()
 
     # -- what a kind of it does
 
@@ -87,6 +116,11 @@ class CaptureQuery(ABC):
     @abstractmethod
     def frontier(self) -> Antichain | None:
         """Up to where all logs are complete; None before the snapshot is released."""
+
+    @property
+    @abstractmethod
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
 
     @abstractmethod
     def waits(self) -> Waiting:
@@ -117,6 +151,7 @@ class CaptureQuery(ABC):
                           through=through, remembered=self._remembered is not None)
         for table, spec in sorted(specs.items()):
             self._report.tell("log", f"{table} -> {spec.name}", table=table, log=spec.name)
+        self._tell_uncovered()
 
     def _tell_release(self, release: Release, what: str, **facts: Any) -> None:
         self.transactions += len(release.transactions)
@@ -140,6 +175,15 @@ class CaptureQuery(ABC):
             records=records, repeats=repeats, rows=rows, open=transactions, waits_for=waiting.what, waits=waiting.text,
         )
         self._tell_missing(spark)
+        self._tell_uncovered()
+
+    def _tell_uncovered(self) -> None:
+        """Name the tables that are not covered: at the start, and when these are others."""
+        texts = self.coverage.texts()
+        if texts != self._named:
+            for text in texts:
+                self._report.tell("not-covered", text, tables=self.coverage.uncovered)
+        self._named = texts
 
     def _tell_missing(self, spark: SparkSession) -> None:
         if self._missing == []:

@@ -60,7 +60,8 @@ class Reading:
 
     ``times`` has the commit time of each transaction, ``snapshot`` the time of the snapshot's rows (None: not part
     of it); ``ranges`` the offsets, both included, of each partition that has rows of them; ``expected`` the number
-    of distinct rows by (table, time). ``repeats`` says whether rows may be there more than once.
+    of distinct rows by (table, time). ``repeats`` says whether rows may be there more than once. Rows of the tables
+    with the numbers ``left`` are no part of it, as nothing is stated of these.
     """
 
     times: Mapping[int, int]
@@ -68,6 +69,7 @@ class Reading:
     ranges: Mapping[Place, tuple[int, int]]
     expected: Mapping[tuple[str, int], int]
     repeats: bool
+    left: tuple[int, ...] = ()
 
     def rows(self) -> int:
         """How many distinct rows there are."""
@@ -243,11 +245,13 @@ class Tally:
             raw += held.raw
             for table, numbers in held.numbers.items():
                 distinct += len(numbers)
-                expected[table, lsn] = expected.get((table, lsn), 0) + len(numbers)
+                if table not in release.uncovered:
+                    expected[table, lsn] = expected.get((table, lsn), 0) + len(numbers)
             for place, (low, high) in held.ranges.items():
                 before = ranges.get(place, (low, high))
                 ranges[place] = min(low, before[0]), max(high, before[1])
-        return Reading(dict(release.transactions), release.snapshot, ranges, expected, raw > distinct)
+        left = tuple(number for number, table in enumerate(self._tables) if table in release.uncovered)
+        return Reading(dict(release.transactions), release.snapshot, ranges, expected, raw > distinct, left)
 
     def settle(self, release: Release) -> None:
         """The release is durable and stated: forget it, here and in ``commits``."""

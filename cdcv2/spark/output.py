@@ -31,10 +31,12 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.protocol.timeline import demand_begun
+from cdcv2.reclock.binding import check_int
 from cdcv2.spark.codec import beyond
 from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import updates_type
+from cdcv2.wire.coverage import ALL, Coverage
 from cdcv2.wire.numbered import Numbered, durable, local_path
 from cdcv2.wire.rows import RowType
 
@@ -81,12 +83,16 @@ class Files(NamedTuple):
 class Output:
     """The output in ``folder`` for some tables; made if there is none. One thread at a time.
 
+    ``covered`` says which of the tables the connector covers, and where those begin that begin later: manifests say so.
+
     Raises ForeignStateError when the folder is the output of other tables, other row types or another start,
     UsageError for a table that is called like its manifests' folder.
     """
 
-    def __init__(self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain) -> None:
-        self.folder = local_path(folder)
+    def __init__(
+        self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain, covered: Coverage = ALL
+    ) -> None:
+        self.folder, self._covered = local_path(folder), covered
         if _FOLDER in tables:
             raise UsageError(f"a table called {_FOLDER} cannot be replayed: the output has its own files there")
         self._tables = {name: tables[name].schema for name in sorted(tables)}
@@ -175,6 +181,7 @@ class Output:
             "lower": lower.to_plain(),
             "upper": upper.to_plain(),
             "builds_on": None if full else self._builds_on,
+            "coverage": self._covered.to_plain(),
             "files": [[*each[:2], each.lower.to_plain(), each.upper.to_plain(), each.rows] for each in listed],
         }
         self._numbered.put(number, plain)
@@ -226,6 +233,7 @@ def history(
     numbered, newest = _newest(path)
     name = _table(newest, table, path)
     through = _frontier(newest, frontier, path)
+    _demand_stated(newest, name, through)
     listed = _files(numbered, newest["number"])
     if isinstance(frontier, int):
         demand_begun(frontier, _first(spark, path, newest, listed, frontier))
@@ -259,7 +267,8 @@ def as_of(
     DataFrame[id: bigint, balance: bigint, multiplicity: bigint]
 
     Raises RefusedError when that is not finished, naming what is; UsageError for a time before the first one at which
-    the output has anything, in any of its tables; MalformedError when a row would be
+    the output has anything, in any of its tables, and for one before the connector covered this table; IncompleteError
+    for a table that it does not cover; MalformedError when a row would be
     there less than zero times, or its multiplicity does not fit 64 bits; UsageError for a table or column name that
     cannot be; MissingLogError when there is no output. Cost: one job at once, to look for negative multiplicities.
     """
@@ -344,6 +353,14 @@ def _frontier(
             "earlier frontier, or wait"
         )
     return asked
+
+
+def _demand_stated(newest: Mapping[str, Any], table: str, through: Antichain) -> None:
+    """Raise IncompleteError, UsageError unless something is stated of the table up to there."""
+    # Earlier releases had no output with such a table.
+    covered = Coverage.from_plain(newest["coverage"]) if "coverage" in newest else ALL
+    covered.of(table).demand([table])
+    covered.of(table).demand_begun(check_int(through.elements[0]) - 1 if through else None)
 
 
 def _first(

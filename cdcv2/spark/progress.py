@@ -19,6 +19,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
 from cdcv2.protocol.missing import Missing
 from cdcv2.spark.reader import Report, Table
+from cdcv2.wire.coverage import Coverage
 
 
 class ProgressLines:
@@ -36,6 +37,11 @@ class ProgressLines:
         """To standard error and standard output."""
         return cls(sys.stderr, sys.stdout, job=job)
 
+    def covered(self, coverage: Coverage) -> None:
+        """Name the tables that the connector does not cover, or not from the beginning on."""
+        for text in coverage.texts():
+            self._line("not-covered", text, **coverage.to_plain())
+
     def batch(self, report: Report) -> None:
         """Tell of a batch that is done."""
         self._tell("batch", batch=report.batch, rows=report.rows, **state(report.frontier, report.tables))
@@ -45,11 +51,14 @@ class ProgressLines:
         self._tell("end", **state(frontier, tables))
 
     def _tell(self, what: str, **facts: Any) -> None:
+        self._line(what, sentence(what, facts), **facts)
+
+    def _line(self, what: str, text: str, **facts: Any) -> None:
         if self._machines is not None:
             line = {"job": self._job, "at": round(time.time(), 3), "what": what, **facts}
             print(json.dumps(line, ensure_ascii=False), file=self._machines, flush=True)
         if self._people is not None:
-            print(f"{self._job}: {sentence(what, facts)}", file=self._people, flush=True)
+            print(f"{self._job}: {text}", file=self._people, flush=True)
 
 
 def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:

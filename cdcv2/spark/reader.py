@@ -40,6 +40,7 @@ from cdcv2.spark.output import Target
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
 from cdcv2.spark.stash import ParquetStash
+from cdcv2.wire.coverage import ALL, Coverage
 from cdcv2.wire.numbered import Numbered, local_path
 from cdcv2.wire.rows import RowType
 
@@ -56,10 +57,13 @@ _AFTER_CLEANING = steps.declare("reader.after-cleaning", "all is done; Spark has
 
 
 class Table:
-    """One table: its places, its rows' codec, what is finished of it, and its rows that are not given out."""
+    """One table: its places, its rows' codec, what is finished of it, and its rows that are not given out.
+
+    ``start`` is where its history is read from.
+    """
 
     def __init__(self, name: str, places: Iterable[Place], row_type: RowType, start: Antichain, folder: Path) -> None:
-        self.name = name
+        self.name, self.start = name, start
         self.places = sorted(place.name for place in places)
         self.codec = RowCodec(row_type)
         self.ledger = Ledger(start)
@@ -85,10 +89,12 @@ class Reader:
     """The state of one replay in ``folder``, and the function of its micro-batches.
 
     ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a topic
-    made anew is another log). ``report`` is called after each batch, with its Report.
+    made anew is another log). ``report`` is called after each batch, with its Report. ``covered`` says which tables the
+    connector covers, and where those begin that begin later; ``look`` says it anew, where it may have changed.
 
-    Raises ForeignStateError when the state is of other logs, row types or another start, UnsafeTopicError when a
-    directory is shorter than it was.
+    Raises IncompleteError where no table is covered, ForeignStateError when the state is of other logs, row types or
+    another start, RefusedError when it is past the beginning of a table that was not covered then, UnsafeTopicError
+    when a directory is shorter than it was.
     """
 
     def __init__(
@@ -101,16 +107,26 @@ class Reader:
         start: Antichain,
         identities: Mapping[str, str] | None = None,
         report: Callable[[Report], None] = lambda report: None,
+        covered: Coverage = ALL,
+        look: Callable[[], Coverage] = lambda: ALL,
     ) -> None:
         self.folder = local_path(folder)
         self._logs, self._target, self._report, self._start = logs, target, report, start
-        self.tables = {
-            name: Table(name, [place for place in logs.places if place.table == name], tables[name], start, self.folder)
+        self._covered, self._look = covered, look
+        every = {
+            name: Table(
+                name, [place for place in logs.places if place.table == name], tables[name],
+                covered.start(name, start), self.folder,
+            )
             for name in sorted(tables)
-        }
-        self._table_of = {place.name: self.tables[place.table] for place in logs.places}
+        }  # fmt: skip
+        #: The tables that the connector covers.
+        self.tables = {name: table for name, table in every.items() if name not in covered.uncovered}
+        if not self.tables:
+            covered.demand(every)
+        self._table_of = {place.name: every[place.table] for place in logs.places}
         self._binding = binding(
-            {name: table.codec.row_type for name, table in self.tables.items()}, logs.places, identities or {}, start
+            {name: table.codec.row_type for name, table in every.items()}, logs.places, identities or {}, start
         )
         self._numbered = Numbered(self.folder / "manifests", "the state")
         # The number of the newest manifest; 0: there is none.
@@ -237,6 +253,10 @@ class Reader:
             if one.odd is not None:
                 raise self._odd(one)
             table = self._table_of[one.place]
+            if table.name not in self.tables:
+                # An empty message, which states of the log that it begins nowhere; or it begins by now.
+                self._covered.demand_still(self._look)
+                continue
             said.setdefault(table.name, []).extend(statements(table.codec, one))
         for table in self.tables.values():
             table.ledger.state(said.get(table.name, []))
@@ -277,7 +297,7 @@ class Reader:
     def _append(self, table: Table, raw: DataFrame, decoded: DataFrame) -> None:
         seen = Observation()
         rows = table.codec.rows(decoded)
-        kept, begun = beyond(table.ledger.reported), beyond(self._start)
+        kept, begun = beyond(table.ledger.reported), beyond(table.start)
         observed = rows.observe(
             seen, F.count_if(F.col("wrong")).alias("wrong"), F.count_if(~kept).alias("late"),
             F.count_if(~begun).alias("early"),
@@ -316,6 +336,7 @@ class Reader:
         table.ledger.folded(table.stash.fold(session, times))
 
     def _give(self, session: SparkSession, frontier: Antichain) -> int:
+        self._covered.demand_still(self._look)
         # A target that is ahead already has what comes before its own upper.
         lower = self.released.join(self._target.upper)
         rows = {
@@ -354,11 +375,23 @@ class Reader:
             check(place, self._next(place), self._marks.get(place, {}), self.folder)
         self._done = (plain["done"][0], plain["done"][1])
         for name, table in self.tables.items():
-            kept = plain["tables"][name]
+            kept = plain["tables"].get(name)
+            if kept is None:
+                self._begin(table)
+                continue
             # A state that was made before there was an origin has none.
-            table.ledger = Ledger.restore(kept["ledger"], start=self._start)
+            table.ledger = Ledger.restore(kept["ledger"], start=table.start)
             table.stash.restore(kept["stash"])
             table.late, table.given = kept["late"], kept["given"]
+
+    def _begin(self, table: Table) -> None:
+        """The state was made while the table was not covered. Raises RefusedError where it is past its beginning."""
+        if not table.start.dominates(self.released):
+            raise RefusedError(
+                f"the state in {self.folder} has given out everything up to {self.released} without {table.name}, "
+                f"which is covered by the connector from {table.start} on: remove the state, the checkpoint in it and "
+                "the output, and all is read again"
+            )
 
     def _next(self, directory: str) -> int:
         return self._positions.get(directory, {}).get(0, 0)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
-from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.spark import checkpoint
 from cdcv2.spark.job import Guard, every, follow, listen, positive, run
@@ -39,7 +39,7 @@ from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import Logs, Place, row_type_of, stated
 from cdcv2.spark.topics import Described, check, describe, settings
-from cdcv2.wire.coverage import coverage
+from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import LogPart, one_timeline
@@ -109,42 +109,42 @@ def opened(
     require(spark, AVRO, *([KAFKA] if plan.logs.topics else []))
     called = [(plan.output or plan.state) / table for table in plan.tables]
     nameable(spark, plan.state, plan.checkpoint, *called, *plan.logs.directories)
-    topics = describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
-    _check_stated(spark, plan, topics)
+    topics = _topics(spark, plan)
+    told = _stated(spark, plan, topics)
+    one_timeline([LogPart(f"the log {name}", one.timeline) for name, one in sorted(told.items())], plan.timeline)
+    covered = _coverage(plan, told)
     reader = Reader(
-        plan.state, plan.logs, plan.tables, _target(plan, target), start=plan.start,
-        identities={topic.name: topic.identity for topic in topics}, report=progress.batch,
+        plan.state, plan.logs, plan.tables, _target(plan, target, covered), start=plan.start,
+        identities={topic.name: topic.identity for topic in topics}, report=progress.batch, covered=covered,
+        look=lambda: _coverage(plan, _stated(spark, plan, _topics(spark, plan))),
     )
     checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
+    progress.covered(covered)
     return reader
 
 
-def _check_stated(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> None:
-    """Raise unless all logs are of one timeline, and begin with it. Topics without a message state nothing yet."""
+def _topics(spark: SparkSession, plan: Plan) -> list[Described]:
+    return describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
+
+
+def _stated(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> dict[str, LogDescription]:
+    """What the logs state of themselves now, by their places; topics without a message state nothing yet."""
     told = stated(spark, plan.logs.kafka, [one.topic for one in topics])
-    told |= {name: description_of(DirectoryLog(name)) for name in plan.logs.directories}
-    one_timeline([LogPart(f"the log {name}", one.timeline) for name, one in sorted(told.items())], plan.timeline)
-    demand_from_the_beginning((place.table, told[place.name]) for place in plan.logs.places if place.name in told)
+    return told | {name: description_of(DirectoryLog(name)) for name in plan.logs.directories}
 
 
-def demand_from_the_beginning(described: Iterable[tuple[str, LogDescription]]) -> None:
-    """Raise RefusedError unless each log, given with its table, begins where the timeline does."""
-    later = coverage(described).texts()
-    if later:
-        raise RefusedError(
-            f"{'; '.join(later)}. A job on Spark reads only logs that begin with their timeline: leave this one out, "
-            "or read them without Spark"
-        )
+def _coverage(plan: Plan, told: Mapping[str, LogDescription]) -> Coverage:
+    return coverage((place.table, told[place.name]) for place in plan.logs.places if place.name in told)
 
 
-def _target(plan: Plan, target: Callable[[], Target] | None) -> Target:
+def _target(plan: Plan, target: Callable[[], Target] | None, covered: Coverage) -> Target:
     if target is not None:
         return target()
     if plan.output is None:
         raise UsageError("this plan has no output: name a folder, or pass a target")
-    return Output(plan.output, plan.tables, plan.start)
+    return Output(plan.output, plan.tables, plan.start, covered)
 
 
 def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:

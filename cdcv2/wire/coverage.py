@@ -9,7 +9,7 @@ read of the other logs, has left nothing out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, less_equal
@@ -43,6 +43,26 @@ class Coverage(NamedTuple):
     def start(self, table: str, start: Antichain) -> Antichain:
         """Where the history of a table is read from, if that of the timeline is from ``start``."""
         return start.join(Antichain([self.starts[table]])) if table in self.starts else start
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"uncovered": list(self.uncovered), "starts": dict(self.starts), "partial": list(self.partial)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Coverage:
+        """What :meth:`to_plain` made this of.
+
+        >>> Coverage.from_plain(Coverage(("b",), {"c": 7}).to_plain())
+        Coverage(uncovered=('b',), starts={'c': 7}, partial=())
+        """
+        return cls(tuple(plain["uncovered"]), dict(plain["starts"]), tuple(plain["partial"]))
+
+    def of(self, table: str) -> Coverage:
+        """That of this table alone."""
+        starts = {name: at for name, at in self.starts.items() if name == table}
+        return Coverage(
+            tuple({table}.intersection(self.uncovered)), starts, tuple({table}.intersection(self.partial))
+        )
 
     def texts(self) -> list[str]:
         """For people: the tables that are not covered, or not from the beginning on."""
@@ -93,6 +113,10 @@ class Coverage(NamedTuple):
                     f"the connector covers {table} by now, from {now.starts.get(table, 0)} on, and did not when its "
                     "log was opened: start again, and it is read, too"
                 )
+
+
+#: Where all tables are covered, from the beginning on.
+ALL = Coverage((), {})
 
 
 def coverage(described: Iterable[tuple[str, LogDescription]]) -> Coverage:

@@ -48,6 +48,11 @@ Run = Callable[..., Said]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the command in this process."""
+    return runs(capsys)
+
+
+def runs(capsys: pytest.CaptureFixture[str]) -> Run:
+    """The same, for tests elsewhere."""
 
     def run(*words: object) -> Said:
         capsys.readouterr()

@@ -66,12 +66,17 @@ class Captures:
         self.run, self.folder = run, folder
         self.logs = folder / "logs"
 
-    def __call__(self, dump: list[str], *more: str, tables: str = "t") -> Said:
+    def arrange_rows(self, tables: str) -> Path:
+        """A folder with the row types of these tables."""
         rows = self.folder / "rows"
         rows.mkdir(exist_ok=True)
         for table in tables:
             fields = [{"name": "id", "type": "int"}, {"name": "v", "type": ["null", "int"]}]
             (rows / f"public.{table}.avsc").write_text(json.dumps({"type": "record", "name": table, "fields": fields}))
+        return rows
+
+    def __call__(self, dump: list[str], *more: str, tables: str = "t") -> Said:
+        rows = self.arrange_rows(tables)
         (self.folder / "dump.jsonl").write_text("\n".join(dump) + "\n")
         return self.run(
             "capture", self.folder / "dump.jsonl", "--prefix", "p", "--rows", rows, "--into", self.logs, *more

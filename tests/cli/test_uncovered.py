@@ -18,7 +18,7 @@ from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock import transactions
 from cdcv2.sources import capture as captures
-from cdcv2.sources import shared_capture, table_writers
+from cdcv2.sources import log_starts, shared_capture, table_writers
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Captures, note, record, row, scanned
@@ -160,7 +160,7 @@ def test_a_row_from_before_that_is_changed_later_is_named_by_whoever_meets_it(ca
 
 @pytest.mark.parametrize("memory", ["kept", "lost"])
 @pytest.mark.parametrize("step, nth", [
-    (captures.BEFORE_UPDATES, 1), (table_writers.COVERED, 1), (table_writers.TABLE_WRITTEN, 1),
+    (captures.BEFORE_UPDATES, 1), (log_starts.COVERED, 1), (table_writers.TABLE_WRITTEN, 1),
     (table_writers.TABLE_WRITTEN, 2), (table_writers.UPDATES_DURABLE, 1), (table_writers.TABLE_STATED, 1),
     (table_writers.TABLE_STATED, 2), (captures.STATED, 1), (captures.REMEMBERED, 1),
 ])  # fmt: skip
@@ -301,7 +301,7 @@ def test_logs_resume_behind_an_end_and_not_where_one_begins(capture: Captures) -
     none = ("--snapshot", "none")
     assert 0 == capture([end(0, 4, 110, other=1), end(1, 5, 120, other=1)], *none).code
     dump = [end(0, 4, 110, other=1), end(1, 5, 120, other=1), change("t", 0, 10, 6, 1, 120), end(2, 6, 140, t=1)]
-    with steps.placed(table_writers.COVERED), pytest.raises(steps.PlacedCrash):
+    with steps.placed(log_starts.COVERED), pytest.raises(steps.PlacedCrash):
         capture(dump, *none)
     capture.forget("lost")
     assert 0 == capture(dump, *none).code
@@ -423,7 +423,7 @@ def test_on_a_remap_out_of_order_it_begins_with_what_is_given_out_first(run: Run
 
 
 @pytest.mark.parametrize("step, nth", [
-    (table_writers.COVERED, 1), (transactions.UPDATES_DURABLE, 1), (transactions.TEMP_STATED, 1),
+    (log_starts.COVERED, 1), (transactions.UPDATES_DURABLE, 1), (transactions.TEMP_STATED, 1),
     (transactions.TABLE_STATED, 1), (transactions.TABLE_STATED, 2), (shared_capture.READ, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("first", ["t", "none"])

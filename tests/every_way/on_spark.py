@@ -38,8 +38,8 @@ class SparkRoad:
     bound: bool
 
     def takes(self, world: World) -> bool:
-        """As without Spark, where the snapshot covers all tables."""
-        return not world.late and (not self.bound or world.snapshot != "marked")
+        """As without Spark."""
+        return not self.bound or world.snapshot != "marked" and not world.late
 
 
 ROADS = (

@@ -20,13 +20,14 @@ from pyspark.sql import SparkSession
 from cdcv2 import steps
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
-from cdcv2.protocol import Progress
+from cdcv2.protocol import Progress, Updates
 from cdcv2.sources.capture import Capture as PureCapture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark import capture as capturing
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_job import begins, parser, planned
 from cdcv2.spark.capture_keyed import KeyedCapture
+from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
@@ -35,6 +36,7 @@ from cdcv2.spark.job import Guard, follow
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.kafka_topics import KEEPING
+from cdcv2.wire.stops import Stop, stop_of
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import facts_of
@@ -288,3 +290,24 @@ def test_a_job_that_follows_waits_for_the_transaction_topic(
     said = Reaction(lambda: make_topics(broker, {"idle.transaction": 1}))
     assert begins(spark, plan, Report(people=said), threading.Event())
     assert 1 == len(said.getvalue().splitlines()), said.getvalue()
+
+
+def test_a_tail_does_not_pass_by_the_stop_of_another_capture(broker: KafkaBroker) -> None:
+    """It stands between statements of this one, and is the last message of no partition."""
+    table, stop = "public.orders", Stop("the END of transaction 5 is missing", "begin anew")
+    spec = LogSpec(table, TABLES[table], topic="stopped.orders", bootstrap=broker.bootstrap)
+    logs = TableLogs({table: spec})
+    logs.state(table, 10, {})
+    assert (logs.all()[0].ends(), None) == (logs.tails()[table].positions, logs.stop)
+    other = spec.open(writing=True)
+    other.send(Updates([]))
+    other.flush()
+    logs.state(table, 20, {})
+    assert (logs.all()[0].ends(), None) == (logs.tails()[table].positions, logs.stop)
+    assert isinstance(other, KafkaLog)
+    other.put_stop(stop)
+    for upper in (30, 40):
+        logs.state(table, upper, {})
+    assert stop == logs.stop
+    again = TableLogs({table: spec}, logs.tails())
+    assert (stop, 40) == (stop_of(again.all()), again.known[table])

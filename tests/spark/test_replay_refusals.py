@@ -25,7 +25,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.spark.output import Output, finished
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.replay import demand_from_the_beginning, opened, outcome
+from cdcv2.spark.replay import opened, outcome
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.numbered import Numbered
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, told, truth, updates
@@ -173,18 +173,6 @@ def test_logs_of_two_timelines_are_refused(spark: SparkSession, tmp_path: Path) 
         run(spark, plan(tmp_path, [one, none]))
     assert not (tmp_path / "out").exists()
     opened(spark, plan(tmp_path, [one, none], timeline="x"), ProgressLines())
-
-
-@pytest.mark.parametrize("start, text", [
-    ("none", "things is not covered by the connector: nothing is stated of it"),
-    ("7", "things is covered by the connector from 7 on"),
-])  # fmt: skip
-def test_a_log_that_does_not_begin_with_its_timeline_is_refused(start: str, text: str) -> None:
-    """A capture went on without its table; the job would wait for statements that never come."""
-    described = [("notes", LogDescription()), ("things", LogDescription(start=start))]
-    with pytest.raises(RefusedError, match=f"^{text}.* leave this one out, or read them without Spark"):
-        demand_from_the_beginning(described)
-    demand_from_the_beginning(described[:1])
 
 
 def test_a_file_that_was_removed_from_a_log_is_missed(spark: SparkSession, tmp_path: Path) -> None:

@@ -456,6 +456,18 @@ def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: K
         messages(KafkaLog(topic, broker.bootstrap, ROW))
 
 
+def test_where_a_log_begins_is_stated_by_all_that_write_it(broker: KafkaBroker, topic: str) -> None:
+    """Also by one that opens it later and was not told of it: its last message stands for all."""
+    mine = LogDescription(timeline="x")
+    first = log_of(broker, topic, description=mine)
+    first.describe(LogDescription(start="none"))
+    first.describe(LogDescription(start="140"))
+    later = log_of(broker, topic, description=mine)
+    later.send(SECOND)
+    later.flush()
+    assert "140" == KafkaLog(topic, broker.bootstrap, ROW).description().start
+
+
 def test_a_statement_has_the_clock_of_its_release(broker: KafkaBroker, topic: str) -> None:
     """In its header, in any log of the set, also where it is split; a moment of the clock is asked for by it."""
     tables = {name: ROW for name in ("public.a", "public.b")}
