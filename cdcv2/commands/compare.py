@@ -236,12 +236,7 @@ def _expected(
         if not (now or plan.start or found.starts) and timeline.frontier.dominates(frontier):
             break
     found.demand_still()
-    if not timeline.frontier.dominates(frontier):
-        lacks = "; ".join(f"{table}: {missing}" for table, missing in timeline.missing().items())
-        raise IncompleteError(
-            f"the target is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}"
-            f"{f' ({lacks})' if lacks else ''}: these are not the logs that it was made of, or they lost something"
-        )
+    plan.demand_reached(frontier, timeline.frontier, timeline.missing())
     if now and not frontier.dominates(timeline.frontier):
         raise IncompleteError(
             f"the target is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}: let it go on"

@@ -26,13 +26,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from cdcv2.commands.logs import Named, check_timeline, demand_ordered, directory_logs
 from cdcv2.commands.meant import meant
+from cdcv2.commands.shown import through_text
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.errors import IncompleteError, MissingLogError, UsageError
 from cdcv2.materialize import (
     Binding,
     Count,
@@ -52,6 +54,7 @@ from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.missing import Missing
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.numbered import local_path
@@ -127,6 +130,22 @@ class Plan:
             now = self.provenance()
             for checkpoint in checkpoints:
                 demand_provenance(self.name, now, checkpoint)
+
+    @staticmethod
+    def demand_reached(
+        frontier: Antichain, logs: Antichain, lacks: Mapping[str, Missing] = MappingProxyType({})
+    ) -> None:
+        """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is.
+
+        ``lacks``: log -> what of it is stated, and is not there.
+        """
+        if not logs.dominates(frontier):
+            missing = "; ".join(f"{table}: {one}" for table, one in lacks.items())
+            raise IncompleteError(
+                f"the target is {through_text(frontier)}, and its logs {through_text(logs)}"
+                f"{f' ({missing})' if missing else ''}: these are not the logs that it was made of, or they lost "
+                "something"
+            )
 
     @contextmanager
     def told(self) -> Iterator[None]:

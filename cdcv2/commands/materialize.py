@@ -29,8 +29,9 @@ database. ${NAME} is the environment's, $${ is ${. Paths are from the file's fol
 
 What is committed is never half of a source transaction, and it may be killed and run again at any time. Ends where the
 logs end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it between two transactions, a second
-Ctrl-C at once. Exit code 1: a log ends before all has arrived that it states; what is complete is in the target. Of
-several logs, none is read further than the slowest of them needs.
+Ctrl-C at once. Exit code 1: a log ends before all has arrived that it states; what is complete is in the target. Or it
+ends before the target does: it lost its end, or is an old one. Of several logs, none is read further than the slowest
+of them needs.
 """
 
 from __future__ import annotations
@@ -40,21 +41,24 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from cdcv2.commands.bookmark import Bookmark
+from cdcv2.commands.bookmark import Bookmark, covering
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.coverage import some_covered
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import Plan, read_plan
 from cdcv2.commands.shown import json_line, through_text
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
 from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
+from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.wire.jsonlines import plain_frontier
 
@@ -100,6 +104,8 @@ def run(args: argparse.Namespace) -> Exit:
     _report(plan, runtime, reading, as_json=args.json)
     if told() == signal.SIGINT:
         raise KeyboardInterrupt
+    if not told():
+        reading.demand_reached()
     return Exit.MISSING if reading.incomplete() and not told() else Exit.DONE
 
 
@@ -118,19 +124,29 @@ class _Reading:
         self._demanded = False
         self._parts = list(dict.fromkeys(named.table for named in self._logs))
         self._timeline: Timeline | None = None
+        # Of each log, in their order; those that were read to their ends.
+        self._bookmarks: list[Bookmark] = []
+        self._ended: set[Bookmark] = set()
         #: how many updates were read that the view did not have
         self.updates = 0
 
     def cuts(self, checkpoint: Checkpoint) -> Iterator[tuple[Cut, Any] | None]:
         """From the checkpoint on, with bookmarks for the next time: what the view has is left out or read over."""
-        if not checkpoint.frontier:
-            # The history is finished, and in the view.
-            return
         self._plan.demand_made_of([checkpoint])
+        bookmarks = self._bookmarks = [
+            Bookmark(named.log, _laid(checkpoint.state, named), checkpoint.frontier, self._begins(named.table))
+            for named in self._logs
+        ]
+        if not checkpoint.frontier:
+            # The history is finished, and in the view: whether it is still in the logs is all that can be asked.
+            for mark in bookmarks:
+                for _ in mark.read(follow=False):
+                    continue
+            self._ended.update(bookmarks)
+            return
         timeline = self._timeline = Timeline(
             self._parts, start=checkpoint.frontier, begins=[self._plan.start], starts=self._covered.starts,
         )
-        bookmarks = [Bookmark(named.log, _laid(checkpoint.state, named)) for named in self._logs]
         for named, entry in self._turns(timeline, bookmarks):
             if self._told():
                 # Asked for cuts, so between transactions.
@@ -160,24 +176,59 @@ class _Reading:
 
         Those that are ahead wait, as what is read of them would, in memory, for those that are behind.
         """
-        turns = [(named, mark.read(follow=self._follow)) for named, mark in zip(self._logs, bookmarks)]
+        turns = [(named, mark, mark.read(follow=self._follow)) for named, mark in zip(self._logs, bookmarks)]
         while behind := [turn for turn in turns if turn[0].table in self._slowest(timeline)]:
             for turn in behind:
                 try:
-                    yield turn[0], next(turn[1])
+                    yield turn[0], next(turn[2])
                 except StopIteration:
                     turns.remove(turn)
+                    self._ended.add(turn[1])
 
     @staticmethod
     def _slowest(timeline: Timeline) -> set[str]:
         return {part for part, reader in timeline.readers.items() if reader.frontier == timeline.frontier}
 
-    def incomplete(self) -> dict[str, Any]:
-        """Log -> what lacks there, of those that hold the view up: what others lack may stand where nobody has read."""
-        if self._timeline is None:
-            return {}
-        slowest = self._slowest(self._timeline)
-        return {part: missing for part, missing in self._timeline.missing().items() if part in slowest}
+    @property
+    def _at(self) -> Antichain:
+        """Up to where the view has everything."""
+        return Antichain() if self._timeline is None else self._timeline.frontier
+
+    def incomplete(self) -> dict[str, Missing]:
+        """Log -> what lacks there, of those that hold the view up: what others lack may stand where nobody has read.
+
+        And what those lack that end before the view does.
+        """
+        found: dict[str, Missing] = {}
+        if self._timeline is not None:
+            slowest = self._slowest(self._timeline)
+            found = {part: missing for part, missing in self._timeline.missing().items() if part in slowest}
+        for part, known in self._short().items():
+            there = found.get(part, Missing())
+            found[part] = replace(there, statements=((known, self._at), *there.statements))
+        return found
+
+    def demand_reached(self) -> None:
+        """Raise IncompleteError if a log that was read to its end ends before the view does."""
+        reached = self._at
+        for known in self._short().values():
+            reached = reached.meet(known)
+        self._plan.demand_reached(self._at, reached)
+
+    def _short(self) -> dict[str, Antichain]:
+        """Log -> up to where all is stated, of those that were read to their ends and end before the view does."""
+        found: dict[str, Antichain] = {}
+        for part in self._parts:
+            copies = [mark for named, mark in zip(self._logs, self._bookmarks) if named.table == part]
+            if copies and self._ended.issuperset(copies):
+                stated = (one for mark in copies for one in mark.statements())
+                known = covering(self._begins(part), stated).known
+                if not known.dominates(self._at):
+                    found[part] = known
+        return found
+
+    def _begins(self, part: str) -> Antichain:
+        return Antichain([self._plan.start]).join(Antichain(self._covered.starts.get(part, [0])))
 
     def remark(self) -> None:
         """Name the tables that are not covered."""

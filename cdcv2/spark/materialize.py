@@ -46,6 +46,7 @@ from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import committer
 from cdcv2.spark.job import positive, run
 from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import Plan, outcome, replay
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import ended, session
@@ -120,6 +121,9 @@ class Given(Protocol):
     def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
 
+    def demand_reached(self, frontier: Antichain, logs: Antichain) -> None:
+        """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""
+
 
 def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
@@ -144,7 +148,8 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
                         print(f"materialize: {one}", file=sys.stderr)
                     return views
 
-                return outcome(replay(spark, plan, ProgressLines.standard("materialize"), target=target))
+                reader = replay(spark, plan, ProgressLines.standard("materialize"), target=target)
+                return came(given, runtime, reader)
         finally:
             runtime.close()
 
@@ -156,6 +161,13 @@ def begun(given: Given, runtime: SpreadRuntime) -> Views:
     runtime.open()
     given.demand_made_of([runtime.checkpoint])
     return Views(runtime, given.provenance)
+
+
+def came(given: Given, runtime: SpreadRuntime, reader: Reader) -> Exit:
+    """The exit code of a reader that has ended. Raises IncompleteError if its logs end before the views do."""
+    if reader.finished:
+        given.demand_reached(runtime.checkpoint.frontier, reader.released)
+    return outcome(reader)
 
 
 def planned(given: Given, options: argparse.Namespace) -> Plan:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdcv2.cli import main
-from cdcv2.commands.bookmark import Bookmark
+from cdcv2.commands.bookmark import Bookmark, covering
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.mangle import mangle
@@ -87,7 +87,9 @@ def test_whatever_the_order_nothing_is_lost(seed: int) -> None:
     whole, skipped = list(cuts(Bookmark(Parts(parts)), Antichain([0]))), 0
     for at, (cut, plain) in enumerate(whole[:-1]):
         source = Parts(parts)
-        rest = list(cuts(Bookmark(source, plain), cut.upper))
+        mark = Bookmark(source, plain, cut.upper)
+        rest = list(cuts(mark, cut.upper))
+        assert Antichain() == covering(Antichain([0]), mark.statements()).known
         skipped += len(messages) - source.given
         assert known(whole[at + 1:]) == known(rest)
         if rest[1:]:
@@ -109,7 +111,8 @@ def test_most_of_a_log_in_order_is_left_out(tmp_path: Path) -> None:
     read = [entry.position.offset for entry in again.read(follow=False) if entry is not None]
 
     assert [6, 6, 7, 7, 8, 8, 9, 9] == read
-    assert list(found[6][1]) == ["0"] and found[6][1]["0"][0] == 6
+    assert list(found[6][1]["parts"]) == ["0"] and found[6][1]["parts"]["0"][0] == 6
+    assert [[[0], [7]]] == found[6][1]["stated"]
 
 
 @pytest.mark.parametrize("other", [
