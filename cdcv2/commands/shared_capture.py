@@ -19,23 +19,21 @@ from cdcv2.commands.shown import through_text
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
-from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
-from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.in_use import FolderInUse
+from cdcv2.sources.left_out import Logs, bring_up
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
-from cdcv2.sources.plain import PlainRows
+from cdcv2.sources.outputs import outputs
 from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
-from cdcv2.sources.shared_capture import Output, PlainTables, SharedCapture
+from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
-from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
@@ -169,6 +167,14 @@ def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None
     ])
 
 
+def _left(args: argparse.Namespace, ranges: Ranges) -> Logs:
+    """The logs of tables that are left out, where they are; a dump is read as it was."""
+    return Logs(
+        args.into, Path(args.rows), partial(_log, args, create=False),
+        lambda asked: _ranges(args, asked) if args.source == ["kafka"] else ranges, args.release_every or AT_MOST,
+    )
+
+
 @contextmanager
 def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
@@ -178,6 +184,7 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         if folder is not None:
             used = opened.enter_context(FolderInUse(folder, option="--into"))
             clear_unbegun(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
+        bring_up(binder, _left(args, ranges), _say)
         unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
         if unnoted or asked.ordering != COMMIT_ORDER:
             # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
@@ -185,32 +192,16 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
         if folder is not None:
             note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
             note_empty(folder, asked.empty)
-        logs: dict[str, Log] = {}
-
-        def written(log: Log) -> Writer:
-            logs[log.name] = log
-            return opened.enter_context(Writer(log))
-
-        outputs: list[Output] = []
-        if asked.plain:
-            outputs.append(PlainTables({
-                table: (topic, PlainRows(row_type), written(_log(args, table, row_type, described)))
-                for table, (topic, row_type) in asked.plain.items()
-            }))
-        for prefix, (recipe, names) in asked.databases.items():
-            tables = TableWriters({
-                table: _log(args, names[table], kind, described) for table, kind in recipe.tables.items()
-            })
-            opened.callback(tables.close)
-            logs.update({log.name: log for log in tables.logs.values()})
-            temp = _log(args, temp_name(args.into, prefix), TEMP)
-            outputs.append(Database(recipe, tables, (temp, written(temp)), ordering=asked.ordering, names=names))
+        made, logs = outputs(
+            asked, args.into,
+            lambda name, kind: _log(args, name, kind, LogDescription() if kind is TEMP else described), opened,
+        )
 
         def own() -> None:
             whole = describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline))
             binder.of_log_set(whole.log_set)
 
-        capture = SharedCapture(binder, ranges, outputs, at_most=args.release_every or AT_MOST, own=own)
+        capture = SharedCapture(binder, ranges, made, at_most=args.release_every or AT_MOST, own=own)
         opened.callback(capture.close)
         yield capture
 

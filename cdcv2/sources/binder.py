@@ -15,7 +15,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
 from cdcv2.reclock.minting import RemapLog, agree, run
 from cdcv2.reclock.partitioned import NOT_STARTED
-from cdcv2.reclock.records import Record
+from cdcv2.reclock.records import Recipe, Record
 from cdcv2.reclock.remap import Hold, Remap
 from cdcv2.reclock.shared import Shared, Won
 from cdcv2.sources.bound_recipe import BoundRecipe
@@ -85,6 +85,18 @@ class Binder:
     def bound(self) -> BoundRecipe:
         """The current recipe of the remap. Raises ForeignStateError for one that no capture bound."""
         return BoundRecipe.parse(self._shared.recipe.text)
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Those that are known, as they followed each other."""
+        return self._shared.recipes
+
+    def under(self, recipe: BoundRecipe) -> Binder:
+        """A part in the same remap, not begun, under a recipe that is none of the current ones: it binds nothing.
+
+        Nor does it hold the remap for others.
+        """
+        return Binder(self._log, recipe, topics=frozenset(), now=self._now, at_most=self.at_most)
 
     def begin(
         self,

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.in_use import FolderInUse
+from cdcv2.sources.left_out import Logs, bring_up
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
@@ -142,12 +144,15 @@ def _topics(plan: BoundPlan) -> tuple[Ranges, Frames]:
             raise MissingLogError(f"there is no directory {folder} with dumped topics: check --files")
         held = DumpedRanges(DumpedTopics(*sorted(path for path in folder.iterdir() if path.is_file())))
         return held, HeldFrames(held)
+    return _in_kafka(plan, plan.wanted), KafkaFrames(options.bootstrap, options.kafka_config)
+
+
+def _in_kafka(plan: BoundPlan, asked: Wanted) -> Ranges:
     from cdcv2.sources.kafka_ranges import KafkaRanges
     from cdcv2.wire.kafka_client import Client
 
-    client = Client(options.bootstrap, options.kafka_config)
-    ranges = KafkaRanges(client, plan.wanted.topics, single=plan.wanted.single)
-    return ranges, KafkaFrames(options.bootstrap, options.kafka_config)
+    client = Client(plan.options.bootstrap, plan.options.kafka_config)
+    return KafkaRanges(client, asked.topics, single=asked.single)
 
 
 def _there(plan: BoundPlan, recipe: Recipe, ranges: Ranges) -> Collection[str]:
@@ -205,6 +210,14 @@ def _check_logs(plan: BoundPlan, binder: Binder) -> None:
     ])
 
 
+def _left(plan: BoundPlan, ranges: Ranges) -> Logs:
+    """The logs of tables that are left out, where they are; a dump is read as it was."""
+    return Logs(
+        plan.logs, Path(plan.options.rows), lambda name, kind: plan.spec(name, kind).open(writing=True),
+        lambda asked: ranges if plan.options.files is not None else _in_kafka(plan, asked), plan.options.max_records,
+    )
+
+
 @contextmanager
 def _opened(
     plan: BoundPlan, binder: Binder, ranges: Ranges, frames: Frames, spark: SparkSession, report: Report
@@ -216,6 +229,7 @@ def _opened(
         if folder is not None:
             used = opened.enter_context(FolderInUse(folder, option="--logs"))
             clear_unbegun(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(plan.logs))
+        bring_up(binder, _left(plan, ranges), partial(report.tell, "left out"))
         unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
         if unnoted or asked.ordering != COMMIT_ORDER:
             # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.

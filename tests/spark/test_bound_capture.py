@@ -330,6 +330,23 @@ def test_logs_of_another_remap_are_refused(spark: SparkSession, tmp_path: Path) 
     assert 0 == bound.pure("others"), "nothing was proposed"
 
 
+def test_a_table_that_is_left_out_comes_to_where_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """With what was bound before, which the logs of another capture have already."""
+    dumped(tmp_path / "topics" / "a.jsonl", clicks())
+    bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, plain=True))
+    shutil.copy(tmp_path / "rows" / "clicks.avsc", tmp_path / "rows" / "views.avsc")
+    views = [Record("web.views", 0, at, None, b'{"id": %d}' % at) for at in range(4)]
+    for number, into in ((2, "logs"), (4, "others")):
+        dumped(tmp_path / "topics" / "b.jsonl", views[:number])
+        assert 0 == bound.pure(into, "--plain", "views=web.views")
+    until = bound.known("others/views")
+    assert bound.known("logs/views") < until
+    bound.spark(spark, "logs", "--propose-recipe")
+
+    assert until == bound.known("logs/views") < bound.known("logs/clicks")
+    assert bound.facts("others")["views"] == bound.facts("logs")["views"]
+
+
 @pytest.mark.parametrize(("more", "said"), [
     (["--state", "there"], "the logs are the only memory"),
     (["--remap", "kafka:remap"], "a remap in Kafka needs --bootstrap"),

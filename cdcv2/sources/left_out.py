@@ -1,0 +1,151 @@
+"""Tables that a recipe leaves out: whoever goes on under it first brings their logs up to where it begins.
+
+What is bound under the recipe before belongs into all of its logs. A capture that writes only the others moves the hold
+of the log set on, and a compaction could forget what the log of a table that was left out still lacks. So every start,
+and the one that proposes the recipe among them, looks for such logs, and carries on the recipe before, up to where the
+next one begins, before it holds anything itself: until then the hold of the captures before stands. This needs nothing
+but the remap, the topics and the logs; killed anywhere, the next start does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cdcv2 import steps
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
+from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.reclock.records import Recipe as Bound
+from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.sources.binder import Binder
+from cdcv2.sources.bound_recipe import MAPPING, BoundRecipe
+from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
+from cdcv2.sources.outputs import outputs
+from cdcv2.sources.ranged import Ranges
+from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.sources.wanted import Wanted
+from cdcv2.wire.file_system import is_there
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.rows import RowType
+
+IN_FORCE = steps.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
+BROUGHT = steps.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")
+#: What can be mended by nobody, or not here: the other tables go on without it.
+_LOST = (RefusedError, MalformedError, MissingLogError, IncompleteError)
+
+
+class Left(NamedTuple):
+    """A recipe that was followed by one without some of its tables, and where that one begins."""
+
+    recipe: BoundRecipe
+    tables: frozenset[str]
+    until: int
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Where the logs of a capture are. ``rows``: the folder of row types; ``opened`` opens a log that is there.
+
+    ``ranges`` reads the topics that are asked for. ``at_most``: about how many records are read at once.
+    """
+
+    address: LogAddress
+    rows: Path
+    opened: Callable[[str, RowType], Log]
+    ranges: Callable[[Wanted], Ranges]
+    at_most: int
+
+    def kind(self, name: str, of: Any) -> RowType | None:
+        """The row type of a log of an earlier recipe, if it is there: its own, or for a topic the one in ``rows``."""
+        place, kind = self.address.of(name), None
+        if not place.is_topic:
+            try:
+                kind = DirectoryLog(Path(place.name)).row_type
+            except MissingLogError:
+                return None
+        else:
+            folder, table = str(of.get("database", "")), str(of.get("table", name))
+            paths = (self.rows / folder / f"{table}.avsc", self.rows / f"{table}.avsc")
+            kind = next((RowType.load(path) for path in paths if is_there(path)), None)
+        return kind if kind is not None and kind.fingerprint == of["row"] else None
+
+
+def left_out(recipes: Sequence[Bound]) -> Iterator[Left]:
+    """The recipes, in order, with tables that a later one leaves out, and up to where each is in force.
+
+    >>> first = BoundRecipe({"a": {"topic": "a"}, "b": {"topic": "b"}}).text()
+    >>> found = left_out([Bound(0, 0, first), Bound(1, 70, BoundRecipe({"a": {"topic": "a"}}).text())])
+    >>> [(sorted(one.tables), one.until) for one in found]
+    [(['b'], 70)]
+    """
+    parsed = [BoundRecipe.parse(one.text) for one in recipes]
+    leaving = [frozenset(one.tables) - frozenset(two.tables) for one, two in pairwise(parsed)]
+    for at, (recipe, following) in enumerate(zip(parsed, recipes[1:])):
+        tables = frozenset(recipe.tables).intersection(frozenset().union(*leaving[at:]))
+        if tables:
+            yield Left(recipe, tables, following.since)
+
+
+def bring_up(binder: Binder, logs: Logs, remark: Callable[[str], object]) -> None:
+    """Carry on what the recipes before ``binder``'s leave to be written, where tables of theirs were left out.
+
+    What can be written no more, as a topic or what the remap knew is gone, is named by ``remark``, and the others go
+    on without it. Raises what logs and topics raise that may answer later. Cost: the logs of those recipes are read.
+    """
+    for left in left_out(binder.recipes):
+        steps.reach(IN_FORCE)
+        there = {name: kind for name, of in left.recipe.tables.items() if (kind := logs.kind(name, of)) is not None}
+        if not left.tables & there.keys():
+            continue
+        try:
+            _carry(left, there, logs, binder)
+        except _LOST as lost:
+            names = ", ".join(sorted(left.tables))
+            remark(f"the log of {names}, left out from the time {left.until} on, may end before that: {lost}")
+            with suppress(*_LOST):
+                # Whoever goes on with the others says what is wrong with them.
+                _carry(left, {name: kind for name, kind in there.items() if name not in left.tables}, logs, binder)
+        steps.reach(BROUGHT)
+
+
+def _carry(left: Left, kinds: Mapping[str, RowType], logs: Logs, binder: Binder) -> None:
+    """Write what was bound under the recipe that was left, in those of its logs of which the row types are given."""
+    if left.recipe.mapping != MAPPING:
+        raise RefusedError("an earlier version of cdcv2 has begun it, whose captures write it")
+    asked, until, before = _wanted(left, kinds), Antichain([left.until]), binder.under(left.recipe)
+    if not asked.topics:
+        return
+    ranges = logs.ranges(asked)
+    with ExitStack() as opened:
+        made, _ = outputs(asked, logs.address, logs.opened, opened)
+        before.begin(ranges.look())
+        capture = SharedCapture(before, ranges, made, at_most=logs.at_most)
+        opened.callback(capture.close)
+        if not capture.frontier.dominates(until):
+            capture.look()
+        while not capture.frontier.dominates(until):
+            capture.carry()
+
+
+def _wanted(left: Left, kinds: Mapping[str, RowType]) -> Wanted:
+    """What the recipe asked for, as far as row types are given; of a database all of it, or nothing."""
+    tables = left.recipe.tables
+    plain = {name: (str(tables[name]["topic"]), kind) for name, kind in kinds.items() if "topic" in tables[name]}
+    databases: dict[str, tuple[Recipe, dict[str, str]]] = {}
+    ordering = COMMIT_ORDER
+    for prefix, options in left.recipe.databases.items():
+        names = {str(of["table"]): name for name, of in tables.items() if of.get("database") == prefix}
+        if kinds.keys() >= set(names.values()):
+            databases[prefix] = Recipe(
+                prefix, {table: kinds[name] for table, name in names.items()}, snapshot=options["snapshot"],
+                notification_topic=options["notifications"], transaction_topic=options["transactions"],
+                full_identity=frozenset(options["full_identity"]), before=options.get("before", FROM_ENVELOPE),
+                empty=frozenset(options.get("empty", ())),
+            ), names
+            ordering = options["ordering"]
+    return Wanted(plain, databases, ordering)
