@@ -31,6 +31,7 @@ from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there, names_in
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
+from cdcv2.wire.log_json import demand_not_lost
 from cdcv2.wire.log_set import Expecting, LogPart, one_timeline
 from cdcv2.wire.named import log_address, table_of
 from cdcv2.wire.rows import RowType
@@ -141,14 +142,16 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
 def directory_logs(folder: Path) -> list[Path]:
     """The directory logs in what a capture wrote; the directory itself when it is a log.
 
-    Raises MissingLogError where there is neither, UnavailableError for what cannot be looked into: a log that is left
-    out would be missed by nobody.
+    Raises MissingLogError where there is neither, UnavailableError for what cannot be looked into, RefusedError for a
+    log that lost its description: a log that is left out would be missed by nobody.
     """
     if is_there(folder / LOG_FILE):
         return [folder]
     names = names_in(folder)
     if names is None:
         raise MissingLogError(f"there is no directory {folder}")
+    for directory in (folder, *(folder / name for name in names)):
+        demand_not_lost(directory)
     inside = [folder / name for name in names if is_there(folder / name / LOG_FILE)]
     if not inside:
         raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")

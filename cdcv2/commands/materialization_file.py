@@ -120,8 +120,7 @@ class Plan:
         demand_ordered(self.logs, "a view of")
         timeline, identities = check_timeline(self.logs, self.timeline), dict[str, list[str]]()
         for named in self.logs:
-            identity = description_of(named.log).identity
-            identities.setdefault(named.table, []).extend([] if identity is None else [identity])
+            identities.setdefault(named.table, []).extend(_identities(named.log))
         return Provenance(timeline, identities)
 
     def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
@@ -199,6 +198,14 @@ def read_plan(path: str) -> Plan:
         start=start, kafka=reader.kafka(), timeline=timeline, lines={**dict(zip(targets, bound)), None: target},
         staging=reader.staging(target),
     )  # fmt: skip
+
+
+def _identities(log: Log) -> list[str]:
+    """By what the log is known: its identity; and its place in its log set, where its capture may write it again."""
+    stated = description_of(log)
+    name = stated.table if isinstance(log, DirectoryLog) else log.name
+    place = f"{stated.log_set}/{name}" if stated.log_set and name else None
+    return [known for known in (stated.identity, place) if known is not None]
 
 
 def _names(said: str, target: str) -> bool:

@@ -95,6 +95,8 @@ def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: C
 class Provenance:
     """What a view is made of: the timeline of its logs, and by log the identities of its copies, as far as stated.
 
+    A log may be known by several: a log that its capture has written again has its place, and not its own any more.
+
     >>> Provenance("x", {"a": ["7f"]}).to_plain()
     {'timeline': 'x', 'logs': {'a': ['7f']}}
     """

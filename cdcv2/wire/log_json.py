@@ -12,6 +12,7 @@ rows. A file without it is an older one, as is one without ``identity`` or ``tab
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.wire.description import LogDescription
-from cdcv2.wire.file_system import is_there
+from cdcv2.wire.file_system import is_there, names_in
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_times
@@ -34,6 +35,8 @@ VERSION = 1
 #: The name of the file: what makes a directory a log.
 LOG_FILE = "_log.json"
 _FORMAT = "cdcv2-log"
+#: What the files of a log are called.
+_FILES = "[0-9]" * 20 + ".avro"
 _DIGEST = "digest"
 
 
@@ -52,8 +55,9 @@ def make(path: Path, row_type: RowType, times: Times, description: LogDescriptio
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
+        demand_not_lost(path)
         foreign = [entry.name for entry in path.iterdir() if not entry.name.startswith((".", "_"))]
-        if foreign:
+        if foreign and not is_there(path / LOG_FILE):
             raise RefusedError(
                 f"the directory {path} holds other things ({min(foreign)}): a log needs a directory of its own"
             )
@@ -67,6 +71,20 @@ def make(path: Path, row_type: RowType, times: Times, description: LogDescriptio
         sync_folder(path.parent)
     except OSError as cause:
         raise OutputError(f"no log can be made in {path}: {cause}") from cause
+
+
+def demand_not_lost(path: Path) -> None:
+    """Raise RefusedError for a directory with the files of a log and without its description, which was put first.
+
+    Cost: a look at the directory.
+    """
+    files = fnmatch.filter(names_in(path) or [], _FILES)
+    if files and not is_there(path / LOG_FILE):
+        raise RefusedError(
+            f"the directory {path} has files of a log ({files[0]}), and its {LOG_FILE} is lost: restore that. If it "
+            "cannot be had again: move the directory away, and have the log written again from the topics, or read a "
+            "copy of it"
+        )
 
 
 def read(path: Path) -> LogFile:
@@ -111,6 +129,7 @@ def _plain(path: Path) -> dict[str, Any]:
     try:
         plain: Any = parse_json(file.read_text("utf-8"))
     except FileNotFoundError:
+        demand_not_lost(path)
         there = f"the directory {path} holds no {LOG_FILE}" if is_there(path) else f"there is no directory {path}"
         raise MissingLogError(f"{there}, so it is no log: is the path right, and has the writer started?") from None
     except NotADirectoryError:
@@ -120,7 +139,7 @@ def _plain(path: Path) -> dict[str, Any]:
     except ValueError as cause:
         raise RefusedError(f"{file} is no JSON ({cause}): restore it, or name the directory of a log") from None
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-        raise RefusedError(f"{file} does not describe a log: name the directory of a log")
+        raise RefusedError(f"{file} does not describe a log: restore it, or name the directory of a log")
     if plain.get("version") != VERSION:
         raise RefusedError(
             f"the log {path} has version {plain.get('version')!r} of the format, and this program knows version "

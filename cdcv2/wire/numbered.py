@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import MalformedError, OutputError, RefusedError, UsageError
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
 
 _NUMBERED = re.compile(r"(\d{20})\.json\Z")
 
@@ -76,16 +76,16 @@ class Numbered:
         return found
 
     def read(self, number: int) -> dict[str, Any]:
-        """The value with this number. Raises OutputError when it is not there, MalformedError when it is no JSON."""
+        """The value with this number. Raises OutputError when it is not there, ForeignStateError when it is damaged."""
         path = self._path(number)
         try:
             plain = parse_json(path.read_bytes())
         except OSError as error:
             raise OutputError(f"{self._whose} cannot be read: {error}") from error
         except ValueError as error:
-            raise MalformedError(f"{path} is damaged ({error}): restore it, or begin anew without it") from error
+            raise ForeignStateError(f"{path} is damaged ({error}): restore it, or begin anew without it") from error
         if not isinstance(plain, dict):
-            raise MalformedError(f"{path} is damaged (no object): restore it, or begin anew without it")
+            raise ForeignStateError(f"{path} is damaged (no object): restore it, or begin anew without it")
         return plain
 
     def last(self) -> tuple[int, dict[str, Any] | None]:

@@ -18,6 +18,7 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE
 from tests.cli.conftest import PRICES, Run, price, write
+from tests.cli.test_capture_left_out import Site
 
 pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
@@ -151,6 +152,28 @@ def test_a_checkpoint_of_before_is_of_any_logs_until_the_next_commit(run: Run, k
     more(folder, "t", "u")
     assert 0 == run("materialize", kept).code
     assert {"a": [identity(folder / "t")], "b": [identity(folder / "u")]} == state(kept)["logs"]
+
+
+def test_a_log_that_its_capture_has_written_again_is_the_same(run: Run, tmp_path: Path) -> None:
+    """It has its place in the log set; in another place it is another log."""
+    site = Site(tmp_path, run)
+    site.grow("clicks", "views")
+    assert 0 == site.capture(["clicks", "views"]).code
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "materialization: shop\nlogs: {a: logs/clicks, b: logs/views}\nbindings: [{log: a, target: a}, "
+        "{log: b, target: b}]\ntarget: {driver: lake, folder: lake}\nrecovery_log: recovery\n", "utf-8",
+    )  # fmt: skip
+    assert 0 == run("materialize", path).code
+    before = identity(tmp_path / "logs" / "views")
+    shutil.rmtree(tmp_path / "logs" / "views")
+    site.grow("clicks", "views")
+    assert 0 == site.capture(["clicks", "views"]).code
+    assert before != identity(tmp_path / "logs" / "views")
+    assert (0, 0) == (run("materialize", path).code, run("compare", path).code)
+    text = path.read_text("utf-8").replace("clicks", "x").replace("views", "clicks").replace("x", "views")
+    path.write_text(text, "utf-8")
+    assert (4, 4) == (run("materialize", path).code, run("compare", path).code)
 
 
 @pytest.mark.parametrize("state", [None, 5, {}, {"logs": 5}, {"timeline": None}])

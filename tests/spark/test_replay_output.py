@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MalformedError, OutputError, RefusedError, UsageError
+from cdcv2.errors import ForeignStateError, MalformedError, OutputError, RefusedError, UsageError
 from cdcv2.protocol import Update
 from cdcv2.spark import output
 from cdcv2.spark.output import Output, as_of, files, finished, history
@@ -192,7 +192,7 @@ def test_a_damaged_manifest_is_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / f"{2:020d}.json").write_text("[]")
 
     for number in (1, 2):
-        with pytest.raises(MalformedError, match="damaged"):
+        with pytest.raises(ForeignStateError, match="damaged"):
             numbered.read(number)
     with pytest.raises(OutputError, match="cannot be read"):
         numbered.read(3)
