@@ -320,6 +320,37 @@ def test_without_its_base_a_null_row_that_its_end_does_not_count_stops_it() -> N
     assert stop is not None and "a row of public.a numbered 2, but its END 1050 counts 1" in stop.reason
 
 
+@pytest.mark.parametrize("last, restarted", [(7, []), (None, [7])], ids=["inside", "before"])
+def test_a_start_knows_of_a_begin_before_the_record_that_it_begins_at(last: int | None, restarted: list[int]) -> None:
+    """The connector was restarted inside the transaction: the other BEGIN is read now, or was read before, too."""
+    commits = streaming()
+    commits.recall(Recalled((), True, last, frozenset(restarted)))
+    if last is not None:
+        commits.begin(last)
+    commits.numbers_anew(7)
+    commits.rows_seen(7, TABLE, 1, 1)
+    commits.end(7, 100, {TABLE: 1})
+    assert commits.ready() is None
+    stop = commits.stopped()
+
+    assert stop is not None and "transaction 7 (END 100) has two BEGINs" in stop.reason
+
+
+def test_a_start_finds_an_end_from_before_the_snapshot_behind_where_it_begins() -> None:
+    """It was read when the snapshot was released, and the run that read it could not state its stop any more."""
+    first = Commits([TABLE])
+    first.snapshot_rows(TABLE, 1000, 1)
+    first.snapshot_marked("last", ("t", 0, 0))
+    first.ends_read({("t", 0): 1})
+    first.consumed({("t", 0): 1})
+    first.settle(first.ready())  # type: ignore[arg-type]
+    second = Commits.restore(first.export(), [TABLE], known=1001)
+    second.recall(Recalled(((4, 900, {}),), True, None))
+    stop = second.stopped()
+
+    assert stop is not None and "transaction 4 was committed at 900, not after the snapshot at 1000" in stop.reason
+
+
 def test_without_its_base_what_is_released_now_is_remembered() -> None:
     """The first transaction may be the next to be released: its null rows are repeats from then on."""
     commits = Commits([TABLE], known=1001)
