@@ -23,6 +23,8 @@ class RemapInMemory:
     def __init__(self, records: Mapping[Place, list[Record]], chance: random.Random) -> None:
         self.records, self.chance, self.clock = records, chance, 0
         self.ends: dict[Place, int] = {}
+        #: From where on partitions still are there, of which records are gone.
+        self.heads: dict[Place, int] = {}
         self.raws: list[bytes] = []
 
     def read(self, after: Any) -> Any:
@@ -33,7 +35,9 @@ class RemapInMemory:
 
     def _ranges(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         for place in sorted(ranges, key=lambda place: self.chance.random()):
-            yield from self.records[place][slice(*ranges[place])]
+            low, high = ranges[place]
+            assert low >= min(high, self.heads.get(place, 0)), f"{place} begins at {self.heads[place]}, not at {low}"
+            yield from self.records[place][low:high]
 
     def append(self, raw: bytes, after: int) -> int:
         """A record of the remap."""
@@ -46,7 +50,7 @@ class RemapInMemory:
 
     def seen(self) -> Look:
         """How far the topics are."""
-        return Look({place: (0, end) for place, end in self.ends.items() if end})
+        return Look({place: (self.heads.get(place, 0), end) for place, end in self.ends.items() if end})
 
     def now(self) -> int:
         """The clock."""

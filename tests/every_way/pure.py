@@ -252,7 +252,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
         older.append(memory.plain)
         memory.plain = {"kept": memory.plain, "lost": None, "older": chance.choice(older)}[life.memory]
         if world.forgets and memory.plain is not None:
-            _forget(memory.plain["positions"], heads, forgets)
+            _forget(memory.plain["positions"].get(TRANSACTIONS, {}).get("0", 0), heads, forgets)
         topics = SeenTopics(records, life.cut, chance, heads)
         for log in logs.values():
             log.close()
@@ -274,10 +274,10 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
     return came
 
 
-def _forget(positions: Mapping[str, Mapping[str, int]], heads: Cut, chance: random.Random) -> None:
-    """The transaction topic loses some of what need not be read on from."""
+def _forget(before: int, heads: Cut, chance: random.Random) -> None:
+    """The transaction topic loses some of what need not be read on from, which stands before an offset."""
     place = TRANSACTIONS, 0
-    head = chance.randint(0, positions.get(TRANSACTIONS, {}).get("0", 0))
+    head = chance.randint(0, before)
     if head > heads.get(place, 0):
         heads[place] = head
 
@@ -338,6 +338,12 @@ class Timeline(RemapInMemory):
             upper = check_int(temp.frontier.elements[0])
         return facts, upper
 
+    def forget(self, chance: random.Random) -> None:
+        """The transaction topic loses some of what is carried into all logs."""
+        upper = said_by(self.logs)[1]
+        before = [cut for time, cut in sorted(bindings(self).items()) if time < upper] if upper else []
+        _forget(before[-1].get((TRANSACTIONS, 0), 0) if before else 0, self.heads, chance)
+
     def first_stated(self) -> int | None:
         """The least time up to which anything was ever stated of a table."""
         uppers = (one.upper for log in self.logs.values() for one in log.messages if isinstance(one, Progress))
@@ -357,12 +363,15 @@ def bound(world: World, way: Way, seed: int) -> Came:
     def upper() -> int:
         return timeline.told()[1]
 
+    forgets = random.Random(f"{seed} heads")
     for life in lives(world, chance, BOUND_STEPS):
         timeline.close()
+        if world.forgets:
+            timeline.forget(forgets)
         timeline.cut = life.cut
         life.live(lambda: timeline.run(world, way), came, upper)
     came.facts, came.upper = timeline.told()
-    came.first_stated = timeline.first_stated()
+    came.first_stated, came.forgot = timeline.first_stated(), bool(timeline.heads)
     came.cuts = bindings(timeline)
     return came
 
