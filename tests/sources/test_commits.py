@@ -338,17 +338,42 @@ def test_a_start_knows_of_a_begin_before_the_record_that_it_begins_at(last: int 
 
 def test_a_start_finds_an_end_from_before_the_snapshot_behind_where_it_begins() -> None:
     """It was read when the snapshot was released, and the run that read it could not state its stop any more."""
+    commits = begun(1000)
+    commits.recall(Recalled(((4, 900, {}),), True, None))
+    stop = commits.stopped()
+
+    assert stop is not None and "transaction 4 was committed at 900, not after the snapshot at 1000" in stop.reason
+
+
+def begun(through: int, *told: int) -> Commits:
+    """One that was begun when a snapshot at 1000, perhaps others, and all through an END were released."""
     first = Commits([TABLE])
     first.snapshot_rows(TABLE, 1000, 1)
     first.snapshot_marked("last", ("t", 0, 0))
     first.ends_read({("t", 0): 1})
     first.consumed({("t", 0): 1})
     first.settle(first.ready())  # type: ignore[arg-type]
-    second = Commits.restore(first.export(), [TABLE], known=1001)
-    second.recall(Recalled(((4, 900, {}),), True, None))
-    stop = second.stopped()
+    more = {"again": {"told": list(told), "runs": len(told), "notified": 0}, "first": []} if told else {}
+    plain = {**first.export(), "through": through, **more}
+    return Commits.restore(plain, [TABLE], known=through + 1, again=told)
 
-    assert stop is not None and "transaction 4 was committed at 900, not after the snapshot at 1000" in stop.reason
+
+def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snapshot() -> None:
+    """As one that lives on does: no END that is known says what follows it."""
+    commits = begun(1060)
+    commits.recall(Recalled(((5, 1050, {}), (6, 1060, {})), True, None))
+
+    assert commits.is_repeat(950, 9) and commits.stopped() is None
+    assert commits.is_repeat(1000, 9) and commits.stopped() is not None
+
+
+def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None:
+    """What that snapshot makes up for is superseded, so nothing is judged by it."""
+    commits = begun(1160, 1100)
+    commits.recall(Recalled(((5, 1050, {TABLE: 1}), (6, 1160, {})), True, None))
+
+    assert not commits.end(5, 1050, {TABLE: 2}) and commits.stopped() is None
+    assert not commits.end(6, 1160, {TABLE: 2}) and commits.stopped() is not None
 
 
 def test_without_its_base_what_is_released_now_is_remembered() -> None:
