@@ -31,6 +31,11 @@ UNKNOWN = (
     "snapshot of it: the connector's table.include.list, its publication, a new slot and new topics"
 )
 
+#: What to do about a table that was not empty, as was said.
+NOT_EMPTY = (
+    "Leave it out of --empty, and capture into empty logs; on a remap, with another remap, too"
+)
+
 
 class Run(NamedTuple):
     """A completed run: the rows of each table that it scanned (None: it did not say how many).
@@ -84,6 +89,8 @@ class Runs:
         self.is_open = False
         #: Whether there was any notification.
         self.heard = False
+        #: Tables of ``empty`` that the first run does not name: nothing but the user says that they had no rows.
+        self.assumed = self._empty
         self._scanned: dict[str, int | None] = {}
         self._runs: dict[int, Run] = {}
         self._next = 0
@@ -127,6 +134,7 @@ class Runs:
 
     def _complete(self, run: Run) -> None:
         if self.completed == 0:
+            self.assumed = self._empty - run.scanned.keys()
             run = run._replace(scanned={**dict.fromkeys(self._empty, 0), **run.scanned})
         self._runs[self.completed] = run
         self.completed, self.is_open, self._scanned = self.completed + 1, False, {}
@@ -175,6 +183,24 @@ def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> tupl
             return f"the notifications do not say how many rows of {table} the snapshot scanned", remedy
         if held > said:
             return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
+    return None
+
+
+def not_empty(run: Run | None, rows: Mapping[str, int], empty: Iterable[str]) -> tuple[str, str] | None:
+    """Why a table was not empty that is said to have been, and what to do; None: nothing shows that any was not.
+
+    >>> not_empty(Run({"a": 2}, 3), {}, ["a"])[0]
+    'a was not empty at the snapshot, as --empty states: its notification counts 2 rows'
+    >>> not_empty(None, {"a": 1}, ["a", "b"])[0], not_empty(None, {}, ["b"])
+    ('a was not empty at the snapshot, as --empty states: there are 1 rows of it', None)
+
+    Source: a notification counts all rows of its table.
+    """
+    for table in sorted(empty):
+        counted, held = 0 if run is None else run.rows(table), rows.get(table, 0)
+        if counted or held:
+            shown = f"its notification counts {counted} rows" if counted else f"there are {held} rows of it"
+            return f"{table} was not empty at the snapshot, as --empty states: {shown}", NOT_EMPTY
     return None
 
 

@@ -279,9 +279,13 @@ def snapshot_assumed(args: argparse.Namespace) -> bool:
     return any(note.get("snapshot_completeness") == "assumed" for note in _notes(args))
 
 
-def assumed_empty(args: argparse.Namespace) -> list[str]:
-    """The tables that the captures of these logs took for empty at the snapshot, as they were told (--empty)."""
-    return sorted({str(table) for note in _notes(args) for table in note.get("empty", ())})
+def assumed_empty(args: argparse.Namespace, logs: Iterable[Named]) -> list[str]:
+    """The tables that the captures of these logs took for empty at the snapshot, as they were told (--empty).
+
+    The logs state it, and the notes of captures that did not have them state it.
+    """
+    stated = {named.table for named in logs if description_of(named.log).empty is not None}
+    return sorted(stated | {str(table) for note in _notes(args) for table in note.get("empty", ())})
 
 
 def _notes(args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -27,7 +27,6 @@ from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.left_out import Logs, bring_up
-from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.outputs import outputs
 from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
@@ -191,7 +190,6 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
             _check_logs(args, asked, binder)
         if folder is not None:
             note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
-            note_empty(folder, asked.empty)
         made, logs = outputs(
             asked, args.into,
             lambda name, kind: _log(args, name, kind, LogDescription() if kind is TEMP else described), opened,

@@ -194,7 +194,7 @@ def run(args: argparse.Namespace) -> Exit:
         # Nothing is complete in a log that is not there, or of which a part is not.
         frontier = frontier.meet(start)
     verdict = max([*(one.exit for one in judged), Exit.MISSING if gone or not readers else Exit.DONE])
-    assumed, empty = snapshot_assumed(args), assumed_empty(args)
+    assumed, empty = snapshot_assumed(args), assumed_empty(args, opened)
     sets = {description_of(named.log).log_set for named in logs}
     behind = _behind(judged) if len(sets) == 1 and None not in sets else []
     with Output(None) as output:

@@ -495,18 +495,20 @@ class Commits:
             begins.update(dict.fromkeys(uncovered.begin(end.counts, self._had.get(end.tx, ())), end.lsn))
             through = end.lsn
         assumed = snapshot is not None and self._snapshot.assumed
+        first = snapshot is not None or (self._mode == "none" and not self.through)
+        empty = self._snapshot.assumed_empty if first else frozenset[str]()
         if again is not None and self._again_is_whole(again, uncovered.tables):
             named = [table for table in uncovered.tables if self._again.names(table)]
             begins.update(dict.fromkeys(uncovered.scanned(named), again))
             return Release(
                 snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions),
-                begins, uncovered.tables, uncovered.partial,
+                begins, uncovered.tables, uncovered.partial, empty,
             )
         if through is None or (snapshot is None and not transactions):
             return None
         return Release(
             snapshot, tuple(transactions), through, assumed, begins=begins, uncovered=uncovered.tables,
-            partial=uncovered.partial,
+            partial=uncovered.partial, empty=empty,
         )
 
     @property

@@ -94,6 +94,8 @@ class Database:
         self._read, self._there = Counter[str](), set[str]()
         # Whether it is known which tables are not covered: the snapshot's End was said; without one, anything was.
         self._ended = False
+        # The tables of which only the user says that they were empty, once it is known which are covered.
+        self._empty = frozenset[str]()
         # The least LSN of the snapshot's rows.
         self._lsn: int | None = None
         # The stop that the logs keep, of another run.
@@ -259,6 +261,7 @@ class Database:
         """Make durable, and state, what is finished."""
         temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
         self._tables.cover(self._transactions.uncovered, summary.begins, self._transactions.partial)
+        self._tables.assume(self._empty)
         writers = self._tables.writers if self.has_begun else {}
         outputs = {table: writers[table] for table in first_begun(writers, summary.begins)}
         write(summary._replace(temp=temp), self._temp, outputs)
@@ -290,6 +293,7 @@ class Database:
             if records and not self._ended:
                 self._ended = True
                 self._transactions.uncover(unknown(self._may, {*self._there, *self._recipe.empty}))
+                self._empty = self._recipe.empty
             return None
         for fact in notified:
             self._scanned.notification(fact)
@@ -298,6 +302,7 @@ class Database:
         end = self._scanned.end(self._lsn, self._read, self._there)
         self._ended = end is not None
         self._transactions.uncover(self._scanned.uncovered)
+        self._empty = self._scanned.assumed_empty
         return end
 
     def _see(self, held: Iterable[Held]) -> None:

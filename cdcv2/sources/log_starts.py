@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from cdcv2 import steps
 from cdcv2.capture.coverage import has_begun
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Log
-from cdcv2.wire.description import PARTIAL, UNCOVERED, Describing, LogDescription, description_of
+from cdcv2.wire.description import ASSUMED, PARTIAL, UNCOVERED, Describing, LogDescription, description_of
 
 LOGGER = logging.getLogger(__name__)
 
@@ -111,6 +112,22 @@ class LogStarts:
             self._begin[table] = time
         if begins:
             steps.reach(COVERED)
+
+    def assume(self, empty: Iterable[str]) -> None:
+        """Have the logs of these tables state, durably, that they were empty at the snapshot, as only the user says.
+
+        To be called before anything is stated of them. A log that cannot state it does not. Raises what writing a
+        description raises.
+        """
+        for table in sorted(set(empty) & self._stated.keys()):
+            log = self._logs[table]
+            if isinstance(log, Describing) and self._stated[table].empty is None:
+                log.describe(LogDescription(empty=ASSUMED))
+                self._stated[table] = replace(self._stated[table], empty=ASSUMED)
+
+    def empty(self, table: str) -> str | None:
+        """What a log that was opened states of that; None: nothing."""
+        return self._stated[table].empty
 
     def _describe(self, table: str, start: str) -> None:
         log = self._logs[table]

@@ -54,7 +54,6 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
             f"{into} holds another capture, {_shown(before, changed)}, and not {_shown(begun, changed)}: give "
             f"another {option}, or the same arguments as before"
         )
-    note_empty(into, recipe.empty)
     return None if before.get("id") is None else str(before["id"])
 
 

@@ -20,7 +20,7 @@ class Release:
     which nothing else is released. Every table's log gets one statement ``[its known, through + 1)``, whether it
     has rows in it or not; but those of ``uncovered``, which get none, and those of ``begins``, which are covered from
     the time there on: their first statement begins there. ``partial`` are those of ``uncovered`` that have rows which
-    are in no record.
+    are in no record. ``empty`` are tables that were empty at the snapshot, as only the user says.
     """
 
     snapshot: int | None
@@ -32,6 +32,7 @@ class Release:
     begins: Mapping[str, int] = field(default_factory=dict)
     uncovered: frozenset[str] = frozenset()
     partial: frozenset[str] = frozenset()
+    empty: frozenset[str] = frozenset()
 
     @property
     def frontier(self) -> Antichain:

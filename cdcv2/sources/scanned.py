@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from cdcv2.capture.coverage import indispensable, left_out
-from cdcv2.capture.snapshot import ANEW, Runs, check_rows
+from cdcv2.capture.snapshot import ANEW, Runs, check_rows, not_empty
 from cdcv2.reclock.temp import SNAPSHOT, End, Halt
 from cdcv2.sources.facts import Notification
 
@@ -35,6 +35,8 @@ class Scanned:
         self._runs = Runs(empty=self._empty)
         #: The tables of which the connector never spoke; known with the End.
         self.uncovered = frozenset[str]()
+        #: The tables of which nothing but the user says that they were empty; known with the End.
+        self.assumed_empty = frozenset[str]()
 
     @property
     def heard(self) -> bool:
@@ -69,11 +71,11 @@ class Scanned:
         left = left_out(run, rows or {}, self._tables, {*there, *self._empty, *fixed})
         needed = indispensable(left, self._tables, self._may, skipped=run.skipped)
         covered = [table for table in self._tables if table not in left or table == needed]
-        wrong = check_rows(run, {}, covered)
+        wrong = not_empty(run, rows or {}, self._empty) or check_rows(run, {}, covered)
         if wrong is not None:
             return Halt(SNAPSHOT, None, *wrong)
         counts = {table: run.rows(table) or 0 for table in covered}
         if lsn is None and any(counts.values()):
             return None
-        self.uncovered = left
+        self.uncovered, self.assumed_empty = left, self._runs.assumed
         return End.of(SNAPSHOT, lsn or 0, counts)

@@ -20,7 +20,7 @@ from typing import Any
 
 from cdcv2.capture.snapshot import Place as Place
 from cdcv2.capture.coverage import indispensable, left_out, unknown
-from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking
+from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking, not_empty
 
 #: What to do about a row of the snapshot that came when the snapshot was released.
 LACKED = (
@@ -53,7 +53,8 @@ class Snapshot:
     ) -> None:
         self._tables, self._leaves_out = tuple(tables), leaves_out
         # Where no run names them: the tables that have a topic, or are known to be empty. Those with rows have one.
-        self._known = set(empty)
+        self._empty = frozenset(empty)
+        self._known = set(self._empty)
         self._runs = runs
         #: its rows by their positions; ``held`` is what the logs have of them, where an earlier run released them
         self.positions = SnapshotRows(held)
@@ -140,6 +141,11 @@ class Snapshot:
         return self._runs is None
 
     @property
+    def assumed_empty(self) -> frozenset[str]:
+        """The tables of which nothing but the user says that they had no rows."""
+        return self._empty if self._runs is None else self._runs.assumed
+
+    @property
     def known_empty(self) -> bool:
         """Whether a run was seen to its end that scanned no rows at all."""
         run = self._runs.run(0) if self._runs is not None else None
@@ -150,13 +156,17 @@ class Snapshot:
         """Whether every row of it is there; finds contradictions on the way."""
         if self.contradiction is not None:
             return False
+        run = None if self._runs is None else self._runs.run(0)
+        wrong = not_empty(run, self._rows, self._empty)
+        if wrong is not None:
+            self._contradict(*wrong)
+            return False
         if self._runs is None:
             said = (
                 "nothing is known of {}: it has no topic, and without notifications nothing says that the snapshot "
                 "covered it"
             )
             return self._unread == {} and self._covers(self._without_topic(), said, NO_TOPIC)
-        run = self._runs.run(0)
         if run is None:
             return False
         left = left_out(run, self._rows, self._tables, self._known if self.topics_known else None)

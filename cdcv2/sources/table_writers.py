@@ -110,6 +110,7 @@ class TableWriters:
     ) -> None:
         """Make a release durable, and state it; ``durable`` is called between both. Raises what the logs raise."""
         self.cover(release.uncovered, release.begins, release.partial)
+        self._starts.assume(release.empty)
         for table, begins in self._starts.begin.items():
             self._writers[table].extend(updates(table))
             self._writers[table].stage(release.frontier.join(Antichain([begins])))
@@ -131,6 +132,10 @@ class TableWriters:
             self._writers.pop(table, None)
         for table, start in sorted(begins.items()):
             self._writers[table] = self._writer(self.logs[table], None, start)
+
+    def assume(self, empty: Iterable[str]) -> None:
+        """Have the logs of these tables state that they were empty at the snapshot; see LogStarts."""
+        self._starts.assume(empty)
 
     def export(self) -> dict[str, Any]:
         """What spares the next one reading the logs from their start; None: a reader still held rows, after a crash."""

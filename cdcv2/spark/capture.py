@@ -169,6 +169,7 @@ class Capture(CaptureQuery):
             rows = once.unionByName(rows.where(~numbered))
         steps.reach(BEFORE_UPDATES)
         self.logs.cover(release.uncovered, release.begins, release.partial)
+        self.logs.assume(release.empty)
         frontier = release.through + 1
         written: dict[tuple[str, int], Written] = {}
         if reading.rows():

@@ -115,12 +115,18 @@ class TableLogs:
     def _take(self, number: int, table: str, reader: Resolver) -> None:
         """The table is covered: go on with its log as it was read."""
         name, spec = self._logs[table].name, self._specs[table]
-        self._specs[table] = replace(spec, description=replace(spec.description, start=self._starts.text(table)))
+        self._describe(table)
         self.known[table] = _known(reader, name)
         self._unreached[table], self._sent[table] = reader.unreached(), 0
         encode = spec.row_type.encode
         for data, time, diff in reader.orphans():
             self._orphans.setdefault((number, _int(time, name)), {})[encode(data)] = diff
+
+    def _describe(self, table: str) -> None:
+        """All that is written from now on states what the log alone does."""
+        spec, alone = self._specs[table], self._starts
+        described = replace(spec.description, start=alone.text(table), empty=alone.empty(table))
+        self._specs[table] = replace(spec, description=described)
 
     def _pass_by(self, table: str) -> None:
         """The table is not covered: of its log nothing counts."""
@@ -162,6 +168,12 @@ class TableLogs:
             self._pass_by(table)
         for table, time in sorted(begins.items()):
             self._take(self.tables.index(table), table, self._read(table, time, None))
+
+    def assume(self, empty: Iterable[str]) -> None:
+        """The logs of these tables state that they were empty at the snapshot; see LogStarts."""
+        self._starts.assume(empty)
+        for table in self.known.keys() & set(empty):
+            self._describe(table)
 
     # -- writing
 

@@ -13,6 +13,8 @@ a capture first wrote the log, see :mod:`cdcv2.wire.own_place`; a topic's name i
 the log's table, so that nothing is stated of it, and the first time of which something is, once it does. It is
 :data:`PARTIAL` where the table's first record changes a row that no record brought: nothing is stated of it, either.
 
+``empty`` is :data:`ASSUMED` where only the user says that the table was empty at the snapshot.
+
 A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
 whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
 """
@@ -32,6 +34,8 @@ from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
 UNCOVERED = "none"
 #: The same where the connector covers it by now, and rows that it had before are in no record.
 PARTIAL = "partial"
+#: That the log's table was empty at the snapshot, as the user says and no notification.
+ASSUMED = "assumed"
 #: What a start may be and is no time; the later ones replace the earlier ones, and a time replaces all.
 _NO_TIMES = (None, UNCOVERED, PARTIAL)
 
@@ -43,7 +47,7 @@ class LogDescription:
     >>> LogDescription(timeline="7f").headers()
     (('cdcv2-timeline', b'7f'),)
     >>> LogDescription.from_headers([("cdcv2-ordering", b"complete"), ("other", None)])
-    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None, table=None, start=None)
+    LogDescription(ordering='complete', timeline=None, log_set=None, identity=None, table=None, start=None, empty=None)
 
     Raises MalformedError for a ``start`` that is neither a time nor :data:`UNCOVERED` or :data:`PARTIAL`.
     """
@@ -57,6 +61,8 @@ class LogDescription:
     table: str | None = None
     #: Where the log begins, a time; UNCOVERED, PARTIAL: nowhere yet.
     start: str | None = None
+    #: ASSUMED: its table was empty at the snapshot, as the user says; None: that is not assumed.
+    empty: str | None = None
 
     def __post_init__(self) -> None:
         if not (self.start in _NO_TIMES or (self.start.isascii() and self.start.isdecimal())):
@@ -110,8 +116,8 @@ class LogDescription:
     def of_copy(self) -> LogDescription:
         """What a copy of the log states, message by message: it is another log, of the same timeline and of no log set.
 
-        >>> LogDescription(timeline="7f", log_set="0c", identity="3e").of_copy()
-        LogDescription(ordering='commit', timeline='7f', log_set=None, identity=None, table=None, start=None)
+        >>> LogDescription(timeline="7f", log_set="0c", identity="3e").of_copy() == LogDescription(timeline="7f")
+        True
         """
         return replace(self, log_set=None, identity=None, table=None)
 
@@ -140,7 +146,7 @@ def _rank(start: str | None) -> int:
 #: Attributes of which a log has one at most, and how they are called in errors.
 _ONE_OF_EACH = {
     "timeline": "the timeline", "log_set": "the log set", "identity": "the identity", "table": "the table",
-    "start": "the start",
+    "start": "the start", "empty": "the empty table",
 }  # fmt: skip
 
 

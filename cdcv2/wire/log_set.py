@@ -23,7 +23,8 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
 
     ``stated`` is what is known: on a remap its timeline, and in a directory a log set, by the note of the capture,
     which stands where no log states one. Where nothing names a timeline, the times are those of commits in the one
-    source, and the log set stands for it. A directory states its name, too. Orderings and starts are not stated here.
+    source, and the log set stands for it. A directory states its name, too. What is of one log alone is not
+    stated here.
 
     Raises ForeignStateError where a log is of another timeline or log set than the others, and names both.
     """
@@ -32,7 +33,8 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
     for log in describing.values():
         one = log.description()
         identities.append(one.identity)
-        whole = replace(one, ordering=COMMIT_ORDER, identity=None, table=None, start=None).joined(whole, log.name)
+        alone = replace(one, ordering=COMMIT_ORDER, identity=None, table=None, start=None, empty=None)
+        whole = alone.joined(whole, log.name)
     log_set = whole.log_set or stated.log_set or next(iter(identities), None)
     whole = replace(whole, log_set=log_set, timeline=whole.timeline or log_set)
     for log in describing.values():

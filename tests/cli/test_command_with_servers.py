@@ -19,7 +19,9 @@ from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.remap_kafka import KafkaRemap
 from cdcv2.wire.rows import RowType
 from tests.children import CDCV2, started
-from tests.cli.conftest import APPLE, HISTORY, MARKET, PRICES, Run, bind, bound, encoded
+from tests.cli.conftest import APPLE, HISTORY, MARKET, PRICES, Run, Said, bind, bound, encoded
+from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
+from tests.cli.test_uncovered import FIRST_OF_T, NAMED, SAID, WHOLE, OnRemap, change, end
 
 pytestmark = pytest.mark.integration
 
@@ -307,3 +309,36 @@ def test_a_row_type_is_made_of_a_table(run: Run, tmp_path: Path, monkeypatch: py
     assert (4, True, False) == (down.code, "port 1 failed" in down.err, "secret" in down.err)
     assert (2, True) == (service.code, '"nowhere" not found' in service.err)
     assert os.environ.get("PGPASSWORD") is None
+
+
+class InTopics(OnRemap):
+    """Captures into topics."""
+
+    def __init__(self, run: Run, folder: Path, broker: KafkaBroker) -> None:
+        super().__init__(run, folder)
+        self._broker = broker
+
+    def __call__(self, dump: list[str], *more: str, tables: str = "t") -> Said:
+        into = ("--into", "kafka:edge.{table}", "--bootstrap", self._broker.bootstrap)
+        return super().__call__(dump, *more, *into, tables=tables)
+
+
+def test_tables_that_are_not_covered_and_such_as_were_empty_in_topics(
+    run: Run, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """On a remap, into Kafka: headers state what beside directories ``_log.json`` does, in each life of a capture."""
+    capture = InTopics(run, tmp_path, broker)
+    logs = [f"public.{table}=kafka:edge.public.{table}" for table in "tuv"]
+    kafka = ["--bootstrap", broker.bootstrap, "--rows", tmp_path / "rows"]
+    more = (*NOTIFIED, "--empty", "public.v")
+    for dump in ([*BEGUN, *SAID], [*BEGUN, *SAID, *FIRST_OF_T]):
+        done = capture(dump, *more, tables="tuv")
+        assert 0 == done.code and NAMED in done.err, done.err
+    shown = run("verify", *logs, *kafka)
+    assert 0 == shown.code and NAMED in shown.out and "public.v: assumed to have been empty" in shown.out, shown
+    for dump in (WHOLE, [*WHOLE, change("u", 2, 9, 8, 1, 160), end(3, 8, 180, u=1)]):
+        assert 0 == capture(dump, *more, tables="tuv").code
+        shown = run("verify", *logs, *kafka)
+        assert 0 == shown.code and "public.u is covered by the connector from" in shown.out, shown
+    asked = run("as-of", logs[1], *kafka)
+    assert (0, "id,v\n7,0\n8,0\n9,0\n") == (asked.code, asked.out), asked

@@ -541,3 +541,48 @@ def test_on_a_remap_views_go_on_without_it_and_take_it_in(run: Run, tmp_path: Pa
     assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
     assert (0, 0) == (capture.run("materialize", path).code, (said := capture.run("compare", path)).code)
     assert "t: 4 rows" in said.out and "u: 2 rows" in said.out
+
+
+# -- tables that were empty, as only the user says
+
+
+EMPTY = ("--empty", "public.t,public.u,public.v")
+ASSUMED = "assumed to have been empty at the snapshot, as the capture was told (--empty)"
+
+
+@pytest.mark.parametrize("kind", ["commits", "remap"])
+@pytest.mark.parametrize("notified", [True, False])
+def test_a_table_that_is_said_to_be_empty_and_has_rows_is_an_error_that_says_so(
+    run: Run, tmp_path: Path, kind: str, notified: bool
+) -> None:
+    """Nothing is written, and nothing stays marked."""
+    if kind == "remap" and not notified:
+        return
+    capture = OnRemap(run, tmp_path) if kind == "remap" else Captures(run, tmp_path)
+    said, more = (SAID, NOTIFIED) if notified else ([], ())
+    for _ in range(2):
+        refused = capture([*BEGUN, *said], *more, *EMPTY, tables="tuv")
+        shown = "its notification counts 2 rows" if notified else "there are 2 rows of it"
+        assert 4 == refused.code and "public.t was not empty at the snapshot, as --empty states" in refused.err
+        assert shown in refused.err
+        assert "Leave it out of --empty" in refused.err
+    assert ASSUMED not in capture.run("verify", capture.logs).out
+    shutil.rmtree(capture.logs)
+    shutil.rmtree(tmp_path / "remap", ignore_errors=True)
+    assert 0 == capture([*BEGUN, *said], *more, "--empty", "public.u", tables="tu").code
+
+
+@pytest.mark.parametrize("kind", ["commits", "remap"])
+def test_what_only_the_user_says_is_marked_in_the_log_and_what_was_scanned_is_not(
+    run: Run, tmp_path: Path, kind: str
+) -> None:
+    """A notification of no rows is known."""
+    capture = OnRemap(run, tmp_path) if kind == "remap" else Captures(run, tmp_path)
+    said = [note(0, "STARTED"), scanned(1, 2), scanned(2, 0, "public.u"), note(3, "COMPLETED")]
+    assert 0 == capture([*BEGUN, *said], *NOTIFIED, "--empty", "public.u,public.v", tables="tuv").code
+    marked = [DirectoryLog(capture.logs / f"public.{table}").description().empty for table in "tuv"]
+    assert [None, None, "assumed"] == marked
+    assert ["public.v"] == json.loads(capture.run("verify", capture.logs, "--json").out)["assumed_empty"]
+    assert 0 == capture([*BEGUN, *said], *NOTIFIED, "--empty", "public.u,public.v", tables="tuv").code
+    shown = capture.run("verify", capture.logs)
+    assert 0 == shown.code and f"public.v: {ASSUMED}" in shown.out and 1 == shown.out.count(ASSUMED)

@@ -61,14 +61,45 @@ def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason
         assert isinstance(said, Halt) and said.tx == SNAPSHOT and reason in said.reason
 
 
-def test_a_table_that_is_said_to_be_empty_has_no_rows_unless_the_connector_counts_some() -> None:
-    """What the connector says stands."""
-    for said, counts in (((), {"a": 2}), ((counted("b", 3),), {"a": 2, "b": 3})):
-        scanned = Scanned(["a", "b"], ["b"])
-        for offset, one in enumerate((STARTED, counted("a", 2), *said, COMPLETED)):
-            scanned.notification(Notification(*one, offset))
+@pytest.mark.parametrize("said, assumed", [((), {"b"}), ((counted("b", 0),), set())])
+def test_a_table_that_is_said_to_be_empty_has_no_rows(said: tuple[Said, ...], assumed: set[str]) -> None:
+    """It is assumed where the connector does not count them."""
+    scanned = Scanned(["a", "b"], ["b"])
+    for offset, one in enumerate((STARTED, counted("a", 2), *said, COMPLETED)):
+        scanned.notification(Notification(*one, offset))
 
-        assert End.of(SNAPSHOT, 70, counts) == scanned.end(70)
+    assert End.of(SNAPSHOT, 70, {"a": 2}) == scanned.end(70)
+    assert assumed == scanned.assumed_empty
+
+
+def test_a_table_that_is_said_to_be_empty_and_has_rows_stops() -> None:
+    """The connector counts some."""
+    scanned = Scanned(["a", "b"], ["b"])
+    for offset, one in enumerate((STARTED, counted("a", 2), counted("b", 3), COMPLETED)):
+        scanned.notification(Notification(*one, offset))
+    said = scanned.end(70)
+
+    assert isinstance(said, Halt) and "b was not empty at the snapshot" in said.reason
+
+
+def test_tables_that_no_notification_names_are_left_out_where_they_may_be() -> None:
+    """With a row of the snapshot it was scanned; all of them are not left out, but for a snapshot that was skipped."""
+    found = {}
+    for name, may, rows, notifications in (
+        ("left out", "ab", {"a": 1}, (STARTED, counted("a", 1), COMPLETED)),
+        ("may not", "a", {"a": 1}, (STARTED, counted("a", 1), COMPLETED)),
+        ("with a row", "ab", {"a": 1, "b": 1}, (STARTED, counted("a", 1), COMPLETED)),
+        ("all", "ab", {}, (STARTED, COMPLETED)), ("skipped", "ab", {}, (SKIPPED,)),
+    ):
+        scanned = Scanned(["a", "b"], (), may)
+        for offset, one in enumerate(notifications):
+            scanned.notification(Notification(*one, offset))
+        found[name] = type(scanned.end(70, rows)), "".join(sorted(scanned.uncovered))
+
+    assert {
+        "left out": (End, "b"), "may not": (Halt, ""), "with a row": (Halt, ""), "all": (Halt, ""),
+        "skipped": (End, "ab"),
+    } == found
 
 
 def test_a_run_that_begins_after_the_end_stops() -> None:
