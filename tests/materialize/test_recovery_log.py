@@ -109,6 +109,18 @@ def test_an_instance_that_was_replaced_changes_nothing(again: Again) -> None:
     assert (Checkpoint(Antichain([3])), {}, None) == found(again().open(Range(), START))
 
 
+def test_looking_on_fences_nobody_off(again: Again) -> None:
+    """Each range's checkpoint, for who only asks; a log that was never opened has none."""
+    assert [] == again().checkpoints()
+    left, right = again().open(Range(0, 99), START), again().open(Range(100, 199), START)
+    left.commit(Checkpoint(Antichain([5]), {"reader": 1}), None)
+
+    assert [Checkpoint(Antichain([5]), {"reader": 1}), Checkpoint(START)] == again().checkpoints()
+
+    right.commit(Checkpoint(Antichain([5])), None)
+    left.commit(Checkpoint(Antichain([7])), None)
+
+
 def test_ranges_that_share_no_key_leave_each_other_alone(again: Again) -> None:
     """And one that takes over both reads from where the slower is, without a reader's state of either."""
     lower, upper = again().open(Range(0, 99), START), again().open(Range(100, 199), START)
