@@ -13,14 +13,15 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.errors import Cdcv2Error, SourceStop
-from cdcv2.protocol.messages import Message
 from cdcv2.sources.facts import Record
+from cdcv2.wire.description import LogDescription, description_of
+from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap
 from tests.every_way.compare import Case
 from tests.every_way.connector import NOTIFICATIONS, PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES
-from tests.every_way.judge import Way
-from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, recipe, stated
+from tests.every_way.judge import Facts, Way
+from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, of_covered, recipe
 from tests.every_way.world import Cut, World
 from tests.spark.binding import Bound, dumped
 from tests.spark.capturing import CaptureRun, dump_into, log_messages
@@ -86,8 +87,14 @@ def _between(records: dict[Place, list[Record]], low: Cut, high: Cut, chance: ra
             del left[place]
 
 
-def _messages(logs: Path) -> dict[str, list[Message]]:
-    return {table: log_messages(logs / table, ROWS) if (logs / table).is_dir() else [] for table in TABLES}
+def _told(logs: Path) -> tuple[dict[int, Facts], int]:
+    """What the logs say, of the tables that the connector covers."""
+    there = {table: (logs / table).is_dir() for table in TABLES}
+    return of_covered(
+        {table: log_messages(logs / table, ROWS) if is_there else [] for table, is_there in there.items()},
+        {table: description_of(DirectoryLog(logs / table)) if is_there else LogDescription()
+         for table, is_there in there.items()},
+    )
 
 
 def _live(came: Came, logs: Path, cut: Cut, capture: Callable[[], object], step: tuple[str, int] | None) -> None:
@@ -103,7 +110,7 @@ def _live(came: Came, logs: Path, cut: Cut, capture: Callable[[], object], step:
         stop = f"{found.reason}. {found.remedy}"
     except Cdcv2Error as found:
         stop = f"{UNWANTED} {type(found).__name__}: {found}"
-    came.lives.append((cut, stop, stated(_messages(logs))[1]))
+    came.lives.append((cut, stop, _told(logs)[1]))
 
 
 def _step(chance: random.Random, last: bool) -> tuple[str, int] | None:
@@ -120,7 +127,7 @@ def by_commits(world: World, way: Way, seed: int, spark: SparkSession, folder: P
             dump_into(folder / "topics", new, size=max(1, len(new) // chance.choice((1, 1, 2)) + 1))
         before = cut
         _live(came, run.logs, cut, lambda: run.run(spark), _step(chance, cut == world.whole))
-    came.facts, came.upper = stated(_messages(run.logs))
+    came.facts, came.upper = _told(run.logs)
     return came
 
 
@@ -139,6 +146,6 @@ def bound(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) 
         dumped(folder / "topics" / "all.jsonl", _between(records, Cut(), cut, chance))
         step = _step(chance, cut == world.whole)
         _live(came, folder / "logs", cut, lambda: run.spark(spark, "logs", "--bind-at-most", size), step)
-    came.facts, came.upper = stated(_messages(folder / "logs"))
+    came.facts, came.upper = _told(folder / "logs")
     came.cuts = bindings(DirectoryRemap(folder / "remap"))
     return came

@@ -30,6 +30,7 @@ from cdcv2.sources.ranged import Look
 from cdcv2.sources.running import run
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.table_writers import TableWriters
+from cdcv2.wire.description import LogDescription
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 from tests.every_way.connector import PREFIX, TRANSACTIONS, Place
@@ -98,10 +99,17 @@ def recipe(world: World, way: Way) -> Recipe:
 
 def said_by(logs: Mapping[str, MemoryLog]) -> tuple[dict[int, Facts], int]:
     """What logs in memory say; those of tables that the connector does not cover say nothing."""
-    described = {table: log.description() for table, log in logs.items()}
-    covered = [table for table, one in described.items() if one.covered and (not one.begins or logs[table].messages)]
-    starts = {table: described[table].begins for table in covered}
-    return stated({table: logs[table].messages for table in covered}, starts)
+    return of_covered(
+        {table: log.messages for table, log in logs.items()}, {table: log.description() for table, log in logs.items()}
+    )
+
+
+def of_covered(
+    logs: Mapping[str, list[Message]], described: Mapping[str, LogDescription]
+) -> tuple[dict[int, Facts], int]:
+    """The same of any logs, each with its description."""
+    covered = [table for table, one in described.items() if one.covered and (not one.begins or logs[table])]
+    return stated({table: logs[table] for table in covered}, {table: described[table].begins for table in covered})
 
 
 def stated(
