@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import IO, Any, NoReturn
 
 from cdcv2 import __version__
 from cdcv2.commands.console import forget, open_closed_streams, remark
-from cdcv2.commands.meant import meant
+from cdcv2.wire.meant import with_meant
 from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.exits import MEANINGS, Exit, exit_of
 
@@ -42,23 +41,12 @@ COMMANDS = {
 }
 
 
-#: What argparse says of an option that is none, and of a word that is none of several.
-_UNKNOWN = re.compile(r"unrecognized arguments: (.*)", re.DOTALL)
-_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
-
-
 class Parser(argparse.ArgumentParser):
     """A parser that raises UsageError where argparse would print and leave."""
 
     def error(self, message: str) -> NoReturn:
         """Wrong arguments: one line, which names where to read more, and what was probably meant."""
-        unknown, choice = _UNKNOWN.match(message), _CHOICE.search(message)
-        if choice is not None:
-            message += meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
-        elif unknown is not None:
-            options = list(self._option_string_actions)
-            message += next(filter(None, (meant(word.partition("=")[0], options) for word in unknown[1].split())), "")
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise UsageError(f"{with_meant(message, self._option_string_actions)} (see {self.prog} --help)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from cdcv2.commands.console import remark
 from cdcv2.commands.logs import Named, asked_times
-from cdcv2.core.order import Time
-from cdcv2.errors import IncompleteError, UsageError
-from cdcv2.reclock.gauges import lsn
+from cdcv2.core.order import MAX_TIME, Time
+from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.reclock.gauges import lsn, lsn_text
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
@@ -23,6 +23,7 @@ from cdcv2.wire.release_times import Keeping, ReleaseTime, clock_text, committed
 #: What it takes, for the help.
 TAKES = "a finished time, now, an LSN (0/61B7000), or a moment with its zone (2026-11-21T09:02:06Z)"
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\Z")
+_TIME = re.compile(r"[0-9]+(,[0-9]+)*\Z")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -41,13 +42,23 @@ def asked_at(text: str, logs: Sequence[Named]) -> Time | None:
                 "moment, as 2026-11-21T09:02:06Z. cdcv2 when states at which of them a record of a topic was in "
                 "(shop.transaction=0@17)"
             )
-        return asked_times("--at", [str(lsn(text))], logs)[0]
+        return asked_times("--at", [_position(text)], logs)[0]
     if not _MOMENT.match(text):
+        if not _TIME.match(text):
+            raise UsageError(f"--at {text!r} is no time: write {TAKES}; or 3,4 where times have several coordinates")
         return asked_times("--at", [text], logs)[0]
     moment = _milliseconds(text)
     if _on_remap(logs[0]):
         return asked_times("--at", [str(moment)], logs)[0]
     return _release(text, moment, logs).lsn
+
+
+def _position(text: str) -> str:
+    """The number of an LSN. Raises UsageError for one that is greater than any time."""
+    try:
+        return str(lsn(text))
+    except MalformedError:
+        raise UsageError(f"--at {text}: the greatest LSN that is a time is {lsn_text(MAX_TIME)}") from None
 
 
 def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:

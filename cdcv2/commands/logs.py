@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cdcv2.commands.meant import meant
+from cdcv2.wire.meant import meant
 from cdcv2.commands.progress import progress
 from cdcv2.core.order import Product, Time, from_plain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError

@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from cdcv2.commands.logs import Named, check_timeline, demand_ordered, directory_logs
-from cdcv2.commands.meant import meant
+from cdcv2.wire.meant import meant
 from cdcv2.commands.shown import through_text
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
@@ -446,6 +446,8 @@ def _log_of(part: Part) -> str:
 def _binding(part: Part, types: dict[str, RowType]) -> Binding:
     fields = part.fields("log target", "key reduce deletes delta")
     log, target = fields["log"].text(), fields["target"].text()
+    if not target.strip():
+        fields["target"].fail("the name of the target is empty: write one")
     key = _key(fields["key"], target) if "key" in fields else ()
     reduce = {name: _reduction(one) for name, one in fields["reduce"].entries()} if "reduce" in fields else {}
     deletes = fields["deletes"].one_of("hard", "soft") if "deletes" in fields else "hard"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.meant import meant
+from cdcv2.wire.meant import meant
 from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
 from cdcv2.commands.shown import json_line
 from cdcv2.core.order import Time

@@ -9,6 +9,7 @@ from typing import TypeAlias, Union
 from cdcv2.errors import UsageError
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.file_system import matching
+from cdcv2.wire.meant import meant
 from cdcv2.wire.named import check_table
 from cdcv2.wire.rows import RowType
 
@@ -33,6 +34,7 @@ def recipe_of(
     ``tables`` and ``full_identity`` are lists with commas; without ``tables`` each that has a file is captured. Raises
     UsageError for row types that lack or are none, and for what :class:`Recipe` refuses.
     """
+    check_topic("--notifications", notifications)
     folder = Path(rows)
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.avsc")}
     wanted = listed("--tables", tables) or list(found)
@@ -40,13 +42,16 @@ def recipe_of(
         raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
     for table in map(check_table, wanted):
         if table not in found:
-            raise UsageError(f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows")
+            raise UsageError(
+                f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows"
+                f"{meant(table, found)}"
+            )
     return Recipe(
         prefix,
         {table: RowType.load(found[table]) for table in wanted},
         snapshot=snapshot,
         notification_topic=notifications,
-        full_identity=frozenset(listed("--full-identity", full_identity)),
+        full_identity=frozenset(listed("--full-identity", full_identity or None)),
         before=before,
         again=_lsns(snapshot_again),
         empty=frozenset(listed("--empty", empty)),
@@ -80,13 +85,19 @@ def _lsns(text: str | None) -> tuple[int, ...]:
     return tuple(map(int, names))
 
 
+def check_topic(option: str, topic: str | None) -> None:
+    """Raise UsageError for the name of a topic that is given, and empty."""
+    if topic is not None and not topic.strip():
+        raise UsageError(f"{option} {topic!r} names no topic: write its name, or leave the option out")
+
+
 def listed(option: str, text: str | None) -> list[str]:
-    """The names in a list with commas; none where nothing is given. Raises UsageError for commas alone.
+    """The names in a list with commas; none where nothing is given. Raises UsageError for commas alone, and for ''.
 
     >>> listed("--tables", "public.a, public.b"), listed("--tables", None)
     (['public.a', 'public.b'], [])
     """
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    if text and not names:
+    if text is not None and not names:
         raise UsageError(f"{option} {text!r} names no table: write them with commas, or leave the option out")
     return names

@@ -257,8 +257,16 @@ def _changes(
                              f"{identity_remedy(table)} {_CHECKED}")
         changes.append((row, -1))
     if op in ("c", "u"):
-        changes.append((reader.read(body.get("after"), table), 1))
+        changes.append((reader.read(_after(body, record), table), 1))
     return tuple(changes)
+
+
+def _after(body: Mapping[str, Any], record: Record) -> dict[str, Any]:
+    """The row that came; only a deletion has none."""
+    after = body.get("after")
+    if not isinstance(after, dict):
+        raise _foreign(f"after is {after!r}, not the values of a row", record)
+    return after
 
 
 def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> Told:
@@ -267,7 +275,7 @@ def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: 
         return Told(op, None, None, None)
     reader, names = recipe._readers[table], _key(record)
     before = body.get("before") if op in _DONE else None
-    new = reader.part(body.get("after"), table) if op != "d" else None
+    new = reader.part(_after(body, record), table) if op != "d" else None
     if not names and op in _DONE and before is None:
         reason = f"a row of {table} was {_DONE[op]}, and neither its old values nor its key are given"
         raise UnfitImage(reason, keyless_remedy(table))
@@ -296,7 +304,7 @@ def _snapshot_row(
         reason = f"an incremental snapshot of {table} was taken"
         return Unfit(table, None, lsn, None, record.position, reason, _SIGNALLED)
     try:
-        row = recipe._readers[table].read(body.get("after"), table)
+        row = recipe._readers[table].read(_after(body, record), table)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in the snapshot"
         return Unfit(table, None, lsn, None, record.position, reason, unfit.remedy)

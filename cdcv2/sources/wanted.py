@@ -18,10 +18,12 @@ from pathlib import Path
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.sources.asked import check_topic, listed
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.file_system import is_there, matching
+from cdcv2.wire.meant import meant
 from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
@@ -175,9 +177,11 @@ def wanted(args: argparse.Namespace) -> Wanted:
             "each has topics of its own, that of the notifications, too"
         )
     for option, given in (("--tables", args.tables), ("--empty", args.empty)):
-        named = set(_names(given)) - set(logs)
+        named = set(listed(option, given)) - set(logs)
         if named:
-            raise UsageError(f"{option} names {min(named)}, whose row type is missing in {args.rows}")
+            raise UsageError(
+                f"{option} names {min(named)}, whose row type is missing in {args.rows}{meant(min(named), logs)}"
+            )
     return found
 
 
@@ -206,7 +210,8 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
     # Without a schema it is the row type of a plain topic.
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.*.avsc")}
     names = {table: f"{prefix}.{table}" if own else table for table in found}
-    chosen, full, empty = _names(args.tables), _names(args.full_identity), _names(args.empty)
+    chosen, full = listed("--tables", args.tables), listed("--full-identity", args.full_identity or None)
+    empty = listed("--empty", args.empty)
     tables = [table for table in found if not chosen or names[table] in chosen]
     if not tables:
         raise UsageError(f"there is no row type of a table of {prefix} in {folder}: make one per table with cdcv2 rows")
@@ -225,11 +230,9 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
 
 def _notifications(args: argparse.Namespace, prefix: str) -> str | None:
     given = [table_of(text) for text in args.notifications]
+    for _, topic in given:
+        check_topic("--notifications", topic)
     topics = [topic for of, topic in given if of == prefix or (of is None and len(args.prefix) == 1)]
     if len(topics) > 1 or any(of is not None and of not in args.prefix for of, _ in given):
         raise UsageError(f"--notifications {' '.join(args.notifications)}: one for each database, PREFIX=TOPIC")
     return topics[0] if topics else None
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]

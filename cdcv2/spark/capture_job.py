@@ -58,7 +58,7 @@ from cdcv2.spark.capture_query import CaptureQuery
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
-from cdcv2.spark.job import Guard, every, follow, listen, positive, run
+from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.captured import log_set_in
 from cdcv2.wire.description import LogDescription
@@ -209,7 +209,7 @@ def planned(options: argparse.Namespace) -> Plan:
 
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
-    made = argparse.ArgumentParser(
+    made = JobParser(
         prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -18,7 +18,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -37,6 +37,7 @@ from cdcv2.errors import (
 from cdcv2.exits import Exit, exit_of
 from cdcv2.sources.dumped import LINE_WITHOUT_VALUE
 from cdcv2.spark.session import jvm
+from cdcv2.wire.meant import with_meant
 
 #: What Spark says, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
@@ -55,6 +56,14 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
 
 #: The greatest number that an argument may be: Spark's options are integers of 32 bits.
 MOST = 2**31 - 1
+
+
+class JobParser(argparse.ArgumentParser):
+    """The parser of a job's arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong arguments, with what was probably meant; then it ends, as argparse does."""
+        super().error(with_meant(message, self._option_string_actions))
 
 
 class Stopped(Exception):

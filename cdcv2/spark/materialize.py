@@ -44,7 +44,7 @@ from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import committer
-from cdcv2.spark.job import positive, run
+from cdcv2.spark.job import JobParser, positive, run
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import Plan, outcome, replay
@@ -195,7 +195,7 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
 
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
-    made = argparse.ArgumentParser(
+    made = JobParser(
         prog="materialize.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

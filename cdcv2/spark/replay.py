@@ -31,7 +31,7 @@ from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import Guard, every, follow, listen, positive, run
+from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.output import Output, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
@@ -43,6 +43,7 @@ from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import LogPart, one_timeline
+from cdcv2.wire.meant import meant
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -168,7 +169,7 @@ def planned(options: argparse.Namespace) -> Plan:
     tables = {name: _row_type(name, places, given) for name in sorted({place.table for place in places})}
     unknown = sorted(set(given) - set(tables))
     if unknown:
-        raise UsageError(f"--rows names {', '.join(unknown)}, of which no --log is given")
+        raise UsageError(f"--rows names {', '.join(unknown)}, of which no --log is given{meant(unknown[0], tables)}")
     try:
         start = Antichain([check_time(options.start)])
     except MalformedError as error:
@@ -183,7 +184,7 @@ def planned(options: argparse.Namespace) -> Plan:
 
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
-    made = argparse.ArgumentParser(
+    made = JobParser(
         prog="replay.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

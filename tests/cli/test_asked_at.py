@@ -61,7 +61,8 @@ def test_now_and_the_lsn_of_postgresql_are_taken(run: Run, logs: Path) -> None:
 @pytest.mark.parametrize(("text", "said"), [
     ("2026-11-21T09:02:06", "in which zone? Write 2026-11-21T09:02:06Z for UTC"),
     ("2026-13-41T09:02:06Z", "is no moment"),
-    ("yesterday", "is no time"),
+    ("yesterday", "is no time: write a finished time, now, an LSN (0/61B7000), or a moment with its zone"),
+    ("FFFFFFFF/FFFFFFFF", "the greatest LSN that is a time is 7FFFFFFF/FFFFFFFF"),
 ])  # fmt: skip
 def test_what_is_no_time_is_refused(run: Run, logs: Path, text: str, said: str) -> None:
     """Exit 2, with what to write."""

@@ -241,6 +241,8 @@ WRONG = [
     ("recovery_log: recovery\n", "", 15, "the driver 'lake' needs a recovery_log"),
     ("{driver: lake, folder: lake}", "{driver: postgres}", 16, "leave recovery_log out"),
     ("{driver: lake, folder: lake}", "{driver: webhook, url: 'ftp://x'}", 15, "is no address of a webhook"),
+    ("{driver: lake, folder: lake}", "{driver: webhook, url: nope}", 15, "'nope' is no address of a webhook"),
+    ('target: "all"', 'target: ""', 9, "the name of the target is empty"),
     ("{driver: lake, folder: lake}", "{driver: kafka}", 15, "Kafka needs bootstrap"),
     ("{driver: lake, folder: lake}", "{driver: delta, folder: lake, files: 3}", 15, "'files' is not known here"),
     ("{driver: lake, folder: lake}\nrecovery_log: recovery", "{driver: postgres, conninfo: password=my hush}", 15,

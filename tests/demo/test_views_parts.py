@@ -216,9 +216,12 @@ def test_a_service_lives_again_and_dies_in_mid_run(tmp_path: Path) -> None:
     """Killed when it has brought the work further; the step of the first life is placed in no other one."""
     steps = tmp_path / "steps"
     program = (
-        "import os, sys, time\n"
-        "while True:\n"
-        " open(sys.argv[1], 'a').write('.' if 'CDCV2_CRASH' not in os.environ else '!'); time.sleep(0.01)\n"
+        "import os, sys\n"
+        "with open(sys.argv[1], 'a', buffering=1) as file:\n"
+        " while True:\n"
+        "  file.write('.' if 'CDCV2_CRASH' not in os.environ else '!')\n"
+        "  file.flush()\n"
+        "  os.fsync(file.fileno())\n"
     )
 
     def launch(more: Mapping[str, str]) -> Child:

@@ -375,7 +375,7 @@ SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], st
     torn_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
     emptied_lake: ("lake", RefusedError, "has lost commits: .*Restore the folder"),
     no_folder: ("lake", OutputError, "Not a directory"),
-    torn_manifest: ("lake", MalformedError, "is damaged .*restore it"),
+    torn_manifest: ("lake", RefusedError, "is damaged .*restore it"),
     lost_recovery: ("lake", RefusedError, r"is at \[1\], and the recovery log at \[0\]: .*Name the log that the"),
 }  # fmt: skip
 

@@ -203,21 +203,41 @@ def test_whole_documents_without_a_key_or_the_document(tmp_path: Path, log: Reco
         materialize(tmp_path, connector(tmp_path, forbids), log)
 
 
+#: The connector answers when it may, or when nobody listens any more.
+WAITS = (
+    "import os, time\n            parent = os.getppid()\n"
+    "            while not os.path.exists('go') and os.getppid() == parent:\n"
+    "                time.sleep(0.01)\n            "
+)
+
+
 def test_acknowledged_has_a_patience_of_its_own(
     tmp_path: Path, log: RecoveryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By default it may take any time, as with one that applies on a schedule; other answers may not."""
     caplog.set_level(logging.INFO)
-    late = ('            say("acknowledged")', '            import time; time.sleep(1); say("acknowledged")')
+    late = ('            say("acknowledged")', "            " + WAITS + 'say("acknowledged")')
     program = connector(tmp_path, late)
+
+    class Heard(logging.Handler):
+        """Once it is reported that the answer is waited for, it may come."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """The connector looks for this file."""
+            if "is waited for" in record.getMessage():
+                (tmp_path / "go").touch()
+
     with pytest.raises(UnavailableError, match=r"has answered nothing for 0.01 seconds \(patience\)"):
         materialize(tmp_path, program, log, acknowledge_patience=0.01)
     driver = ProcessDriver([*PYTHON, str(program)], {"path": "view.db"}, folder=tmp_path)
     driver.open(Open("shop", (Binding("t", ROWS, "t", ("k",)).view().table,)))
     driver._connector._patience = 0.01
+    heard = Heard()
+    logging.getLogger("cdcv2").addHandler(heard)
     try:
         assert isinstance(driver.acknowledge(Acknowledge()), Acknowledged)
     finally:
+        logging.getLogger("cdcv2").removeHandler(heard)
         driver.close()
     assert "has answered nothing for 0.01 seconds, and is waited for" in caplog.text
     with pytest.raises(UsageError, match="acknowledge_patience=0: it takes seconds"):

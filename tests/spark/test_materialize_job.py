@@ -171,6 +171,13 @@ def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commi
         runtime.close()
 
 
+def test_a_mistyped_option_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """As by the command."""
+    with pytest.raises(SystemExit):
+        parser().parse_args(["f.yaml", "--state", "s", "--available-no"])
+    assert "unrecognized arguments: --available-no; did you mean --available-now?" in capsys.readouterr().err
+
+
 def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path) -> None:
     """When the job begins, and before the first transaction: under their names, and of their timeline."""
     path = written(tmp_path, Workload(seed=1), target=LAKE, cuts=2)

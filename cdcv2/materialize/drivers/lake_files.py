@@ -123,10 +123,18 @@ class Staged:
         except MalformedError as cause:
             raise MalformedError(f"{self._table.name}: in the column {column.name!r}, {cause}") from None
         except (self._pa.ArrowException, ValueError, OverflowError) as cause:
+            odd = next((value for value in values if not self._fits(value, column.type)), None)
             raise MalformedError(
-                f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold a value: "
-                f"{cause}. Mend the source's row, or leave the column out"
+                f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold the "
+                f"value {odd!r}. Mend the source's row, or leave the column out"
             ) from cause
+
+    def _fits(self, value: Any, kind: Any) -> bool:
+        try:
+            self._pa.array([value], kind)
+        except (self._pa.ArrowException, ValueError, OverflowError):
+            return False
+        return True
 
     def _opened(self) -> Any:
         if self._writer is None:

@@ -158,7 +158,8 @@ def _address(url: str) -> str:
         ) from None
     shown = f"{parts.scheme}://{parts.hostname or ''}{'' if port is None else f':{port}'}{parts.path}"
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{shown} is no address of a webhook: write http:// or https://, a host and a path")
+        given = shown if parts.netloc else f"{parts.scheme}{':' if parts.scheme else ''}{parts.path}"
+        raise UsageError(f"{given!r} is no address of a webhook: write http:// or https://, a host and a path")
     if parts.username is not None or parts.password is not None:
         raise UsageError(f"{shown}: a user or a password in the address is not sent; set the header Authorization")
     if not _ADDRESS.fullmatch(url):
