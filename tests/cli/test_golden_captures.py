@@ -135,8 +135,8 @@ def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: P
     captured(run, logs, dumps, "commit-times")
     more = run("materialize", file, "--json")
     assert 0 == more.code and json.loads(more.out)["updates"] > 300, more.err
-    # Its logs have no identity; of their timeline they are by now.
-    assert {"bookmarks", "timeline"} == set(kept(place))
+    # Its logs have no identity; by now they are of a timeline, and known by their places in their log set.
+    assert {"bookmarks", "timeline", "logs"} == set(kept(place))
     assert 0 == run("compare", file).code
 
 
