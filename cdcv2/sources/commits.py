@@ -188,7 +188,8 @@ class Commits:
             # A lost END may be of a slot that was lost, and healed by a snapshot that this run was not told of.
             healed = found.lost and self.seeks and not self._again.told
             self._spoilt_by_lost |= healed and not none and self._spoilt is None
-            self._contradicted(found, None, by_none=none or healed)
+            # A row that END does not count is of that transaction, whatever it names.
+            self._contradicted(found, None, by_none=found.lost and (none or healed))
         return True
 
     def _is_finished(self, tx: int, table: str, number: int) -> bool:
@@ -198,7 +199,7 @@ class Commits:
         self._first_ones.add(tx)
         found = None if self._again.told else self._tracker.released.numbered(tx, table, number)
         if found is not None:
-            self._contradicted(found, None, by_none=True)
+            self._contradicted(found, None)
         return True
 
     @property

@@ -376,6 +376,18 @@ def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None
     assert not commits.end(6, 1160, {TABLE: 2}) and commits.stopped() is not None
 
 
+@pytest.mark.parametrize("named", [None, 0])
+def test_a_row_that_its_end_does_not_count_is_a_stop_that_lasts(named: int | None) -> None:
+    """Also where it names no commit: it is of that transaction, and not the first one of a slot that was made anew."""
+    commits = streaming()
+    commits.end(7, 100, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert commits.is_repeat(named, 7, TABLE, 1)
+    stop = commits.stopped()
+
+    assert stop is not None and stop.lasting and "but its END 100 counts 0" in stop.reason
+
+
 def test_without_its_base_what_is_released_now_is_remembered() -> None:
     """The first transaction may be the next to be released: its null rows are repeats from then on."""
     commits = Commits([TABLE], known=1001)
