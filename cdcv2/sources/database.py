@@ -38,7 +38,7 @@ from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.said import said, shows_rows_before
 from cdcv2.sources.scanned import Scanned
 from cdcv2.sources.snapshot import Place
-from cdcv2.sources.table_writers import TableWriters
+from cdcv2.sources.table_writers import Tables
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.coverage import Coverage
@@ -56,7 +56,6 @@ class Database:
         ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
         names: what the recipe of the remap calls the tables, where that is another name.
         rows: how TEMP's rows are written, where data go by another name here.
-        leaves_out: it goes on without tables of which the connector never spoke.
 
     Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand; with old
     rows from the state, every row of the tables, too, and each start reads the tables' logs once more.
@@ -65,13 +64,12 @@ class Database:
     def __init__(
         self,
         recipe: Recipe,
-        tables: TableWriters,
+        tables: Tables,
         temp: tuple[Log, Writer],
         *,
         ordering: str = COMMIT_ORDER,
         names: Mapping[str, str] | None = None,
         rows: TempRows | None = None,
-        leaves_out: bool = True,
     ) -> None:
         check_recipe(recipe, ordering)
         self._recipe, self._ordering = recipe, ordering
@@ -79,7 +77,7 @@ class Database:
         # Of a log that is stated from the least time on, nothing can be left out.
         starts, known = tables.starts(), tables.knowns()
         fixed = {table for table, start in starts.items() if not start and known[table]}
-        self._may = frozenset(recipe.tables) - fixed if leaves_out and tables.describing else frozenset[str]()
+        self._may = frozenset(recipe.tables) - fixed if tables.describing else frozenset[str]()
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
         self._rows = rows or TempRows(
             recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}

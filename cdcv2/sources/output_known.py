@@ -12,11 +12,11 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
-from cdcv2.sources.table_writers import TableWriters
+from cdcv2.sources.table_writers import Tables
 
 
 def output_known(
-    tables: TableWriters, temp: Writer | None, *, snapshot: bool, missing: Iterable[str] = ()
+    tables: Tables, temp: Writer | None, *, snapshot: bool, missing: Iterable[str] = ()
 ) -> dict[str, int]:
     """Up to where the output of each table is known, but of those that are not covered; ``temp``: of TEMP, if there.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
@@ -25,6 +25,51 @@ UPDATES_DURABLE = steps.declare("capture.updates-durable", "the updates of every
 TABLE_STATED = steps.declare("capture.table-stated", "the statement of one more table is durable")
 
 
+class Tables(Protocol):
+    """The logs of a database's tables, whoever writes them: those of :class:`TableWriters` that a remap needs."""
+
+    @property
+    def logs(self) -> Mapping[str, Log]:
+        """Those of all tables."""
+
+    @property
+    def writers(self) -> Mapping[str, Writer]:
+        """Those of the tables that are covered, if they are written here."""
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """See :class:`TableWriters`, as for all that follow."""
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them that have rows which are in no record."""
+
+    @property
+    def describing(self) -> bool:
+        """Whether each log can state that its table is not covered."""
+
+    def knowns(self) -> dict[str, int]:
+        """Up to where the logs are stated."""
+
+    def starts(self) -> dict[str, int]:
+        """Where the logs begin."""
+
+    def waiting(self) -> dict[str, int]:
+        """Where the logs begin of which nothing else is stated."""
+
+    def spans(self) -> dict[str, tuple[Time, Time] | None]:
+        """When the logs have updates."""
+
+    def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
+        """Have the logs state which tables are not covered, and where those begin that are from now on."""
+
+    def assume(self, empty: Iterable[str]) -> None:
+        """Have the logs of these tables state that they were empty at the snapshot."""
+
+    def close(self) -> None:
+        """Release the logs."""
+
+
 class TableWriters:
     """Writes the logs of tables, by their names. ``kept`` is what :meth:`export` gave; tables of which it has nothing
     are read from their start.
@@ -38,7 +83,8 @@ class TableWriters:
     def __init__(
         self, logs: Mapping[str, Log], kept: Mapping[str, Any] | None = None, updates_per_message: int = 1000
     ) -> None:
-        self.logs, self._chunk = dict(sorted(logs.items())), updates_per_message
+        self.logs: Mapping[str, Log] = dict(sorted(logs.items()))
+        self._chunk = updates_per_message
         self._writers: dict[str, Writer] = {}
         self._starts = LogStarts(self.logs)
         for table, log in self.logs.items():

@@ -47,6 +47,8 @@ class BoundCapture(SharedCapture):
             for number, output in enumerate(outputs) for topic, reader in output.readers().items()
         }
         self._kept: DataFrame | None = None
+        # What was said of tables that are not covered.
+        self._named: list[str] = []
 
     def carry(self) -> bool:
         """One turn, and what the executors kept for it is let go."""
@@ -63,6 +65,15 @@ class BoundCapture(SharedCapture):
                     "carried", f"frontier {_text(self.frontier)}: {fresh} records ({self.records} in this run)",
                     frontier=self.frontier.to_plain(), records=fresh, total_records=self.records,
                 )
+            self._name()
+
+    def _name(self) -> None:
+        """Name the tables that are not covered, when these are others than before."""
+        coverage = self.coverage
+        texts = coverage.texts()
+        for text in texts if texts != self._named else ():
+            self._report.tell("not-covered", text, tables=coverage.uncovered)
+        self._named = texts
 
     def _taken(self, stretch: Stretch) -> Iterator[tuple[int, DecodeError]]:
         for output in self._bound:

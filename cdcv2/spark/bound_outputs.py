@@ -8,7 +8,7 @@ by the driver, which holds the rows that are in it, as that one does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -30,10 +30,11 @@ from cdcv2.sources import shared_capture
 from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Notification, Record
+from cdcv2.sources.log_starts import first_begun
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.snapshot import Place
-from cdcv2.sources.table_writers import TableWriters
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
+from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.rows import RowType
@@ -93,9 +94,11 @@ class _Logs:
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self._tasks(rows)))
         return self.logs.write(self.spark.createDataFrame([], CHANGES) if changes is None else changes, frontier)
 
-    def state(self, frontier: int, counts: Mapping[tuple[str, int], int], step: str) -> None:
-        """State every table."""
-        for table in self.logs.tables:
+    def state(
+        self, frontier: int, counts: Mapping[tuple[str, int], int], step: str, begins: Collection[str] = ()
+    ) -> None:
+        """State every table that is covered, those first that begin now."""
+        for table in first_begun(self.logs.tables, begins):
             if self.logs.state(table, frontier, {time: n for (of, time), n in counts.items() if of == table}):
                 steps.reach(step)
 
@@ -243,30 +246,13 @@ class BoundDatabase(Database):
     ) -> None:
         self._marks = Marks()
         rows = TempRows(dict.fromkeys(recipe.tables, self._marks))
-        super().__init__(
-            recipe, TableWriters({}), temp, ordering=ordering, names=names, rows=rows, leaves_out=False
-        )
+        super().__init__(recipe, BoundTables(logs), temp, ordering=ordering, names=names, rows=rows)
         self._number, self._logs = number, _Logs(logs, spark)
         self._share: Share | None = None
 
     def readers(self) -> dict[str, Reader]:
         """The recipe reads all of them."""
         return dict.fromkeys(self.topics, self._recipe)
-
-    def logs(self) -> list[Log]:
-        """Those of the tables."""
-        return self._logs.logs.all()
-
-    def knowns(self) -> Iterator[tuple[str, Antichain]]:
-        """How far its logs are stated, TEMP's as one of them."""
-        for table, known in self._logs.logs.known.items():
-            yield self._names[table], Antichain([known])
-        yield from super().knowns()
-
-    def spans(self) -> Iterator[tuple[str, shared_capture.Span]]:
-        """When its logs have updates, TEMP's among them."""
-        yield from self._logs.logs.spans.items()
-        yield from super().spans()
 
     def take(self, record: Record, into: int) -> None:
         """The executors take them. Raises RefusedError."""
@@ -299,14 +285,18 @@ class BoundDatabase(Database):
         temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
         self._temp.extend(temp)
         self._temp.stage(summary.frontier)
-        counts = _identities(summary)
-        earlier = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, Row) and held not in come]
+        counts, left = _identities(summary), self._transactions.uncovered
+        self._tables.cover(left, summary.begins, self._transactions.partial)
+        self._tables.assume(self._empty)
+        went = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, Row) and held not in come]
+        earlier = [held for held in went if held.table not in left]
         written = self._logs.write(*self._given(summary, earlier), upper)
         _check({key: done.identities for key, done in written.items() if done.identities}, counts)
         steps.reach(UPDATES_DURABLE)
         self._temp.commit()
         steps.reach(TEMP_STATED)
-        self._logs.state(upper, counts, TABLE_STATED)
+        if self.has_begun:
+            self._logs.state(upper, counts, TABLE_STATED, summary.begins)
         # One record's row may be another's, which comes when the first one goes.
         for held, _, diff in sorted(summary.temp, key=lambda update: -update[2]):
             self._marks.count(held, diff)
@@ -339,12 +329,15 @@ class BoundDatabase(Database):
             numbers += [
                 (row.tx, row.order) for row in earlier if isinstance(row.tx, int) and isinstance(row.order, int)
             ]
-        fresh = [] if share is None else [row for row in share.rows if row[1] <= given.get(row[2], -1)]
+        left = [at for at, table in enumerate(self._logs.logs.tables) if table in self._transactions.uncovered]
+        rows_of = () if share is None else share.rows
+        fresh = [row for row in rows_of if row[1] <= given.get(row[2], -1) and row[0] not in left]
         if share is not None and fresh:
             times = {"tx": pa.array(given.keys(), pa.int64()), "given": pa.array(given.values(), pa.int64())}
             rows = self._mine(share).join(F.broadcast(spark.createDataFrame(pa.table(times))), "tx")
             # What comes again when its transaction was given out is nothing.
-            rows = rows.where(F.col("time") <= F.col("given")).withColumn("time", F.col("given"))
+            rows = rows.where((F.col("time") <= F.col("given")) & ~F.col("table").isin(left))
+            rows = rows.withColumn("time", F.col("given"))
             frames.append(rows.select(*_ROWS.names))
             numbers += [(row[2], row[3]) for row in fresh if row[2] != NO_TX]
         if not frames:
@@ -369,11 +362,6 @@ class BoundDatabase(Database):
             for column, value in zip(columns, values):
                 column.append(value)
         return pa.table([pa.array(column, kind.type) for column, kind in zip(columns, _ROWS)], schema=_ROWS)
-
-    def close(self) -> None:
-        """Release the logs."""
-        super().close()
-        self._logs.logs.close()
 
 
 def hear_told(database: Database, share: Share) -> None:

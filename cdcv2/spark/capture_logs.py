@@ -153,6 +153,16 @@ class TableLogs:
         return self._starts.partial
 
     @property
+    def starts(self) -> dict[str, int]:
+        """For each table that is covered, where its log begins."""
+        return self._starts.begin
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """For each table that counts as not covered and whose log states where it begins, where that is."""
+        return self._starts.waiting
+
+    @property
     def describing(self) -> bool:
         """Whether each log can state that its table is not covered."""
         return self._starts.describing

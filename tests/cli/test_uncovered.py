@@ -341,9 +341,14 @@ class OnRemap(Captures):
 
     def __call__(self, dump: list[str], *more: str, tables: str = "t") -> Said:
         remap = ("--remap", str(self.folder / "remap"), "--ordering", self.ordering)
+        return super().__call__(self.on_remap(dump), *remap, *more, tables=tables)
+
+    @staticmethod
+    def on_remap(dump: list[str]) -> list[str]:
+        """The dump, with the topic of the transactions."""
         plain = [json.loads(line) for line in dump]
         later = [{**one, "offset": one["offset"] + (one["topic"] == "p.transaction")} for one in plain]
-        return super().__call__([BEGINS, *map(json.dumps, later)], *remap, *more, tables=tables)
+        return [BEGINS, *map(json.dumps, later)]
 
 
 def statements(capture: Captures, table: str) -> list[Progress]:

@@ -26,7 +26,9 @@ def test_updates_then_the_statement_of_temp_then_those_of_the_tables() -> None:
     database = SimpleNamespace(
         _marks=SimpleNamespace(learn=nothing, unknown=nothing, count=nothing), _fetched=nothing,
         _rows=SimpleNamespace(row=lambda held: held), _temp=Writer(Journaled("TEMP", journal)),
-        _given=lambda *_: (None, 0), _logs=SimpleNamespace(write=written, state=state),
+        _given=lambda *_: (None, 0), _logs=SimpleNamespace(write=written, state=state), has_begun=True,
+        _tables=SimpleNamespace(cover=nothing, assume=nothing), _empty=(),
+        _transactions=SimpleNamespace(uncovered=(), partial=()),
     )  # fmt: skip
     BoundDatabase._write(cast(BoundDatabase, database), SUMMARY)
 
