@@ -367,6 +367,14 @@ def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snaps
     assert commits.is_repeat(1000, 9) and commits.stopped() is not None
 
 
+def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
+    """Nothing but it is released, so it does not matter that the transaction topic has lost its beginning."""
+    commits = begun(1000)
+    commits.recall(Recalled((), False, None))
+
+    assert commits.is_repeat(950, 9) and commits.stopped() is None
+
+
 def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None:
     """What that snapshot makes up for is superseded, so nothing is judged by it."""
     commits = begun(1160, 1100)
