@@ -464,6 +464,23 @@ def test_on_a_remap_one_that_lags_behind_finds_the_same_start(bound: Captures) -
     assert (start, [1, 3, 10, 11], [7, 8]) == (begins(bound), bound.held(), bound.held("u"))
 
 
+def test_on_a_remap_one_that_lags_behind_by_several_steps_comes_up_to_the_others(bound: Captures) -> None:
+    """It goes on at times before the table begins, whose log is stated beyond that."""
+    assert 0 == bound(ONE_BY_ONE[0], *NOTIFIED, tables="tu").code
+    for name in ("public.t", "_temp"):
+        shutil.copytree(bound.logs / name, bound.folder / "before" / name)
+    for dump in ONE_BY_ONE[1:]:
+        assert 0 == bound(dump, *NOTIFIED, tables="tu").code
+    start = begins(bound)
+    for name in ("public.t", "_temp/p"):
+        for later in {path.name for path in (bound.logs / name).glob("*.avro")} - {
+            path.name for path in (bound.folder / "before" / name).glob("*.avro")
+        }:
+            (bound.logs / name / later).unlink()
+    assert 0 == bound(WHOLE, *NOTIFIED, "--release-every", "1", tables="tu").code
+    assert (start, [1, 3, 10, 11], [7, 8]) == (begins(bound), bound.held(), bound.held("u"))
+
+
 @pytest.mark.parametrize("compacted", [False, True])
 def test_on_a_remap_nothing_is_stated_before_the_snapshot_is_whole(bound: Captures, compacted: bool) -> None:
     """TEMP goes on, and the capture with it, also where the remap has forgotten what was before that."""
