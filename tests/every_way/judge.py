@@ -128,9 +128,13 @@ class Known:
 
     @cached_property
     def partial(self) -> frozenset[str]:
-        """The tables whose first row that an END counts is none of an insert: nothing is stated of these."""
+        """The tables whose first row that an END counts is none of an insert: nothing is stated of these.
+
+        Also where that row is not read again yet: the logs state it since it was given out.
+        """
+        everything = Known(self.world, self.world.whole)
         for end in sorted(self.ends(), key=lambda one: one.commit) if self.world.late else ():
-            first = self.rows(end.tx).get(RARE, {}).get(1) if dict(end.counts).get(RARE) else None
+            first = everything.rows(end.tx).get(RARE, {}).get(1) if dict(end.counts).get(RARE) else None
             if first is not None and first.change is not None:
                 return had_rows(first.change)
         return frozenset()
