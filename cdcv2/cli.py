@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -112,6 +113,7 @@ def _dispatch(arguments: list[str]) -> int:
     except SystemExit as left:
         # Only --help and --version leave: an error raises UsageError.
         return int(left.code or 0)
+    args.command_line = shlex.join(["cdcv2", *arguments])
     return int(run(args))
 
 

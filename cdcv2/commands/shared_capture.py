@@ -71,7 +71,7 @@ def run_shared(
     run = Run(
         asked, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
         bind_at_most=args.bind_at_most, name=args.name, propose=args.propose_recipe, at_first=args.begin_at_first,
-        logs=args.into,
+        logs=args.into, command_line=args.command_line,
     )
     with told_to_stop() as stopping:
         begun = begin_when_there(run, partial(_remap, args, asked, ranges), ranges.look, stopping=stopping, remark=_say)

@@ -45,6 +45,7 @@ class Binder:
         idle: after so many milliseconds without one, the times up to now are decided without anything new; None: never.
         of: what people call the logs that are written: whoever compacts the remap keeps what they need. None: nobody
             need know of them. The hold is of their identity, once :meth:`of_log_set` has said it.
+        command_line: what started the capture, for the remedy that is to start it once with an option more.
 
     Cost: a look at the remap each time, an append where something is new.
     """
@@ -61,7 +62,9 @@ class Binder:
         every: int = 0,
         idle: int | None = None,
         of: str | None = None,
+        command_line: str | None = None,
     ) -> None:
+        self._command_line = command_line
         self._log, self.recipe, self._topics, self._now = log, recipe, topics, now
         self.at_most, self._every, self._idle, self._of = at_most, every, idle, of
         self._begun: Hold | None = None
@@ -243,8 +246,10 @@ class Binder:
                 f"the logs have come to {at}, and times up to {later[0].since} are bound under another recipe "
                 f"({points}): a capture with that one writes them, and stops there; then this one goes on"
             )
-        propose = "propose this one with --propose-recipe: the same command, once, with that option"
-        other = OTHER_LOGS if self._unlike() else propose
+        once = "the same command, once, with that option"
+        if self._command_line is not None:
+            once = f"start, once: {self._command_line} --propose-recipe"
+        other = OTHER_LOGS if self._unlike() else f"propose this one with --propose-recipe: {once}"
         return SourceStop(
             f"from the time {at} on this timeline is bound under another recipe than ours: {points}",
             f"Run the capture as that recipe says, or {other}",

@@ -40,7 +40,7 @@ class Run:
     ``bind_every`` and ``bind_idle`` are seconds between bindings, and until nothing new is bound as such (0: never);
     they are for one that follows. ``name`` is for people who read the remap (None: host and process). ``propose`` and
     ``at_first`` are those of :meth:`~cdcv2.sources.binder.Binder.begin`. ``logs`` is where the logs are, as it was
-    asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap.
+    asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap. ``command_line`` started it.
     """
 
     wanted: Wanted
@@ -52,6 +52,7 @@ class Run:
     propose: bool = False
     at_first: bool = False
     logs: LogAddress | None = None
+    command_line: str | None = None
 
     def binder(self, log: RemapLog) -> Binder:
         """Its part in the remap, which has not begun."""
@@ -60,7 +61,7 @@ class Run:
             name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
             every=int(self.bind_every * 1000) if self.follow else 0,
             idle=int(self.bind_idle * 1000) if self.follow and self.bind_idle else None,
-            of=None if self.logs is None else _called(self.logs),
+            of=None if self.logs is None else _called(self.logs), command_line=self.command_line,
         )
 
 

@@ -51,6 +51,8 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
                         help="plain topics that are bound for the first time begin with the first record that is there")
     parser.add_argument("--propose-recipe", action="store_true",
                         help="if times are bound under another recipe, bind them under this one from now on")
+    # Whoever parses the arguments knows how the process was started.
+    parser.set_defaults(command_line=None)
 
 
 def together(logs: LogAddress) -> Path | None:

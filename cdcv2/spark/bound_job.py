@@ -94,7 +94,7 @@ def planned(options: argparse.Namespace) -> BoundPlan:
         Run(
             asked, follow=not options.available_now, bind_every=options.bind_every,
             bind_idle=options.bind_idle, bind_at_most=options.bind_at_most, propose=options.propose_recipe,
-            at_first=options.begin_at_first, logs=logs,
+            at_first=options.begin_at_first, logs=logs, command_line=options.command_line,
         ),
         logs, remap, options,
     )

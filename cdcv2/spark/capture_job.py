@@ -35,6 +35,8 @@ something that does not answer or cannot be written; 70 a mistake in cdcv2.
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import threading
 from contextlib import ExitStack
 from collections.abc import Sequence
@@ -85,7 +87,9 @@ class Plan(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser().parse_args(given)
+    options.command_line = f"spark-submit (its own options) streaming_jobs/capture.py {shlex.join(given)}"
 
     def body() -> Exit:
         if options.remap is not None:

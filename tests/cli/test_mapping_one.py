@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -36,8 +37,9 @@ def test_it_asks_for_a_proposal_and_goes_on_with_what_was_open(run: Run, tmp_pat
              "p", "--snapshot", "none", "--into", tmp_path / "logs"]  # fmt: skip
     said = run(*words)
     assert 4 == said.code and "the mapping is version 2, bound 1" in said.err, said.err
-    assert "propose this one with --propose-recipe: the same command, once, with that option" in said.err
-    said = run(*words, "--propose-recipe")
+    once = shlex.join(["cdcv2", *map(str, words), "--propose-recipe"])
+    assert said.err.endswith(f"propose this one with --propose-recipe: start, once: {once}\n"), said.err
+    said = run(*shlex.split(once)[1:])
     assert 0 == said.code, said.err
 
     updates = [update for batch in Iter(DirectoryLog(tmp_path / "logs" / A).read()) for update in batch.updates]
