@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.conftest import Run
-from tests.cli.test_command_capture_edges import FIRST, LAST, NOTIFIED, Captures, end, insert, note, record, row, scanned
+from tests.cli.test_command_capture_edges import (
+    FIRST,
+    LAST,
+    NOTIFIED,
+    Captures,
+    end,
+    insert,
+    note,
+    record,
+    row,
+    scanned,
+)
 from tests.cli.test_uncovered import OnRemap
 
 
