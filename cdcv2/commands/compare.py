@@ -32,7 +32,7 @@ from typing import Any, LiteralString
 from cdcv2.commands.asked_at import TAKES, asked_at
 from cdcv2.commands.collected import demand_history
 from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
-from cdcv2.commands.compare_source import Source, connection_string
+from cdcv2.commands.compare_source import Source, source_address
 from cdcv2.commands.console import Output
 from cdcv2.commands.coverage import Covered, some_covered
 from cdcv2.commands.logs import (
@@ -45,7 +45,8 @@ from cdcv2.commands.logs import (
     start_of,
 )
 
-from cdcv2.commands.materialization_file import Plan, Shown, read_plan
+from cdcv2.commands.materialization_file import read_plan
+from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.shown import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> Exit:
         source = None
         if args.source:
             # Before anything is read that is to be compared with it.
-            source = opened.enter_context(closing(Source(connection_string(args.source))))
+            source = opened.enter_context(closing(Source(source_address(args.source))))
         parts: list[Part] = []
         if source is not None and args.without_log and plan is not None:
             parts.append(with_target(source, plan, asked(args, at)))
@@ -179,6 +180,7 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
 
 def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
     view = opened.enter_context(closing(plan.view()))
+    plan.demand_made_of(_checkpoints(plan, view))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(f"the target is {through_text(frontier)}, and {at} is asked for: let it go on")
@@ -186,7 +188,6 @@ def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None,
         raise IncompleteError(
             f"the target of {plan.name} has nothing yet: run cdcv2 materialize. If it did before, its tables were lost"
         )
-    plan.demand_made_of(_checkpoints(plan, view))
     expected = _expected(plan, found, frontier, at, now=now)
     # Where nothing is stated of a table both sides have nothing, which proves nothing.
     compared = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from cdcv2.commands.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
 from cdcv2.commands.coverage import Covered
-from cdcv2.commands.materialization_file import Plan, Shown
+from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.shown import through_text
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError

@@ -8,26 +8,27 @@ of these changes. Nothing else is let pass.
 
 from __future__ import annotations
 
-import os
 import time as clock
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdcv2.commands.logs import Named
+from cdcv2.commands.source_address import SourceAddress, from_environment, from_file, from_service
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.sources.postgres import connect
+from cdcv2.sources.postgres_session import connect
 from cdcv2.sources.postgres_texts import InPostgres, TextTable, text_table
-from cdcv2.wire.file_system import text_of
 from cdcv2.wire.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
 from cdcv2.wire.rows import RowType
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 #: How long to wait, in seconds, between two looks at logs that are to go on.
 PAUSE = 0.2
@@ -35,27 +36,26 @@ _SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle
 _NOW = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, pg_current_snapshot()::text"
 
 
-def connection_string(where: str) -> str:
+def source_address(where: str) -> SourceAddress:
     """``env``, ``service:NAME`` or a file, as a connection string. Raises UsageError."""
     if where == "env":
-        # Empty: libpq looks into its own variables.
-        return os.environ.get("CDCV2_POSTGRES", "")
+        return from_environment()
     if where.startswith("service:"):
-        return f"service={where.removeprefix('service:')}"
+        return from_service(where.removeprefix("service:"))
     if "=" in where or "://" in where:
         raise UsageError(
             "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "
             "and name that, or into the environment (CDCV2_POSTGRES) and say --source env"
         )
-    return text_of(Path(where).expanduser(), f"the file {where} with the source's connection string").strip()
+    return from_file(where, "the source's connection string")
 
 
 class Source:
     """A snapshot of the source, until ``close``. Raises UsageError and UnavailableError as ``connect`` does."""
 
-    def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
-        self._session = connect(conninfo)
+    def __init__(self, address: SourceAddress) -> None:
+        self._address = address
+        self._session = self._connect()
         with told("read", "its position"):
             self._session.execute(_SETTINGS)
             (before, _), = self._session.execute(_NOW).fetchall()
@@ -68,7 +68,7 @@ class Source:
 
     def mark(self) -> int:
         """Commit a transaction that changes no table, so that the logs can come past the snapshot; its position."""
-        with connect(self._conninfo) as session, told("write", "a marker"):
+        with self._connect() as session, told("write", "a marker"):
             ((position,),) = session.execute(
                 "SELECT (pg_logical_emit_message(true, 'cdcv2', 'compare') - '0/0')::bigint"
             ).fetchall()
@@ -90,7 +90,10 @@ class Source:
 
     def later(self) -> Source:
         """Another snapshot, of now."""
-        return Source(self._conninfo)
+        return Source(self._address)
+
+    def _connect(self) -> Connection[Any]:
+        return connect(self._address.conninfo, origin=self._address.origin, autocommit=True)
 
     def close(self) -> None:
         """Leave."""

@@ -21,20 +21,17 @@ the source are taken, in place of what the logs' own schemas state. Paths are fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from cdcv2.commands.logs import Named, check_timeline, demand_ordered, directory_logs
-from cdcv2.wire.meant import meant
-from cdcv2.commands.shown import through_text
+from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import IncompleteError, MissingLogError, UsageError
+from cdcv2.errors import MissingLogError
 from cdcv2.materialize import (
     Binding,
     Count,
@@ -50,13 +47,12 @@ from cdcv2.materialize import (
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.drivers.manifests import Manifests
-from cdcv2.materialize.kept import Provenance, demand_provenance
-from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
+from cdcv2.materialize.fence import Holding
+from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.protocol.log import Log, LogAddress
-from cdcv2.protocol.missing import Missing
-from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.meant import meant
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -74,87 +70,6 @@ LOGGED = ("lake", "delta", "kafka", "webhook", "process")
 #: Those that keep what a retraction needs, unless they are told that there is none.
 _FOLLOWING: dict[str, Callable[[str, bool], Reduction]] = {"min": Min, "max": Max, "last": Last}
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
-
-
-class Shown(Protocol):
-    """What a reader sees in a target, at one commit."""
-
-    @property
-    def frontier(self) -> Antichain:
-        """Everything not beyond it is there."""
-
-    def rows(self, table: str) -> Iterable[tuple[Key, Values]]:
-        """A table's keys and values."""
-
-    def close(self) -> None:
-        """Leave."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
-
-    ``kafka``: where the logs' topics are, as address and as file of settings. ``timeline``: that of logs which do not
-    state it. ``lines``: the target (None) and each
-    binding (by its target) as they stand in the file. ``staging``: the folder of a driver that stages files.
-    """
-
-    name: str
-    logs: list[Named]
-    bindings: list[Binding]
-    driver: Callable[[], Driver]
-    view: Callable[[], Shown]
-    recovery: Callable[[], RecoveryLog | None]
-    rows: int
-    start: int
-    kafka: tuple[str | None, Path | None] = (None, None)
-    timeline: str | None = None
-    lines: Mapping[str | None, Part] = field(default_factory=dict)
-    staging: Callable[[], Manifests[Any]] | None = None
-
-    def provenance(self) -> Provenance:
-        """Timeline and identities of the logs, whose transactions are in the order of commits.
-
-        Asked again once there is something to commit, as a topic without messages states nothing. Raises RefusedError.
-        """
-        demand_ordered(self.logs, "a view of")
-        timeline, identities = check_timeline(self.logs, self.timeline), dict[str, list[str]]()
-        for named in self.logs:
-            identities.setdefault(named.table, []).extend(_identities(named.log))
-        return Provenance(timeline, identities)
-
-    def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
-        """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
-        if any(any(named.log.ends().values()) for named in self.logs):
-            now = self.provenance()
-            for checkpoint in checkpoints:
-                demand_provenance(self.name, now, checkpoint)
-
-    @staticmethod
-    def demand_reached(
-        frontier: Antichain, logs: Antichain, lacks: Mapping[str, Missing] = MappingProxyType({})
-    ) -> None:
-        """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is.
-
-        ``lacks``: log -> what of it is stated, and is not there.
-        """
-        if not logs.dominates(frontier):
-            missing = "; ".join(f"{table}: {one}" for table, one in lacks.items())
-            raise IncompleteError(
-                f"the target is {through_text(frontier)}, and its logs {through_text(logs)}"
-                f"{f' ({missing})' if missing else ''}: these are not the logs that it was made of, or they lost "
-                "something"
-            )
-
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """What a driver finds wrong with a view or with its settings is said with the line of that."""
-        try:
-            yield
-        except UsageError as cause:
-            said = str(cause)
-            found = next((part for target, part in self.lines.items() if target and _names(said, target)), None)
-            (found or self.lines[None]).fail(said)
 
 
 def read_plan(path: str) -> Plan:
@@ -196,21 +111,8 @@ def read_plan(path: str) -> Plan:
         name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
         start=start, kafka=reader.kafka(), timeline=timeline, lines={**dict(zip(targets, bound)), None: target},
-        staging=reader.staging(target),
+        staging=reader.staging(target), store=reader.store(target, name),
     )  # fmt: skip
-
-
-def _identities(log: Log) -> list[str]:
-    """By what the log is known: its identity; and its place in its log set, where its capture may write it again."""
-    stated = description_of(log)
-    name = stated.table if isinstance(log, DirectoryLog) else log.name
-    place = f"{stated.log_set}/{name}" if stated.log_set and name else None
-    return [known for known in (stated.identity, place) if known is not None]
-
-
-def _names(said: str, target: str) -> bool:
-    """Errors of one table begin with its name."""
-    return said.startswith((f"{target}: ", f"{target!r} "))
 
 
 class _Reader:
@@ -320,7 +222,8 @@ class _Reader:
         return lambda: part.told(make)
 
     def _postgres(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.postgres import PostgresDriver, demand_readable
+        from cdcv2.materialize.drivers.postgres import PostgresDriver
+        from cdcv2.sources.postgres_session import demand_readable
 
         conninfo = ""
         if "conninfo" in fields:
@@ -404,6 +307,21 @@ class _Reader:
         if kind == "lake":
             return lambda: Folder(self.path(fields["folder"]))
         return (lambda: DeltaFolder(self.path(fields["folder"]))) if kind == "delta" else None
+
+    @staticmethod
+    def store(part: Part, name: str) -> Callable[[], list[Holding]]:
+        """What looks at what a store has committed that keeps the checkpoint itself."""
+        fields = dict(part.entries())
+        if fields["driver"].text() in LOGGED:
+            return list
+        conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
+
+        def look() -> list[Holding]:
+            from cdcv2.materialize.drivers.postgres_view import committed
+
+            return committed(conninfo, name)
+
+        return look
 
     def recovery(self, name: str, target: Part, part: Part | None) -> Callable[[], RecoveryLog | None]:
         """What opens the recovery log."""

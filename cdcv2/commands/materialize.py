@@ -49,7 +49,8 @@ from cdcv2.commands.bookmark import Bookmark, covering
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.coverage import some_covered
 from cdcv2.commands.logs import Named
-from cdcv2.commands.materialization_file import Plan, read_plan
+from cdcv2.commands.materialization_file import read_plan
+from cdcv2.commands.plan import Plan
 from cdcv2.commands.shown import json_line, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> Exit:
     plan = read_plan(args.file)
     with _told_to_stop() as told:
         reading = _Reading(plan, follow=args.follow, told=told)
+        # Before anything is taken over: one who is refused leaves the one who runs alone.
+        plan.demand_continued()
         log = plan.recovery()
         driver = plan.driver()
         runtime = Runtime(

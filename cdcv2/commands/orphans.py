@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
-from cdcv2.commands.materialization_file import Plan, read_plan
+from cdcv2.commands.materialization_file import read_plan
+from cdcv2.commands.plan import Plan
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> Exit:
 
 def _removed(plan: Plan, folder: Manifests[Any]) -> list[tuple[Path, int]]:
     """Take over, apply what was committed, and remove the rest. Raises FencedError when another has taken over."""
+    plan.demand_continued()
     log = plan.recovery()
     runtime = Runtime(plan.name, plan.bindings, plan.driver(), lambda _: (), log=log, start=[plan.start])
     try:

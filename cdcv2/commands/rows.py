@@ -13,18 +13,18 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output, remark
+from cdcv2.commands.source_address import SourceAddress, from_environment, from_file, from_service
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.dumped import VALUE_NAMES
 from cdcv2.sources.row_types import row_type_from_envelope, without_sources
-from cdcv2.wire.file_system import text_of, unreadable
+from cdcv2.wire.file_system import unreadable
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
@@ -77,9 +77,11 @@ def _make_folder(folder: Path) -> None:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
-    from cdcv2.sources.postgres import connect, full_identity, row_type_from_postgres
+    from cdcv2.sources.postgres import full_identity, row_type_from_postgres
+    from cdcv2.sources.postgres_session import connect
 
-    connection = connect(_connection_string(args))
+    address = _address(args)
+    connection = connect(address.conninfo, origin=address.origin, autocommit=True)
     try:
         schema = row_type_from_postgres(connection, args.table)
         lacks = args.table not in full_identity(connection, [args.table])
@@ -94,13 +96,10 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     return schema
 
 
-def _connection_string(args: argparse.Namespace) -> str:
+def _address(args: argparse.Namespace) -> SourceAddress:
     if args.service:
-        return f"service={args.service}"
-    if args.dsn_file is None:
-        # Empty: libpq looks into its own variables.
-        return os.environ.get("CDCV2_POSTGRES", "")
-    return text_of(Path(args.dsn_file).expanduser(), f"the file {args.dsn_file} with the connection string").strip()
+        return from_service(args.service)
+    return from_environment() if args.dsn_file is None else from_file(args.dsn_file, "the connection string")
 
 
 def _read(path: Path, table: str) -> dict[str, Any]:

@@ -173,7 +173,8 @@ def meet_of(found: Iterable[Piece]) -> Antichain:
 
 def fenced(materialization: str, wanted: Range) -> FencedError:
     """The error of an instance whose fence has been raised by another."""
+    keys = "" if wanted.whole else f" for the keys {wanted}"
     return FencedError(
-        f"this instance of {materialization!r} for the keys {wanted} was fenced off by another: nothing of this "
+        f"this instance of {materialization!r}{keys} was fenced off by another: nothing of this "
         "transaction was committed. If the other one is meant to run, stop this one; else stop it, and start this anew"
     )

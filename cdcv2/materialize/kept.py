@@ -82,13 +82,23 @@ def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: C
                 "release, whose last value could be that of a row that is gone; which rows are there, it has not kept. "
                 "Materialize anew, under another name and into an empty place"
             )
+        demand_begun(materialization, target, checkpoint)
         if before != _mark(binding):
-            state = "is new" if before is None else "was another (its log, columns, reductions or deletes)"
-            raise RefusedError(
-                f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} {state}: what came before "
-                "would be missing or wrong there. Leave it as it was; or materialize anew, under another name and into "
-                "an empty place"
-            )
+            state = "was another (its log, columns, reductions or deletes)"
+            raise _refused(materialization, target, checkpoint, state, "as it was")
+
+
+def demand_begun(materialization: str, target: str, checkpoint: Checkpoint) -> None:
+    """Raises RefusedError for a view that is not among those that the checkpoint is of, as far as it states them."""
+    if checkpoint.views is not None and target not in checkpoint.views:
+        raise _refused(materialization, target, checkpoint, "is new", "out")
+
+
+def _refused(materialization: str, target: str, checkpoint: Checkpoint, state: str, leave: str) -> RefusedError:
+    return RefusedError(
+        f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} {state}: what came before would be "
+        f"missing or wrong there. Leave it {leave}; or materialize anew, under another name and into an empty place"
+    )
 
 
 @dataclass(frozen=True)

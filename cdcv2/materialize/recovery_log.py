@@ -143,12 +143,25 @@ class RecoveryLog(ABC):
         """
 
         def decide(holdings: list[Holding]) -> tuple[list[Holding], Claimed]:
-            fresh = {"checkpoint": Checkpoint(start).to_plain(), "state": {}, "extent": None}
-            after = claim(holdings, wanted, value=fresh)
-            mine = next(one for one in after if one.range == wanted)
-            return after, Claimed(self, wanted, mine.fence, _recovered(holdings, mine, start))
+            after, fence, recovered = begun(holdings, wanted, start)
+            return after, Claimed(self, wanted, fence, recovered)
 
         return self.change(decide)
+
+
+def begun(holdings: list[Holding], wanted: Range, start: Antichain) -> tuple[list[Holding], int, Recovered]:
+    """The holdings after an instance has begun to serve ``wanted``, its fence, and what it goes on from.
+
+    Raises RefusedError for parts with extents that one transaction cannot have.
+    """
+    after = claim(holdings, wanted, value=holding_value(Checkpoint(start).to_plain()))
+    mine = next(one for one in after if one.range == wanted)
+    return after, mine.fence, _recovered(holdings, mine, start)
+
+
+def holding_value(checkpoint: Any) -> dict[str, Any]:
+    """The value of a holding that has nothing but a checkpoint, given as plain JSON."""
+    return {"checkpoint": checkpoint, "state": {}, "extent": None}
 
 
 def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recovered:

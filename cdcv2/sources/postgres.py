@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2.errors import MalformedError, MissingExtraError, RefusedError, UnavailableError, UsageError
+from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.sources.images import identity_remedy
 from cdcv2.sources.row_types import MEANINGS, Avro, field_schema, record_schema
 from cdcv2.wire.source_types import SourceType
@@ -53,34 +53,6 @@ _TYPES: dict[str, tuple[str, str | None]] = {
         "tsvector",
     )},
 }
-
-
-def connect(dsn: str) -> Any:
-    """A connection of psycopg.
-
-    Raises UsageError without psycopg, for what is no connection string and for a service that is not known,
-    UnavailableError when nobody answers, or nobody lets us in.
-
-    Errors say what the server or libpq said, without the password.
-    """
-    try:
-        import psycopg
-    except ImportError as cause:
-        raise MissingExtraError("reading PostgreSQL's catalogue needs psycopg", "postgres") from cause
-    try:
-        return psycopg.connect(dsn, autocommit=True)
-    except psycopg.ProgrammingError:
-        raise UsageError("the connection string of PostgreSQL cannot be read: postgresql://user@host:port/db") from None
-    except psycopg.OperationalError as cause:
-        secret = psycopg.conninfo.conninfo_to_dict(dsn).get("password")
-        said = " ".join(str(cause).split())
-        if secret:
-            said = said.replace(str(secret), "***")
-        if "service" in said:  # libpq found no such service, or no file of them, before it asked any server
-            raise UsageError(f"{said}: is its name right, and is it in ~/.pg_service.conf?") from None
-        raise UnavailableError(
-            f"PostgreSQL does not let us in ({said}): is it there, are user and password right?"
-        ) from None
 
 
 def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:

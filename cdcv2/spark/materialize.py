@@ -121,6 +121,10 @@ class Given(Protocol):
     def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
 
+    def demand_continued(self) -> None:
+        """Raise what going on from what is committed would raise, as far as looking on shows it; nobody is fenced off.
+        """
+
     def demand_reached(self, frontier: Antichain, logs: Antichain) -> None:
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""
 
@@ -158,6 +162,7 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
 
 def begun(given: Given, runtime: SpreadRuntime) -> Views:
     """The views, as a target of the reader. Raises ForeignStateError unless they are made of these logs."""
+    given.demand_continued()
     runtime.open()
     given.demand_made_of([runtime.checkpoint])
     return Views(runtime, given.provenance)

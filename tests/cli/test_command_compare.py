@@ -237,8 +237,18 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
         changed = run("compare", path, "--json")
         shutil.rmtree(tmp_path / "prices")
         write(tmp_path / "prices", *GOOD)
+        fence = "SELECT fence FROM cdcv2_checkpoints WHERE materialization = 'prices'"
+        with postgres.connect() as connection:
+            before = connection.execute(fence).fetchall()
         others = run("compare", path), run("materialize", path)
+        path.write_text(text.replace("\ntarget:", "\n  - {log: prices, target: more}\ntarget:"), "utf-8")
+        more = run("materialize", path)
+        with postgres.connect() as connection:
+            after = connection.execute(fence).fetchall()
 
+    # Who is refused leaves the one who runs alone.
+    assert before == after
+    assert (4, True) == (more.code, "and its view 'more' is new" in more.err), more.err
     assert (4, 4) == (others[0].code, others[1].code), others[0].err + others[1].err
     assert "was made of another log 'prices'" in others[0].err and "of another log 'prices'" in others[1].err
     assert (0, 0) == (kept.code, equal.code), equal.out + equal.err

@@ -14,6 +14,7 @@ import pytest
 
 from cdcv2.commands.compare_source import LogsRead, Source, compare_log
 from cdcv2.commands.logs import Named
+from cdcv2.commands.source_address import from_environment
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.sources.postgres import row_type_from_postgres
@@ -290,7 +291,7 @@ def test_what_is_equal_is_so_although_the_log_is_not_there_yet(database: Any, tm
     assert 0 == run("compare", folder, "--source", "env").code
 
     before = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
-    with closing(Source("")) as source:
+    with closing(Source(from_environment())) as source:
         marked = source.mark()
 
         assert before <= source.low <= source.high < marked
@@ -314,7 +315,7 @@ def test_keys_that_change_while_the_snapshot_is_taken_may_be_as_they_were_in_bet
     ]  # fmt: skip
     log(tmp_path, "public.orders", ORDER, *changes)
     made = DirectoryLog(tmp_path / "public.orders")
-    with closing(Source("")) as source:
+    with closing(Source(from_environment())) as source:
         source.low, source.high = 10, 30
         read = LogsRead([Named("public.orders", made, ORDER)], 10, 30)
 
@@ -490,7 +491,7 @@ def test_open_transactions_are_told_beside_a_difference(
 def test_the_position_and_the_snapshot_are_of_one_moment(database: Any) -> None:
     """What commits behind it is not seen, and lies beyond."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
-    with closing(Source("")) as source:
+    with closing(Source(from_environment())) as source:
         database.execute("INSERT INTO orders VALUES (2, 'nut')")
         now = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
         table = source.table("public.orders", ORDER, ())

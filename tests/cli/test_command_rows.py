@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.sources import postgres
+from cdcv2.sources import postgres_session
 from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 
@@ -110,7 +110,7 @@ def test_a_table_without_whole_old_rows_is_told(
 ) -> None:
     """On standard error, beside its row type: the capture would stop at the first update."""
     there = Catalogue(identity)
-    monkeypatch.setattr(postgres, "connect", lambda _: there)
+    monkeypatch.setattr(postgres_session, "connect", lambda *_, **__: there)
     said = run("rows", "--from-postgres", "--table", "public.t")
 
     assert (0, True, True) == (said.code, there.closed, '"name": "id"' in said.out)

@@ -11,7 +11,7 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError
-from cdcv2.materialize import Checkpoint, FileRecoveryLog, Range, SqliteRecoveryLog
+from cdcv2.materialize import Checkpoint, FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.description import LogDescription
@@ -60,11 +60,16 @@ def identity(path: Path) -> str:
     return str(json.loads((path / LOG_FILE).read_text("utf-8"))["identity"])
 
 
+def recovery(path: Path) -> RecoveryLog:
+    """The recovery log that the file names."""
+    if "sqlite" in path.read_text("utf-8"):
+        return SqliteRecoveryLog("shop", path.parent / "recovery.sqlite")
+    return FileRecoveryLog("shop", path.parent / "recovery")
+
+
 def state(path: Path) -> Any:
     """What the reader has left in the checkpoint."""
-    text = path.read_text("utf-8")
-    log = (SqliteRecoveryLog("shop", path.parent / "recovery.sqlite") if "sqlite" in text
-           else FileRecoveryLog("shop", path.parent / "recovery"))  # fmt: skip
+    log = recovery(path)
     (checkpoint,) = log.checkpoints()
     log.close()
     return checkpoint.state
@@ -116,6 +121,36 @@ def test_compare_refuses_logs_of_another_timeline(run: Run, kept: Path) -> None:
         assert (4, True) == (said.code, "of the timeline market, and its logs are of other" in said.err), said.err
 
 
+REFUSED: dict[str, tuple[str, str, str]] = {
+    "another log": ("a: t,", "a: u,", "was made of another log 'a'"),
+    "a new view": (", key: [id]}]", ", key: [id]}, {log: b, target: c}]",
+                   "its view 'c' is new: what came before would be missing or wrong there. Leave it out; or"),
+    "another view": ("{log: a, target: a, key: [id]}", "{log: a, target: a}", "its view 'a' was another"),
+    "another folder": ("folder: lake", "folder: elsewhere", "has lost commits"),
+    "a folder of another": ("materialization: shop", "materialization: other", "RECOVERY"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_one_that_is_refused_leaves_the_one_that_runs_alone(run: Run, kept: Path, what: str) -> None:
+    """Whatever can be seen by looking on is refused before anything is taken over."""
+    text = kept.read_text("utf-8")
+    log = recovery(kept)
+    running = log.open(Range(), Antichain([0]))
+    old, new, says = REFUSED[what]
+    assert old in text
+    if says == "RECOVERY":
+        # Of a name and a recovery log of its own, so that all there is to see is the lake's manifest.
+        says = "holds the lake of 'shop', not of 'other'"
+        text = text.replace(text.split("recovery_log: ")[1], "theirs\n")
+    kept.write_text(text.replace(old, new), "utf-8")
+    said = run("materialize", kept)
+    assert (4, True) == (said.code, says in said.err), said.err
+    running.demand()
+    log.close()
+    assert not (kept.parent / "theirs").exists()
+
+
 def test_a_log_is_moved_by_way_of_a_copy(run: Run, kept: Path) -> None:
     """Named beside the log until something was committed, the copy then stands alone."""
     folder, text = kept.parent, kept.read_text("utf-8")
@@ -138,10 +173,7 @@ def test_a_log_is_moved_by_way_of_a_copy(run: Run, kept: Path) -> None:
 def test_a_checkpoint_of_before_is_of_any_logs_until_the_next_commit(run: Run, kept: Path) -> None:
     """It states no identities; the commit that follows does."""
     folder = kept.parent
-    if "sqlite" in kept.read_text("utf-8"):
-        log: Any = SqliteRecoveryLog("shop", folder / "recovery.sqlite")
-    else:
-        log = FileRecoveryLog("shop", folder / "recovery")
+    log = recovery(kept)
     claimed = log.open(Range(), Antichain([0]))
     found = claimed.recovered.checkpoint
     earlier = {name: value for name, value in found.state.items() if name != "logs"}
@@ -188,3 +220,22 @@ def test_a_log_that_states_no_identity_any_more_is_another() -> None:
     demand_provenance("shop", Provenance("x", {"b": ["3", "2"]}), checkpoint)
     with pytest.raises(ForeignStateError, match="another log 'a': of 1, and it is one that states no identity now"):
         demand_provenance("shop", Provenance("x", {"a": []}), checkpoint)
+
+
+def test_a_second_capture_of_the_same_database_is_not_what_the_view_was_made_of(
+    run: Run, captured: Path, tmp_path: Path
+) -> None:
+    """Its times are positions of the same WAL, and its logs may be of another length: refused, whatever is asked."""
+    shutil.copytree(captured / "logs", tmp_path / "logs")
+    words = ["capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows"]
+    run(*words, "--into", tmp_path / "second", "--tables", "public.order_items")
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "materialization: shop\nlogs: logs\nbindings: [{log: public.order_items, target: items}]\n"
+        "target: {driver: lake, folder: lake}\nrecovery_log: recovery\n", "utf-8",
+    )  # fmt: skip
+    assert (0, 0) == (run("materialize", path).code, run("compare", path).code)
+    path.write_text(path.read_text("utf-8").replace("logs: logs", "logs: second"), "utf-8")
+    for words in (["materialize", path], ["compare", path], ["compare", path, "--at", str(2**62)]):
+        said = run(*words)
+        assert (4, True) == (said.code, "Give it the logs that it was made of" in said.err), said.err

@@ -202,18 +202,6 @@ def test_identity_is_checked_in_the_catalogue(connection: Any) -> None:
     assert {"public.types_t"} == postgres.check_identity(connection, ["public.types_t"])
 
 
-def test_a_connection_that_fails_says_nothing_secret() -> None:
-    """A DSN may hold a password."""
-    from cdcv2.errors import UnavailableError
-
-    with pytest.raises(UnavailableError) as caught:
-        postgres.connect("postgresql://me:s3cret@127.0.0.1:1/db")
-    assert "s3cret" not in str(caught.value)
-    with pytest.raises(UsageError) as misread:
-        postgres.connect("nonsense s3cret")
-    assert "s3cret" not in str(misread.value)
-
-
 def test_the_row_types_that_ship_with_the_tests_are_plain() -> None:
     """Six tables; each schema is one that reads and writes as itself."""
     assert 6 == len(TABLES)

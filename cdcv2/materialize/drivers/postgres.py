@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdcv2 import steps
-from cdcv2.errors import ForeignStateError, MissingExtraError, RefusedError, UsageError, ViewError
+from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
 from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
 from cdcv2.materialize.drivers.postgres_tables import (
@@ -33,6 +33,7 @@ from cdcv2.materialize.drivers.postgres_tables import (
     told,
 )
 from cdcv2.materialize.fence import fenced, meet_of, pieces
+from cdcv2.materialize.kept import demand_begun
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
@@ -50,6 +51,7 @@ from cdcv2.materialize.messages import (
     Table,
 )
 from cdcv2.materialize.spread import Hand, Spread
+from cdcv2.sources.postgres_session import connect as connect_to
 
 if TYPE_CHECKING:
     from psycopg import Connection, Copy
@@ -68,7 +70,7 @@ class PostgresDriver(Spread):
     """
 
     def __init__(self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None) -> None:
-        self._connect = connect or partial(_session, conninfo)
+        self._connect = connect or partial(connect_to, conninfo)
         # None before open and after close.
         self._session: Connection[Any] | None = None
         self._tables: list[PostgresTable] = []
@@ -115,13 +117,15 @@ class PostgresDriver(Spread):
         made = {table.name: table.make(session) for table in self._tables}
         # Asked behind the tables: a row of ours that was seen has its checkpoint by now.
         name = message.materialization
-        held = [_checkpoint(text).frontier for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
-        begun = next((frontier for frontier in held if not message.start.dominates(frontier)), None)
+        held = [_checkpoint(text) for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
+        last = next((one for one in held if not message.start.dominates(one.frontier)), None)
+        begun = last and last.frontier
         for table, found in made.items():
             same = [other for other, one in made.items() if one.number == found.number and other != table]
             if same:
                 raise UsageError(f"{table} and {same[0]} are one table in PostgreSQL: give each binding its own target")
-            if begun is not None and found.missing:
+            if last is not None and found.missing:
+                demand_begun(name, table, last)
                 raise RefusedError(
                     f"{name!r} is at {begun}, and its table {table} is not there: a new one would lack what came "
                     "before. Restore it; or materialize anew, under another name and into other targets"
@@ -315,37 +319,13 @@ def _remarks(table: Table, kept: Table) -> Iterator[str]:
 
 
 def _checkpoint(text: str) -> Checkpoint:
+    return Checkpoint.from_plain(plain_checkpoint(text))
+
+
+def plain_checkpoint(text: str) -> Any:
+    """What stands in ``cdcv2_checkpoints``, as ``Checkpoint.from_plain`` takes it, and refuses it where it is damaged.
+    """
     try:
-        plain = json.loads(text)
+        return json.loads(text)
     except ValueError:
-        plain = text
-    return Checkpoint.from_plain(plain)
-
-
-def _session(conninfo: str) -> Connection[Any]:
-    return connect(conninfo)
-
-
-def connect(conninfo: str) -> Connection[Any]:
-    """A session. Raises what :func:`demand_readable` does, and psycopg's errors."""
-    demand_readable(conninfo)
-    import psycopg
-
-    return psycopg.connect(conninfo)
-
-
-def demand_readable(conninfo: str) -> None:
-    """Raises UsageError for what is no connection string, without showing it: it may be a password."""
-    try:
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError as cause:
-        raise MissingExtraError("talking to PostgreSQL needs psycopg", "postgres") from cause
-    try:
-        conninfo_to_dict(conninfo)
-    except ProgrammingError:
-        raise UsageError(
-            "the connection string of PostgreSQL cannot be read (it is not shown, as a password may be in it): write "
-            "host=... port=... dbname=... user=..., a value with blanks in single quotes, or "
-            "postgresql://user@host:port/dbname, with %-escapes"
-        ) from None
+        return text

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, RefusedError
-from cdcv2.materialize.drivers.postgres import connect
+from cdcv2.materialize.drivers.postgres import plain_checkpoint
 from cdcv2.materialize.drivers.postgres_tables import SETTINGS, PostgresTable, kept_columns, told
 from cdcv2.materialize.fence import Holding, Range, pieces
 from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
+from cdcv2.materialize.recovery_log import holding_value
 from cdcv2.materialize.texts import side
+from cdcv2.sources.postgres_session import connect
 from cdcv2.wire.fingerprint import Side
 
 if TYPE_CHECKING:
@@ -41,16 +43,12 @@ class PostgresView:
             self._session = connect(conninfo)
             self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._session.execute(SETTINGS)
-        with told("read", "cdcv2_checkpoints"):
-            there = self._session.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
-            wanted = {"name": materialization}
-            held = self._session.execute(_HOLDINGS, wanted).fetchall() if there and there[0] else []
-        if not held:
+        holdings = _holdings(self._session, materialization)
+        if not holdings:
             raise MissingLogError(
                 f"nothing called {materialization!r} was materialized there: the name is wrong, or the database, or "
                 "nothing was materialized yet"
             )
-        holdings = [Holding(Range(begin, end), fence, json.loads(text)) for begin, end, fence, text in held]
         found = pieces(holdings, Range(), lambda plain: Checkpoint.from_plain(plain).frontier, start)
         if len(found) > 1:
             raise RefusedError(
@@ -79,3 +77,27 @@ class PostgresView:
     def close(self) -> None:
         """Leave."""
         self._session.close()
+
+
+def committed(conninfo: str, materialization: str, *, connect: Callable[[str], Connection[Any]] = connect) -> list[
+    Holding
+]:
+    """What a materialization has committed, by range of keys, as a recovery log holds it; none where it never began.
+
+    Nothing is changed, and nobody fenced off. Raises UnavailableError and OutputError as the driver does.
+    """
+    with told("open", materialization):
+        session = connect(conninfo)
+    try:
+        held = _holdings(session, materialization)
+    finally:
+        session.close()
+    return [replace(one, value=holding_value(one.value)) for one in held]
+
+
+def _holdings(session: Connection[Any], materialization: str) -> list[Holding]:
+    with told("read", "cdcv2_checkpoints"):
+        there = session.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
+        wanted = {"name": materialization}
+        held = session.execute(_HOLDINGS, wanted).fetchall() if there and there[0] else []
+    return [Holding(Range(begin, end), fence, plain_checkpoint(text)) for begin, end, fence, text in held]

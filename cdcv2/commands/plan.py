@@ -1,0 +1,148 @@
+"""A materialization as its file says it: logs, bindings, target; and whether these go on with what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from cdcv2.commands.logs import Named, check_timeline, demand_ordered
+from cdcv2.commands.shown import through_text
+from cdcv2.commands.yaml_lines import Part
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.materialize import Binding, Driver, RecoveryLog
+from cdcv2.materialize.drivers.manifests import Manifests
+from cdcv2.materialize.fence import Holding, Range
+from cdcv2.materialize.kept import Provenance, demand_provenance, demand_same
+from cdcv2.materialize.messages import Checkpoint, Key, Open, Values
+from cdcv2.materialize.recovery_log import begun
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.missing import Missing
+from cdcv2.wire.description import description_of
+from cdcv2.wire.files import DirectoryLog
+
+
+class Shown(Protocol):
+    """What a reader sees in a target, at one commit."""
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is there."""
+
+    def rows(self, table: str) -> Iterable[tuple[Key, Values]]:
+        """A table's keys and values."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
+
+    ``kafka``: where the logs' topics are, as address and as file of settings. ``timeline``: that of logs which do not
+    state it. ``lines``: the target (None) and each binding (by its target) as they stand in the file. ``staging``: the
+    folder of a driver that stages files. ``store``: what a store that keeps the checkpoint itself has committed.
+    """
+
+    name: str
+    logs: list[Named]
+    bindings: list[Binding]
+    driver: Callable[[], Driver]
+    view: Callable[[], Shown]
+    recovery: Callable[[], RecoveryLog | None]
+    rows: int
+    start: int
+    kafka: tuple[str | None, Path | None] = (None, None)
+    timeline: str | None = None
+    lines: Mapping[str | None, Part] = field(default_factory=dict)
+    staging: Callable[[], Manifests[Any]] | None = None
+    store: Callable[[], list[Holding]] = list
+
+    def provenance(self) -> Provenance:
+        """Timeline and identities of the logs, whose transactions are in the order of commits.
+
+        Asked again once there is something to commit, as a topic without messages states nothing. Raises RefusedError.
+        """
+        demand_ordered(self.logs, "a view of")
+        timeline, identities = check_timeline(self.logs, self.timeline), dict[str, list[str]]()
+        for named in self.logs:
+            identities.setdefault(named.table, []).extend(_identities(named.log))
+        return Provenance(timeline, identities)
+
+    def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
+        if any(any(named.log.ends().values()) for named in self.logs):
+            now = self.provenance()
+            for checkpoint in checkpoints:
+                demand_provenance(self.name, now, checkpoint)
+
+    def demand_continued(self) -> None:
+        """Raise what going on from what is committed would raise, as far as looking on shows it.
+
+        Nothing is changed, and nobody fenced off: so an instance that runs goes on when another one is refused. Who has
+        taken over asks again, as another may have committed meanwhile.
+        """
+        folder = self.staging() if self.staging is not None else None
+        # Before the holdings: what a manifest has applied was committed by then.
+        manifest = folder.last()[1] if folder is not None else None
+        start = Antichain([self.start])
+        _, _, found = begun(self._holdings(), Range(), start)
+        demand_same(self.name, self.bindings, found.checkpoint)
+        self.demand_made_of([found.checkpoint])
+        if folder is not None and manifest is not None:
+            tables = tuple(binding.view().table for binding in self.bindings)
+            folder.demand_same(manifest, Open(self.name, tables, start=start, pieces=found.pieces))
+        if folder is not None and "manifest" in found.state:
+            # And behind them: what they know of was put by then.
+            folder.demand_there(folder.last()[0], found.state)
+
+    def _holdings(self) -> list[Holding]:
+        log = self.recovery()
+        if log is None:
+            return self.store()
+        with closing(log):
+            return log.holdings()
+
+    @staticmethod
+    def demand_reached(
+        frontier: Antichain, logs: Antichain, lacks: Mapping[str, Missing] = MappingProxyType({})
+    ) -> None:
+        """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is.
+
+        ``lacks``: log -> what of it is stated, and is not there.
+        """
+        if not logs.dominates(frontier):
+            missing = "; ".join(f"{table}: {one}" for table, one in lacks.items())
+            raise IncompleteError(
+                f"the target is {through_text(frontier)}, and its logs {through_text(logs)}"
+                f"{f' ({missing})' if missing else ''}: these are not the logs that it was made of, or they lost "
+                "something"
+            )
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What a driver finds wrong with a view or with its settings is said with the line of that."""
+        try:
+            yield
+        except UsageError as cause:
+            said = str(cause)
+            found = next((part for target, part in self.lines.items() if target and _names(said, target)), None)
+            (found or self.lines[None]).fail(said)
+
+
+def _identities(log: Log) -> list[str]:
+    """By what the log is known: its identity; and its place in its log set, where its capture may write it again."""
+    stated = description_of(log)
+    name = stated.table if isinstance(log, DirectoryLog) else log.name
+    place = f"{stated.log_set}/{name}" if stated.log_set and name else None
+    return [known for known in (stated.identity, place) if known is not None]
+
+
+def _names(said: str, target: str) -> bool:
+    """Errors of one table begin with its name."""
+    return said.startswith((f"{target}: ", f"{target!r} "))

@@ -1,0 +1,86 @@
+"""How PostgreSQL is reached, and what is said where it is not: for sources and for targets."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from cdcv2.errors import MissingExtraError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+#: What names a host: libpq's settings, and its variables, where the settings do not.
+_SETTINGS, _VARIABLES = ("host", "hostaddr"), ("PGHOST", "PGHOSTADDR")
+#: What is in the answer of a server that is there.
+_ANSWERED = ("FATAL", "no password supplied")
+#: What libpq states of a service that it does not find; no server was asked then.
+_NO_SERVICE = ('definition of service "', 'service file "')
+
+
+def connect(conninfo: str, *, origin: str = "the connection string", autocommit: bool = False) -> Connection[Any]:
+    """A session of psycopg. ``origin``: where ``conninfo`` is from, as errors name it.
+
+    Raises UsageError for what is no connection string and for a service that is not known, UnavailableError where
+    nobody answers, or nobody lets us in: with what the server or libpq states, which host that is and who names it, and
+    without the password.
+    """
+    demand_readable(conninfo)
+    import psycopg
+
+    try:
+        return psycopg.connect(conninfo, autocommit=autocommit)
+    except psycopg.OperationalError as cause:
+        raise _refusal(" ".join(str(cause).split()), psycopg.conninfo.conninfo_to_dict(conninfo), origin) from None
+
+
+def demand_readable(conninfo: str) -> None:
+    """Raises UsageError for what is no connection string, without showing it: it may be a password."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as cause:
+        raise MissingExtraError("talking to PostgreSQL needs psycopg", "postgres") from cause
+    try:
+        conninfo_to_dict(conninfo)
+    except ProgrammingError:
+        raise UsageError(
+            "the connection string of PostgreSQL cannot be read (it is not shown, as a password may be in it): write "
+            "host=... port=... dbname=... user=..., a value with blanks in single quotes, or "
+            "postgresql://user@host:port/dbname, with %-escapes"
+        ) from None
+
+
+def _refusal(reason: str, given: dict[str, Any], origin: str) -> UnavailableError | UsageError:
+    secret = given.get("password")
+    if secret:
+        reason = reason.replace(str(secret), "***")
+    if any(mark in reason for mark in _NO_SERVICE):
+        return UsageError(f"{reason}: is its name right, and is it in ~/.pg_service.conf?")
+    host, place = _host(given, origin)
+    # Where only a variable names the host, psycopg does not.
+    reason = reason.replace("failed to resolve host None", f"failed to resolve host {host!r}")
+    if any(mark in reason for mark in _ANSWERED):
+        return UnavailableError(
+            f"PostgreSQL does not let us in ({reason}): are user, password and database right? {place}. If it is only "
+            "starting, or full, try again later"
+        )
+    return UnavailableError(
+        f"PostgreSQL does not answer ({reason}): is it there, and are host and port right? {place}. See to that and "
+        "start again"
+    )
+
+
+def _host(given: dict[str, Any], origin: str) -> tuple[str | None, str]:
+    """The host, and where its name is from."""
+    for name in _SETTINGS:
+        if given.get(name):
+            return str(given[name]), f"The host {given[name]} is from {origin}"
+    if given.get("service"):
+        return None, f"The host is that of the service {given['service']}"
+    for variable in _VARIABLES:
+        if os.environ.get(variable):
+            return os.environ[variable], f"The host {os.environ[variable]} is from {variable}"
+    if os.environ.get("PGSERVICE"):
+        return None, f"The host is that of the service {os.environ['PGSERVICE']} (PGSERVICE)"
+    return None, f"No host is named, neither in {origin} nor in PGHOST, so it is this machine's socket"
