@@ -133,11 +133,19 @@ class IncompleteError(Cdcv2Error):
 
     Attributes:
         missing: what is missing, as data (see ``protocol.Missing``).
+        what: what is incomplete, as a sentence; empty where ``missing`` states it.
     """
 
-    def __init__(self, missing: object) -> None:
-        super().__init__(f"the log is incomplete: {missing}")
-        self.missing = missing
+    def __init__(self, missing: object, *, what: str = "the log is incomplete") -> None:
+        super().__init__(f"{what}: {missing}" if what else str(missing))
+        self.missing, self.what = missing, what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _incomplete, (self.missing, self.what)
+
+
+def _incomplete(missing: object, what: str) -> IncompleteError:
+    return IncompleteError(missing, what=what)
 
 
 class RefusedError(Cdcv2Error):
@@ -240,19 +248,21 @@ class ViewError(Cdcv2Error):
         target: the table of the view.
         key: the key in it.
         reason: what would be there.
+        rows: the evidence, behind what to do, as it may be long; or nothing.
     """
 
-    def __init__(self, target: str, key: object, reason: str) -> None:
+    def __init__(self, target: str, key: object, reason: str, rows: str = "") -> None:
         super().__init__(
             f"{target}, key {key!r}: {reason}. Either the log lacks rows from before it begins (it was captured "
             "without a snapshot, or the connector covers its table only later, as cdcv2 verify shows: take a new "
             "snapshot that covers it), or its key columns are no key of the log's rows (name more of them, or none for "
             "a multiset), or the table was changed by hand (restore it, or materialize it anew)"
+            f"{rows and f'. The rows: {rows}'}"
         )
-        self.target, self.key, self.reason = target, key, reason
+        self.target, self.key, self.reason, self.rows = target, key, reason, rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ViewError, (self.target, self.key, self.reason)
+        return ViewError, (self.target, self.key, self.reason, self.rows)
 
 
 class MissingLogError(Cdcv2Error):

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Add up the updates, and print what they come to."""
     logs = open_one(args, args.table)
-    at = asked_at(args.at, logs) if args.at is not None else None
+    at = asked_at(args.at, logs, "cdcv2 as-of") if args.at is not None else None
     found = some_covered(logs)
     start = found.of.start(logs[0].table, Antichain(start_of(args.start, logs)))
     rows, frontier = collection(found.logs, at, list(start))

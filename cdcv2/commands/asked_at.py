@@ -25,10 +25,11 @@ TAKES = "a finished time, now, an LSN (0/61B7000), or a moment with its zone (20
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\Z")
 _TIME = re.compile(r"[0-9]+(,[0-9]+)*\Z")
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(Z|[+-]\d{2}(:?\d{2})?)?\Z")
 
 
-def asked_at(text: str, logs: Sequence[Named]) -> Time | None:
-    """The time of the logs that is meant; None: the last one that is finished (``now``).
+def asked_at(text: str, logs: Sequence[Named], who: str) -> Time | None:
+    """The time of the logs that is meant; None: the last one that is finished (``now``). ``who`` asks, for remarks.
 
     Raises UsageError for what is no time of these logs, with the first moment that is known if that is later;
     IncompleteError for a moment behind the last one that is known; and what reading the logs' descriptions raises.
@@ -50,7 +51,7 @@ def asked_at(text: str, logs: Sequence[Named]) -> Time | None:
     moment = _milliseconds(text)
     if _on_remap(logs[0]):
         return asked_times("--at", [str(moment)], logs)[0]
-    return _release(text, moment, logs).lsn
+    return _release(text, moment, logs, who).lsn
 
 
 def _position(text: str) -> str:
@@ -61,7 +62,7 @@ def _position(text: str) -> str:
         raise UsageError(f"--at {text}: the greatest LSN that is a time is {lsn_text(MAX_TIME)}") from None
 
 
-def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:
+def _release(text: str, moment: int, logs: Sequence[Named], who: str) -> ReleaseTime:
     kept = {release for named in logs if isinstance(named.log, Keeping) for release in named.log.release_times()}
     releases = sorted(kept)
     if not releases:
@@ -81,17 +82,29 @@ def _release(text: str, moment: int, logs: Sequence[Named]) -> ReleaseTime:
             f"what was up to {text}: capture on, or take --at now"
         )
     if found.ts_ms < moment:
-        remark(f"--at {text}: the last release by then was committed at {clock_text(found.ts_ms)} (LSN {found.lsn})")
+        remark(
+            f"{who}: --at {text}: the last release by then was committed at {clock_text(found.ts_ms)} (LSN {found.lsn})"
+        )
     return found
 
 
 def _milliseconds(text: str) -> int:
+    """A moment, or a day's first one, in milliseconds since 1970.
+
+    >>> _milliseconds("1970-01-01Z"), _milliseconds("1970-01-01-01:00"), _milliseconds("1970-01-01T01:00:00Z")
+    (0, 3600000, 3600000)
+    """
+    day = _DAY.match(text)
     try:
-        moment = datetime.fromisoformat(text)
+        if day is None and text[10] not in "T ":
+            # Python takes any character there, the sign of a zone, too.
+            raise ValueError(text)
+        moment = datetime.fromisoformat(text if day is None else f"{day[1]}T00:00{day[2] or ''}")
     except ValueError:
         raise UsageError(f"--at {text!r} is no moment: write it as 2026-11-21T09:02:06Z") from None
     if moment.tzinfo is None:
-        raise UsageError(f"--at {text}: in which zone? Write {text}Z for UTC, or {text}+01:00")
+        clock = text if day is None else f"{text}T00:00"
+        raise UsageError(f"--at {text}: in which zone? Write {clock}Z for UTC, or {clock}+01:00")
     return round(moment.timestamp() * 1000)
 
 

@@ -71,6 +71,8 @@ EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml --source service:shop --without-log", "source and target"),
 )
 
+_BEHIND = "the target is behind"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -134,7 +136,7 @@ def run(args: argparse.Namespace) -> Exit:
     plan = read_plan(file) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
     found = some_covered(logs)
-    at = asked_at(args.at, logs) if args.at is not None else None
+    at = asked_at(args.at, logs, "cdcv2 compare") if args.at is not None else None
     demand_ordered(logs, "comparing with the source")
     if at is not None:
         demand_history(logs, at, start_of(None, logs) if plan is None else [plan.start])
@@ -183,10 +185,11 @@ def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None,
     plan.demand_made_of(_checkpoints(plan, view))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
-        raise IncompleteError(f"the target is {through_text(frontier)}, and {at} is asked for: let it go on")
+        raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=_BEHIND)
     if frontier == Antichain([plan.start]):
         raise IncompleteError(
-            f"the target of {plan.name} has nothing yet: run cdcv2 materialize. If it did before, its tables were lost"
+            "run cdcv2 materialize. If it had something before, its tables were lost",
+            what=f"the target of {plan.name} has nothing yet",
         )
     expected = _expected(plan, found, frontier, at, now=now)
     # Where nothing is stated of a table both sides have nothing, which proves nothing.
@@ -240,7 +243,8 @@ def _expected(
     plan.demand_reached(frontier, timeline.frontier, timeline.missing())
     if now and not frontier.dominates(timeline.frontier):
         raise IncompleteError(
-            f"the target is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}: let it go on"
+            f"it is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}: let it go on",
+            what=_BEHIND,
         )
     if moved:
         raise UsageError(

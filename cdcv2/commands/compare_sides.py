@@ -6,7 +6,7 @@ import argparse
 import json
 import time as clock
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -109,11 +109,13 @@ def _demand_still(source: Source, read: LogsRead, at: int | None) -> None:
     if at is None:
         return
     if at > source.high:
-        raise IncompleteError(f"--at {at}: the source is at {source.high} only; let it go on, or leave --at out")
+        raise IncompleteError(
+            f"the source is at {source.high} only; let it go on, or leave --at out", what=f"--at {at}"
+        )
     if read.moved:
         raise IncompleteError(
-            f"--at {at}: the source has moved on since, by {read.moved} updates, and shows no past: what it had then "
-            "cannot be compared. Leave --at out"
+            f"the source has moved on since, by {read.moved} updates, and shows no past: what it had then cannot be "
+            "compared. Leave --at out", what=f"--at {at}"
         )
 
 
@@ -174,6 +176,11 @@ def _part(source: Source, found: dict[str, Told], other: tuple[str, str], behind
     differ = any(one.differing for one in found.values())
     verdict = Exit.DONE if not differ else Exit.WRONG if behind is None else Exit.MISSING
     lines = [line for name, one in found.items() for line in _lines(name, one, other[1])]
+    if _strangers(found.values()):
+        lines.append(
+            f"no row of the source is in the {other[0]} as it is: this may be another database, or other tables, than "
+            "those that were captured"
+        )
     if differ and behind is not None:
         lines.append(
             f"cannot be compared yet: the source was read at {source.high}, and {behind}: what differs may be on its "
@@ -193,6 +200,17 @@ def _part(source: Source, found: dict[str, Told], other: tuple[str, str], behind
         },
     }  # fmt: skip
     return Part(verdict, lines, plain)
+
+
+def _strangers(found: Collection[Told]) -> bool:
+    """Whether both sides have rows, and not one in common: what only lags behind has most of them."""
+    apart = all(
+        sum(one.one.total() for one in told.differing) == told.one.rows
+        and sum(one.other.total() for one in told.differing) == told.other.rows
+        and not any(one.one & one.other for one in told.differing)
+        for told in found
+    )
+    return apart and any(told.one.rows for told in found) and any(told.other.rows for told in found)
 
 
 def _lines(name: str, found: Told, says: str) -> Iterator[str]:

@@ -30,6 +30,8 @@ from cdcv2.protocol.messages import Update
 from cdcv2.wire.rows import RowType
 
 COUNT, DELETED, IDENTITY = "cdcv2_count", "cdcv2_deleted", "cdcv2_row"
+#: How many of the rows that one key would have are named.
+_SHOWN = 2
 _NO_KEYS = {"float", "double", "json"}
 #: types of the source of which no two values are equal or different
 _NO_EQUALITY = {"json", "xml"}
@@ -198,7 +200,16 @@ class _Rows:
             if count < least:
                 raise ViewError(self._binding.target, key, f"the row {row!r} would be there {count} times")
         if len(there) > 1 or any(counts[row] > 1 for row in there):
-            raise ViewError(self._binding.target, key, f"it would have the current rows {sorted(there, key=repr)!r}")
+            raise self._several(key, counts, there)
+
+    def _several(self, key: Key, counts: dict[Any, int], there: list[Any]) -> ViewError:
+        """Two of the rows: all of them may be a table."""
+        number = sum(counts[row] for row in there)
+        rows = [f"{row!r}{f', {counts[row]} times' if counts[row] > 1 else ''}" for row in sorted(there, key=repr)]
+        more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        return ViewError(
+            self._binding.target, key, f"it would have {number} current rows", f"{'; '.join(rows[:_SHOWN])}{more}"
+        )
 
     def _values(self, row: Any, deleted: bool) -> Values:
         values = tuple([column.value(row) for column in self._others])

@@ -230,6 +230,7 @@ def history(
 
     See :func:`as_of` for the arguments and errors.
     """
+    _demand_times(frontier)
     numbered, newest = _newest(path)
     name = _table(newest, table, path)
     through = _frontier(newest, frontier, path)
@@ -266,12 +267,13 @@ def as_of(
     >>> as_of(spark, "out", 1200, table="accounts")         # doctest: +SKIP
     DataFrame[id: bigint, balance: bigint, multiplicity: bigint]
 
-    Raises RefusedError when that is not finished, naming what is; UsageError for a time before the first one at which
-    the output has anything, in any of its tables, and for one before the connector covered this table; IncompleteError
-    for a table that it does not cover; MalformedError when a row would be
-    there less than zero times, or its multiplicity does not fit 64 bits; UsageError for a table or column name that
-    cannot be; MissingLogError when there is no output. Cost: one job at once, to look for negative multiplicities.
+    Raises RefusedError when that is not finished, naming what is; UsageError for a text, for a time before the first
+    one at which the output has anything, in any of its tables, and for one before the connector covered this table;
+    IncompleteError for a table that it does not cover; MalformedError when a row would be there less than zero times,
+    or its multiplicity does not fit 64 bits; UsageError for a table or column name that cannot be; MissingLogError when
+    there is no output. Cost: one job at once, to look for negative multiplicities.
     """
+    _demand_times(frontier)
     _, newest = _newest(path)
     row_type = RowType(newest["tables"][_table(newest, table, path)])
     if multiplicity in row_type.columns:
@@ -328,6 +330,18 @@ def _table(newest: Mapping[str, Any], table: str | None, path: str | Path) -> st
     if table is None or table not in names:
         raise UsageError(f"table={table!r}: {path} has the tables {', '.join(names)}")
     return table
+
+
+def _demand_times(frontier: object) -> None:
+    """Raises UsageError for what is neither times nor nothing: a text is a list of letters to Python."""
+    if frontier is None or isinstance(frontier, Iterable) and not isinstance(frontier, (str, bytes)):
+        return
+    if not isinstance(frontier, int) or isinstance(frontier, bool):
+        raise UsageError(
+            f"frontier={frontier!r} is no time: give a whole number, for everything up to and including it (of an LSN "
+            "as 0/217EF70 that is int('217EF70', 16), and 2**32 times what stands before the stroke); or an Antichain; "
+            "or leave it out, for all that is finished. An output knows no moments of the clock: cdcv2 as-of --at does"
+        )
 
 
 def _frontier(

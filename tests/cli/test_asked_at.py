@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cdcv2.errors import RefusedError
+from cdcv2.commands.asked_at import _milliseconds
+from cdcv2.errors import RefusedError, UsageError
 from cdcv2.wire.release_times import TIMES_FILE, Clock, ReleaseTime, ReleaseTimes, clock_text
 from tests.cli.conftest import Run
 
@@ -38,7 +40,7 @@ def test_a_moment_is_the_last_release_that_was_committed_by_then(run: Run, logs:
 
     for ts_ms in (one.ts_ms, one.ts_ms + 1, two.ts_ms - 1):
         code, out, err = at(run, logs, clock_text(ts_ms))
-        which = f"the last release by then was committed at {clock_text(one.ts_ms)}"
+        which = f"as-of: --at {clock_text(ts_ms)}: the last release by then was committed at {clock_text(one.ts_ms)}"
         assert (wanted[:2], ts_ms != one.ts_ms) == ((code, out), which in err) and err.endswith(wanted[2])
     utc = clock_text(one.ts_ms)
     east = f"{utc[:11]}{(int(utc[11:13]) + 2) % 24:02d}{utc[13:-1]}+02:00"
@@ -60,7 +62,9 @@ def test_now_and_the_lsn_of_postgresql_are_taken(run: Run, logs: Path) -> None:
 
 @pytest.mark.parametrize(("text", "said"), [
     ("2026-11-21T09:02:06", "in which zone? Write 2026-11-21T09:02:06Z for UTC"),
+    ("2026-11-23", "in which zone? Write 2026-11-23T00:00Z for UTC, or 2026-11-23T00:00+01:00"),
     ("2026-13-41T09:02:06Z", "is no moment"),
+    ("2026-11-23+01:00:00", "is no moment"),
     ("yesterday", "is no time: write a finished time, now, an LSN (0/61B7000), or a moment with its zone"),
     ("FFFFFFFF/FFFFFFFF", "the greatest LSN that is a time is 7FFFFFFF/FFFFFFFF"),
 ])  # fmt: skip
@@ -68,6 +72,16 @@ def test_what_is_no_time_is_refused(run: Run, logs: Path, text: str, said: str) 
     """Exit 2, with what to write."""
     code, _, err = at(run, logs, text)
     assert (2, True) == (code, said in err)
+
+
+@pytest.mark.parametrize("text", ["2026-11-23", "2026-11-23T09:02", "2026-11-23 09:02:06.5"])
+def test_what_is_advised_is_taken(text: str) -> None:
+    """In both zones; a day with its zone is its first moment."""
+    with pytest.raises(UsageError) as caught:
+        _milliseconds(text)
+    utc, east = re.findall(rf"{text}\S*(?:Z|\+01:00)", str(caught.value))
+    assert 3600_000 == _milliseconds(utc) - _milliseconds(east)
+    assert _milliseconds("2026-11-23Z") == _milliseconds("2026-11-23+00:00") == _milliseconds("2026-11-23T00:00:00Z")
 
 
 def test_without_an_entry_an_lsn_is_asked_for(run: Run, logs: Path) -> None:

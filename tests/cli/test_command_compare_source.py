@@ -8,17 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cdcv2.commands.compare_source import LogsRead, Source, compare_log
+from cdcv2.commands.compare_sides import _part
+from cdcv2.commands.compare_source import LogsRead, Source, Told, compare_log
 from cdcv2.commands.logs import Named
 from cdcv2.commands.source_address import from_environment
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.sources.postgres import row_type_from_postgres
-from cdcv2.sources.postgres_texts import InPostgres, TextColumn
+from cdcv2.sources.postgres_texts import InPostgres, TextColumn, TextTable
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.fingerprint import Here, compare
 from cdcv2.wire.rows import RowType
@@ -208,6 +210,26 @@ def test_of_a_numeric_as_bytes_not_a_number_is_null(database: Any, tmp_path: Pat
 
 
 # --- source and log
+
+
+@pytest.mark.parametrize(("source", "log", "strangers"), [
+    ([("1", "a"), ("2", "b")], [("1", "x"), ("7", "b")], True),
+    ([("1", "a"), ("2", "b")], [("1", "x"), ("2", "b")], False),
+    ([("1", "a"), ("1", "a")], [("1", "a"), ("2", "b")], False),
+    ([("1", "a")], [], False),
+    ([], [("1", "a")], False),
+])  # fmt: skip
+def test_a_source_without_one_row_in_common_may_be_another_database(
+    source: list[tuple[str, str]], log: list[tuple[str, str]], strangers: bool
+) -> None:
+    """A log that only lags behind has most of its rows; and one without any row has nothing to judge by."""
+    verdict = compare(Here([(row, 1) for row in source], 1), Here([(row, 1) for row in log], 1), 1)
+    columns = tuple(TextColumn(name, "({x})", str) for name in ("id", "item"))
+    told = Told(TextTable("public.orders", columns, 1, ()), verdict.one, verdict.other, list(verdict.differing))
+    for behind in (None, "of the logs nothing"):
+        read: Any = SimpleNamespace(high=9, open=0)
+        part = _part(read, {"orders": told}, ("log", "the log says"), behind, "far")
+        assert strangers is any("this may be another database" in line for line in part.lines), part.lines
 
 
 def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Path, run: Run) -> None:

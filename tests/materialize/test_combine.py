@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcv2.errors import MalformedError, RefusedError, UsageError, ViewError
+from cdcv2.errors import IncompleteError, MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.materialize import Binding, Count, Last, Max, Min, Sum
 from cdcv2.materialize.combine import Combined, View
 from cdcv2.materialize.messages import Key, Loaded, Store, Values
@@ -270,8 +271,8 @@ def test_changes_are_what_a_transaction_does() -> None:
     ("binding", "changes", "text"),
     [
         (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, -1)], "would be there -1 times"),
-        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 2)], "it would have the current rows"),
-        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 1), (sale(item=2), 1, 1)], "it would have the current rows"),
+        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 2)], "it would have 2 current rows"),
+        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 1), (sale(item=2), 1, 1)], "it would have 2 current rows"),
         (Binding("l", SALE, "t"), [(sale(), 1, -1)], "would be there -1 times"),
         (Binding("l", SALE, "t", ("shop",), {"n": Count()}), [(sale(), 1, -1)], "it would have -1 rows"),
         (
@@ -293,6 +294,17 @@ def test_less_than_nothing_and_two_rows_are_errors(binding: Binding, changes: li
 
     assert text in caught.value.reason
     assert ("t", "s") == (caught.value.target, caught.value.key[0] if binding.key else "s")  # type: ignore[index]
+
+
+def test_of_many_rows_for_one_key_two_are_named_behind_what_to_do() -> None:
+    """A key that is none may be that of a whole table."""
+    rows = [(sale(item=item, tags=("x" * 90,)), 1, 1) for item in range(203)]
+    with pytest.raises(ViewError, match="it would have 203 current rows. Either .*; and 201 more$") as caught:
+        kept(Binding("l", SALE, "t", ("shop",)), rows)
+    assert len(str(caught.value)) < 1200 and 2 == str(caught.value).count("x" * 90)
+    assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))
+    twice = pickle.loads(pickle.dumps(IncompleteError("it is at 5", what="the target is behind")))
+    assert "the target is behind: it is at 5" == str(twice)
 
 
 def test_a_null_in_a_key_is_an_error() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cdcv2.core import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.materialize import Range
-from cdcv2.materialize.fence import LAST, Holding, Piece, ahead, claim, install, meet_of, number_of, pieces
+from cdcv2.materialize.fence import LAST, Holding, Piece, ahead, claim, fenced, install, meet_of, number_of, pieces
 from tests.fence_vectors import ASKED, VECTORS, Row, Vector
 
 
@@ -141,3 +141,9 @@ def test_a_range_of_no_keys_is_refused(begin: int, end: int) -> None:
     """It would fence nobody off, or somebody else."""
     with pytest.raises(UsageError, match=f"{begin}-{end} is no range of keys"):
         Range(begin, end)
+
+
+def test_keys_are_named_where_they_are_not_all() -> None:
+    """Nobody asks for 0-4294967295."""
+    assert "this instance of 'm' was fenced off by another" in str(fenced("m", Range()))
+    assert "this instance of 'm' for the keys 0-99 was fenced off by another" in str(fenced("m", Range(0, 99)))

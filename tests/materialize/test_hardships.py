@@ -357,7 +357,7 @@ SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], st
         "added_row",
         "INSERT INTO entries VALUES ('c', 7)",
         "DELETE FROM entries WHERE id = 'c'",
-    ): ("postgres", ViewError, r"entries, key \('c',\): it would have the current rows"),
+    ): ("postgres", ViewError, r"entries, key \('c',\): it would have 2 current rows"),
     # A trigger refuses, as a right or a constraint would.
     by_sql(
         "no_right",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +89,14 @@ def test_an_unfinished_frontier_is_refused_and_the_finished_one_named(frontier, 
     """Half a transaction is never shown."""
     with pytest.raises(RefusedError, match="only up to (before )?7"):
         as_of(spark, moved, frontier, table="things")
+
+
+@pytest.mark.parametrize("at", ["now", "0/217EF70", "2026-11-23T01:04:00Z", b"7", 7.5, True])
+def test_a_time_that_is_no_number_is_refused_with_what_is_one(at: Any, tmp_path: Path) -> None:
+    """A text was taken for a list of letters. Asked before anything is read."""
+    for read in (as_of, history):
+        with pytest.raises(UsageError, match="is no time: give a whole number"):
+            read(None, tmp_path, at)
 
 
 def test_a_wrong_name_is_refused_with_the_right_ones(spark: SparkSession, moved: Path) -> None:

@@ -483,9 +483,9 @@ def test_a_statement_has_the_clock_of_its_release(broker: KafkaBroker, topic: st
                 if entry and RELEASE in dict(entry.headers) and isinstance(entry.message, Progress)]
         assert (kept, [21, 31]) == (log.release_times(), seen), name
     log = KafkaLog(f"{topic}.public.b", broker.bootstrap, ROW)
-    assert 20 == asked_at("2026-11-21T09:02:00.904Z", [Named("public.b", log, ROW)])
+    assert 20 == asked_at("2026-11-21T09:02:00.904Z", [Named("public.b", log, ROW)], "as-of")
     with pytest.raises(UsageError, match="the first time known is 2026-11-21T09:02:00.505Z"):
-        asked_at("2026-11-21T09:02:00Z", [Named("public.b", log, ROW)])
+        asked_at("2026-11-21T09:02:00Z", [Named("public.b", log, ROW)], "as-of")
     # Of a large statement each part has it.
     made(broker, f"{topic}.small", **SAFE, **{"max.message.bytes": "1200"})
     small = KafkaLog(f"{topic}.small", broker.bootstrap, ROW, writing=True)

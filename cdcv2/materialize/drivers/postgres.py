@@ -119,7 +119,7 @@ class PostgresDriver(Spread):
         name = message.materialization
         held = [_checkpoint(text) for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
         last = next((one for one in held if not message.start.dominates(one.frontier)), None)
-        begun = last and last.frontier
+        begun = None if last is None else last.frontier
         for table, found in made.items():
             same = [other for other, one in made.items() if one.number == found.number and other != table]
             if same:

@@ -79,9 +79,9 @@ class PostgresView:
         self._session.close()
 
 
-def committed(conninfo: str, materialization: str, *, connect: Callable[[str], Connection[Any]] = connect) -> list[
-    Holding
-]:
+def committed(
+    conninfo: str, materialization: str, *, connect: Callable[[str], Connection[Any]] = connect
+) -> list[Holding]:
     """What a materialization has committed, by range of keys, as a recovery log holds it; none where it never began.
 
     Nothing is changed, and nobody fenced off. Raises UnavailableError and OutputError as the driver does.
