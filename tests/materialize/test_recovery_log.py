@@ -102,7 +102,7 @@ def test_an_instance_that_was_replaced_changes_nothing(again: Again) -> None:
         lambda: old.prepare(Antichain([5]), None),
         old.demand,
     ):
-        with pytest.raises(FencedError, match="this instance of 'm' for the keys 0-4294967295 was fenced off by an"):
+        with pytest.raises(FencedError, match="this instance of 'm' was fenced off by an"):
             change()
     new.commit(Checkpoint(Antichain([3])), None)
 
@@ -198,7 +198,7 @@ def test_a_log_that_was_taken_away_is_not_begun_anew(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         path.unlink()
 
-    with pytest.raises(FencedError, match="this instance of 'm' for the keys 0-4294967295 was fenced off"):
+    with pytest.raises(FencedError, match="this instance of 'm' was fenced off"):
         one.commit(Checkpoint(Antichain([5])), None)
     assert not list(tmp_path.iterdir())
 
