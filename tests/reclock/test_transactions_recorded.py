@@ -24,7 +24,7 @@ from cdcv2.sources.said import said
 from tests.recorded import CHECKPOINTS, TABLES, as_copied, checkpoint_time, dump, facts, truth
 
 #: How many ways to bind each run; with old rows from the records, together over a hundred; without, in the long runs.
-WAYS = {"clean_full": 42, "crash_full": 9, "clean_default": 15}
+WAYS = {"clean_full": 21, "crash_full": 6, "clean_default": 9}
 #: Runs whose tables have REPLICA IDENTITY DEFAULT: old rows are looked up.
 KEYED = {"clean_default"}
 Place = dict[Part, int]

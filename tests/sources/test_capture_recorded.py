@@ -23,7 +23,7 @@ from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, 
 Logs = dict[str, RecordingLog]
 RUNS = ["clean_full", "crash_full"]
 #: How many random interleavings of each run; together well over a hundred.
-INTERLEAVINGS = {"clean_full": 40, "crash_full": 15}
+INTERLEAVINGS = {"clean_full": 16, "crash_full": 8}
 STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
 
 

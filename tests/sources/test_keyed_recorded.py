@@ -28,7 +28,7 @@ Logs = dict[str, RecordingLog]
 ALL = [*CHECKPOINTS, "final"]
 STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
 #: How many random interleavings of each run.
-INTERLEAVINGS = {"clean_default": 50, "clean_full": 5}
+INTERLEAVINGS = {"clean_default": 20, "clean_full": 4}
 
 
 def keyed(run: str, **more: Any) -> Recipe:
