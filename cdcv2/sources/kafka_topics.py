@@ -39,8 +39,8 @@ class KafkaTopics:
     def __init__(self, client: Client, recipe: Recipe) -> None:
         self._client, self._recipe = client, recipe
         self._consumer: Any = None
-        # Partitions that are read, and those of them that are let wait.
-        self._assigned: set[Place] = set()
+        # Partitions that are read, from the first offset that nobody has read before, and those that are let wait.
+        self._assigned: dict[Place, int] = {}
         self._waiting: set[Place] = set()
         # Topics that must be there and are not, as far as was looked; and what there is in their place.
         self._absent: str | None = None
@@ -130,7 +130,7 @@ class KafkaTopics:
             yield from self._follow(positions) if follow else self._until(ends, positions)
         finally:
             self._consumer.close()
-            self._consumer, self._assigned, self._waiting = None, set(), set()
+            self._consumer, self._assigned, self._waiting = None, {}, set()
 
     def _until(self, ends: Mapping[Place, int], positions: Mapping[Place, int]) -> Iterator[Item]:
         """To the ends, as they were."""
@@ -180,6 +180,8 @@ class KafkaTopics:
             if message.error() is None:
                 yield Record(*place, message.offset(), message.key(), message.value())
             elif message.error().code() == self._client.kafka.KafkaError._PARTITION_EOF:
+                # Behind the last record there may be offsets of none, as the marks of transactions have them.
+                self._assigned[place] = message.offset()
                 yield Reached(place, message.offset())
             else:
                 self._judge(place, message.error())
@@ -199,20 +201,20 @@ class KafkaTopics:
             self._client.fail(f"topic {place[0]!r}", error)
 
     def _assign(self, there: set[Place], positions: Mapping[Place, int]) -> None:
-        fresh = sorted(there - self._assigned)
+        fresh = sorted(there - self._assigned.keys())
         if fresh:
             partition = self._client.kafka.TopicPartition
             self._consumer.incremental_assign([partition(*place, positions.get(place, 0)) for place in fresh])
-            self._assigned |= set(fresh)
+            self._assigned |= {place: positions.get(place, 0) for place in fresh}
 
     def unread(self) -> int:
         """By the ends that brokers told with the last records."""
-        partition = self._client.kafka.TopicPartition
-        places = [partition(*place) for place in sorted(self._assigned)] if self._consumer is not None else []
+        partition, starts = self._client.kafka.TopicPartition, sorted(self._assigned.items())
+        places = [partition(*place) for place, _ in starts] if self._consumer is not None else []
         # Before the first record of a partition its position is negative, and so may the end be.
         highs = [self._consumer.get_watermark_offsets(place, cached=True)[1] for place in places]
         ats = [at.offset for at in self._consumer.position(places)] if places else []
-        return sum(high - max(at, 0) for high, at in zip(highs, ats) if high > at)
+        return sum(max(0, high - max(at, start)) for high, at, (_, start) in zip(highs, ats, starts))
 
     def waits(self) -> str | None:
         """The transaction topic, as long as it is not there."""

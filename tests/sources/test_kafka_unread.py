@@ -1,0 +1,117 @@
+"""How many records of topics in Kafka are still to be read, by what a consumer knows without asking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.kafka_topics import KafkaTopics
+from cdcv2.sources.running import Reached
+from cdcv2.sources.snapshot import Place
+from cdcv2.wire.kafka_client import Client
+from cdcv2.wire.rows import RowType
+
+ROW = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
+QUIET, BUSY = ("src.public.t", 0), ("src.transaction", 0)
+#: What librdkafka gives for a position before the first record, and for an end that it does not know yet.
+UNKNOWN = -1001
+
+
+class Consumer:
+    """A consumer with the positions and the ends that a test gives it; where a partition ended comes as a message."""
+
+    def __init__(self, client: Client) -> None:
+        self.kafka = client.kafka
+        self.positions: dict[Place, int] = {}
+        self.ends: dict[Place, int] = {}
+        self.ended: list[Reached] = []
+
+    def incremental_assign(self, places: object) -> None:
+        """Nothing comes of it."""
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        """Only ends."""
+        found = [Ended(self.kafka, *one) for one in self.ended]
+        self.ended = []
+        return found
+
+    def position(self, places: list[Any]) -> list[Any]:
+        """Behind the last record that came since the start."""
+        found = [self.kafka.TopicPartition(place.topic, place.partition) for place in places]
+        for place in found:
+            place.offset = self.positions.get((place.topic, place.partition), UNKNOWN)
+        return found
+
+    def get_watermark_offsets(self, place: Any, *, cached: bool) -> tuple[int, int]:
+        """As brokers told with the last answer."""
+        return 0, self.ends.get((place.topic, place.partition), UNKNOWN)
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Ended:
+    """The message that a partition was read to its end."""
+
+    def __init__(self, kafka: Any, place: Place, following: int) -> None:
+        self._error = kafka.KafkaError(kafka.KafkaError._PARTITION_EOF)
+        self.topic, self.partition, self.offset = (lambda: place[0]), (lambda: place[1]), (lambda: following)
+
+    def error(self) -> Any:
+        """Why it is no record."""
+        return self._error
+
+
+class Topics(KafkaTopics):
+    """Topics of which everything is there."""
+
+    def check(self, positions: Mapping[Place, int], *, follow: bool = False) -> dict[Place, int]:
+        """All is well."""
+        return dict.fromkeys((QUIET, BUSY), 7487)
+
+    def missing(self) -> list[str]:
+        """None."""
+        return []
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> tuple[Topics, Consumer, Any]:
+    """A capture that goes on where it was: each partition from 7487 on."""
+    client = Client("127.0.0.1:1")
+    consumer = Consumer(client)
+    monkeypatch.setattr(client, "consumer", lambda: consumer)
+    topics = Topics(client, Recipe("src", {"public.t": ROW}))
+    items = topics.read({QUIET: 7487, BUSY: 7487}, follow=True)
+    assert next(items) is None
+    return topics, consumer, items
+
+
+def test_what_was_read_before_the_start_is_not_counted(started: tuple[Topics, Consumer, Any]) -> None:
+    """Also of a partition from which nothing has come since; and what has come there now is."""
+    topics, consumer, _ = started
+    consumer.ends = {QUIET: 7487, BUSY: 7490}
+    consumer.positions = {BUSY: 7490}
+    assert 0 == topics.unread()
+    consumer.ends[QUIET] = 7489
+    assert 2 == topics.unread()
+
+
+@pytest.mark.parametrize("end", [UNKNOWN, -1, 0, 12])
+def test_it_is_never_negative(started: tuple[Topics, Consumer, Any], end: int) -> None:
+    """Where no broker has told an end yet, or Kafka is away."""
+    topics, consumer, _ = started
+    consumer.ends = {QUIET: end, BUSY: end}
+    assert 0 == topics.unread()
+
+
+def test_offsets_that_are_no_records_are_not_waited_for(started: tuple[Topics, Consumer, Any]) -> None:
+    """Behind the last record there is the mark of a transaction: the partition was read to its end all the same."""
+    topics, consumer, items = started
+    consumer.ends, consumer.positions = {QUIET: 7487, BUSY: 7492}, {BUSY: 7491}
+    assert 1 == topics.unread()
+    consumer.ended = [Reached(BUSY, 7492)]
+    assert Reached(BUSY, 7492) == next(items)
+    assert 0 == topics.unread()
