@@ -29,6 +29,7 @@ from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_set import demand_room
 
 EXAMPLES = (
     ("cdcv2 mangle logs copies", "all the logs of a capture, each fact twice, in any order"),
@@ -123,6 +124,8 @@ def _target(to: LogAddress, table: str, *, within: bool, several: bool) -> LogAd
     """Where the copy of a log goes: one of several, or one in a directory of several (``within``), has its name."""
     if several:
         to.demand_several()
+    if within or to.is_template:
+        demand_room(to)
     return to.of(table) if to.is_template or (within and not to.is_topic) else to
 
 

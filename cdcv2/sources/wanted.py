@@ -23,6 +23,7 @@ from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.file_system import is_there, matching
+from cdcv2.wire.log_set import demand_room
 from cdcv2.wire.meant import meant
 from cdcv2.wire.named import table_of
 from cdcv2.wire.rows import RowType
@@ -56,7 +57,11 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def together(logs: LogAddress) -> Path | None:
-    """The one directory that has all the logs in it, and the note of their capture; None where there is none."""
+    """The one directory that has all the logs in it, and the note of their capture; None where there is none.
+
+    Raises UsageError where that is itself a log.
+    """
+    demand_room(logs)
     return None if logs.is_topic or logs.is_template else Path(logs.name)
 
 
@@ -70,6 +75,7 @@ def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: Wanted)
 
     ``logs`` is what was given with ``option``.
     """
+    demand_room(logs)
     names = [*asked.recipe.tables, *(temp_name(logs, prefix) for prefix in asked.databases)]
     places = [logs.of(name) for name in names]
     if remap.is_topic or logs.is_topic:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from cdcv2.errors import ForeignStateError, UsageError
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.wire.description import Describing, LogDescription
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_json import LOG_FILE
 
 
 def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDescription:
@@ -40,6 +43,21 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
     for log in describing.values():
         log.describe(replace(whole, table=log.path.absolute().name) if isinstance(log, DirectoryLog) else whole)
     return whole
+
+
+def demand_room(logs: LogAddress) -> None:
+    """Raise UsageError for a directory that is itself a log: a set of logs has one of its own.
+
+    Raises UnavailableError where that cannot be known.
+    """
+    if logs.is_topic:
+        return
+    folder = Path(logs.of("t").name).parent
+    if is_there(folder / LOG_FILE):
+        raise UsageError(
+            f"{folder} is itself a log ({LOG_FILE} is in it), and no directory for logs of several tables: give the "
+            f"one that it is in, {folder.absolute().parent}, or another"
+        )
 
 
 @runtime_checkable

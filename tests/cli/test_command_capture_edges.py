@@ -286,3 +286,22 @@ def test_only_a_table_that_is_captured_is_said_to_be_empty(capture: Captures) ->
     """A slip is named."""
     refused = capture(BEGUN, "--empty", "public.x")
     assert 2 == refused.code and "empty names public.x, which is not captured" in refused.err
+
+
+def test_logs_do_not_go_into_the_directory_of_a_log(capture: Captures, run: Run, tmp_path: Path) -> None:
+    """One level too deep: the log of a table is no place for another capture, nor for copies of it."""
+    dump = [row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST), note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
+    assert 0 == capture(dump, *NOTIFIED).code
+    log = capture.logs / "public.t"
+    before, beside = sorted(log.rglob("*")), sorted(tmp_path.iterdir())
+    capture.logs = log
+    tried = [capture(dump, *NOTIFIED), capture(dump, *NOTIFIED, "--remap", str(tmp_path / "remap"))]
+    tried.append(capture(dump, *NOTIFIED, "--remap", "kafka:timeline", "--bootstrap", "127.0.0.1:1"))
+    tried.append(run("mangle", log.parent, log))
+    capture.logs = log / "{table}"
+    tried.append(capture(dump, *NOTIFIED, "--remap", str(tmp_path / "remap")))
+
+    assert [2] * 5 == [one.code for one in tried], tried
+    assert all(f"{log} is itself a log (_log.json is in it)" in one.err for one in tried), tried
+    assert all(f"the one that it is in, {log.parent}, or another" in one.err for one in tried)
+    assert (before, beside) == (sorted(log.rglob("*")), sorted(tmp_path.iterdir()))
