@@ -15,17 +15,17 @@ With --remap the times are not those of commits: offsets are bound to the millis
 captures share. Then topics that were never a database can be captured (--plain), and any number of captures with the
 same arguments may run at once and write the same logs, so that any of them may be killed, upgraded or moved.
 
-Ends where the topics end, or goes on with --follow until it is told to stop (SIGTERM or Ctrl-C). What it cannot carry
-over, as a second snapshot, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to
-there. Exit code 1: the topics end inside a transaction or a snapshot.
+Ends where the topics end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it when what is
+complete is written, and it reports how far that is; a second Ctrl-C ends it at once. What it cannot carry over, as a
+second snapshot, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to there. Exit
+code 1: the topics end inside a transaction or a snapshot.
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from cdcv2.commands.logs import add_kafka_arguments, folder, kafka_client, place
 from cdcv2.commands.progress import Lines, progress
 from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
 from cdcv2.commands.shown import json_line, through_text
+from cdcv2.commands.stopping import told_to_stop
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> Exit:
     if args.remap and args.snapshot_again is not None:
         raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if args.remap:
-        return run_shared(args, _told_to_stop)
+        return run_shared(args)
     if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
         raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
     recipe = recipe_of(
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> Exit:
     into = _directory(args.into)
     if not is_there(into / CAPTURE_FILE) and not is_there(into / MEMORY_FILE):
         _try_first(topics, recipe, follow=args.follow)
-    with ExitStack() as opened, _told_to_stop() as stopping:
+    with ExitStack() as opened, told_to_stop() as stopping:
         used = opened.enter_context(FolderInUse(into, option="--into"))
         memory = FileMemory(into / MEMORY_FILE, logs=note(used, recipe, option="--into"))
         logs = _logs(recipe, into, memory)
@@ -257,19 +258,3 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) 
     coverage = capture.coverage
     for table, text in zip(coverage.uncovered, coverage.texts()):
         remark(f"cdcv2 capture: {text}{_OR_NOT_DUMPED if dumped and table not in coverage.partial else ''}")
-
-
-@contextmanager
-def _told_to_stop() -> Iterator[Callable[[], bool]]:
-    """Within the block, SIGTERM is a wish that can be asked for."""
-    told: list[int] = []
-    try:
-        before = signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    except ValueError:
-        # Not the main thread: whoever runs it there sees to signals.
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(told)
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -37,12 +37,9 @@ of them needs.
 from __future__ import annotations
 
 import argparse
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 from cdcv2.commands.bookmark import Bookmark, covering
@@ -52,6 +49,7 @@ from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.commands.plan import Plan
 from cdcv2.commands.shown import json_line, through_text
+from cdcv2.commands.stopping import told_to_stop
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -84,7 +82,7 @@ def run(args: argparse.Namespace) -> Exit:
     if not args.every >= 0:
         raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
-    with _told_to_stop() as told:
+    with told_to_stop() as told:
         reading = _Reading(plan, follow=args.follow, told=told)
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()
@@ -104,9 +102,7 @@ def run(args: argparse.Namespace) -> Exit:
                 log.close()
             for named in plan.logs:
                 named.log.close()
-    _report(plan, runtime, reading, as_json=args.json)
-    if told() == signal.SIGINT:
-        raise KeyboardInterrupt
+        _report(plan, runtime, reading, as_json=args.json)
     if not told():
         reading.demand_reached()
     return Exit.MISSING if reading.incomplete() and not told() else Exit.DONE
@@ -119,7 +115,7 @@ class _Stopped(Exception):
 class _Reading:
     """The source of the runtime: the logs as one timeline."""
 
-    def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], int]) -> None:
+    def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], bool]) -> None:
         self._plan, self._follow, self._told = plan, follow, told
         self._covered = some_covered(plan.logs)
         self._logs = self._covered.logs
@@ -283,26 +279,3 @@ def _report(plan: Plan, runtime: Runtime, reading: _Reading, *, as_json: bool) -
     reading.remark()
     for table, missing in reading.incomplete().items():
         remark(f"cdcv2 materialize: {table} is incomplete: {missing}")
-
-
-@contextmanager
-def _told_to_stop() -> Iterator[Callable[[], int]]:
-    """Within the block, SIGTERM and the first Ctrl-C are wishes that can be asked for: 0 while there is none."""
-    told: list[int] = []
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and told:
-            raise KeyboardInterrupt
-        told.append(number)
-
-    try:
-        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
-    except ValueError:
-        # Not the main thread: whoever runs it there sees to signals.
-        yield lambda: 0
-        return
-    try:
-        yield lambda: told[-1] if told else 0
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

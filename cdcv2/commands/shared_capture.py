@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from cdcv2.commands.logs import kafka_client, kafka_log, remap_place
 from cdcv2.commands.progress import Lines
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
+from cdcv2.commands.stopping import told_to_stop
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
@@ -57,9 +58,7 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
 
 
-def run_shared(
-    args: argparse.Namespace, told_to_stop: Callable[[], AbstractContextManager[Callable[[], bool]]]
-) -> Exit:
+def run_shared(args: argparse.Namespace) -> Exit:
     """Capture until what the topics hold now is written, or it is told to stop."""
     _check(args)
     asked = wanted(args)

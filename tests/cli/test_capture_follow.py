@@ -35,6 +35,9 @@ ENDS = [
 class Cluster:
     """A young source in Kafka, on a clock: its transaction topic comes late. It stops the capture at the end."""
 
+    #: How that is done.
+    ends_by = signal.SIGTERM
+
     def __init__(self) -> None:
         self.now = 0.0
         self.made = False
@@ -49,7 +52,7 @@ class Cluster:
         self.now += seconds
         self.made = self.now >= 20
         if self.now > 60:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), self.ends_by)
 
     def topics(self) -> list[str]:
         """All that there are."""
@@ -147,6 +150,22 @@ def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path
     assert lines[-2].startswith("cdcv2 capture: complete through ") and lines[-2].endswith("3 records; nothing is open")
     assert lines[-1].startswith("cdcv2 capture: public.t is not covered by the connector")
     assert 1 == len([line for line in lines if "waits for the topic" in line])
+
+
+@pytest.mark.parametrize(("more", "out"), [
+    ([], "complete through 72: 3 transactions"),
+    (["--remap", "remap", "--bind-every", "0", "--bind-idle", "0"], "complete through "),
+])  # fmt: skip
+def test_ctrl_c_ends_it_with_how_far_it_is(
+    run: Run, words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], out: str
+) -> None:
+    """As SIGTERM does, but for the exit code and the last line: it was interrupted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Cluster, "ends_by", signal.SIGINT)
+    said = run(*words, *more)
+
+    assert (130, True) == (said.code, said.out.startswith(out)), said
+    assert "cdcv2 capture: interrupted" == said.err.splitlines()[-1]
 
 
 RECIPE = Recipe("src", {"public.t": RowType(ROW)}, notification_topic="notes")

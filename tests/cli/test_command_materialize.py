@@ -364,14 +364,14 @@ def test_what_fails_while_it_is_told_to_stop_is_said(
     path, applying, stopped = written(tmp_path, LAKE), threading.Event(), threading.Event()
     applied, asked = LakeDriver.acknowledge, list[int]()
 
-    def told() -> int:
+    def told() -> bool:
         # Asked before each message; the fourth transaction is behind the eighth.
         asked.append(len(asked))
         if len(asked) < 9:
-            return 0
+            return False
         assert applying.wait(60)
         stopped.set()
-        return signal.SIGTERM
+        return True
 
     def full(driver: LakeDriver, message: Acknowledge) -> Acknowledged:
         if driver._pending and open_lake(tmp_path / "lake").frontier == Antichain([3]):
@@ -382,7 +382,7 @@ def test_what_fails_while_it_is_told_to_stop_is_said(
 
     with monkeypatch.context() as patched:
         patched.setattr(LakeDriver, "acknowledge", full)
-        patched.setattr(materialize, "_told_to_stop", lambda: nullcontext(told))
+        patched.setattr(materialize, "told_to_stop", lambda: nullcontext(told))
         failed = run("materialize", path)
 
     assert (4, "", True) == (failed.code, failed.out, "the disk is full" in failed.err), failed

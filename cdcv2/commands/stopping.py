@@ -1,0 +1,37 @@
+"""How a command that may go on for ever is told to stop, and ends well."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def told_to_stop() -> Iterator[Callable[[], bool]]:
+    """Within the block, SIGTERM and the first Ctrl-C are wishes that can be asked for; a second Ctrl-C interrupts.
+
+    So the command can write what is complete, and report how far it is, before the block ends. Raises
+    KeyboardInterrupt at the end of it, if the last wish was Ctrl-C.
+    """
+    told: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and told:
+            raise KeyboardInterrupt
+        told.append(number)
+
+    try:
+        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+    except ValueError:
+        # Not the main thread: whoever runs it there sees to signals.
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(told)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if told[-1:] == [signal.SIGINT]:
+        raise KeyboardInterrupt
