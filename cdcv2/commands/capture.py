@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +46,7 @@ from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import MEMORY_FILE, FileMemory
-from cdcv2.sources.meeting import check_dumped, check_meet
+from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
@@ -127,11 +128,10 @@ def run(args: argparse.Namespace) -> Exit:
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
-    check_meet(
-        recipe, topics.topics(), follow=args.follow, remark=lambda doubt: remark(f"cdcv2 capture: {doubt}")
-    )
     into = _directory(args.into)
-    if not is_there(into / CAPTURE_FILE) and not is_there(into / MEMORY_FILE):
+    begun = is_there(into / CAPTURE_FILE) or is_there(into / MEMORY_FILE)
+    check_meet(recipe, topics.topics(), follow=args.follow, remark=_say, begun=begun)
+    if not begun:
         _try_first(topics, recipe, follow=args.follow)
     with ExitStack() as opened, told_to_stop() as stopping:
         used = opened.enter_context(FolderInUse(into, option="--into"))
@@ -140,15 +140,16 @@ def run(args: argparse.Namespace) -> Exit:
         describe_log_set(logs, log_set_in(into))
         capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
-        lines = Lines(lambda text: remark(f"cdcv2 capture: {text}"))
-        turn = partial(lines.turn, partial(_far, capture, topics)) if args.follow else _no_line
-        waiting = run_capture(
+        lines = Lines(_say)
+        turn = partial(lines.turn, partial(_far, capture, topics, recipe)) if args.follow else _no_line
+        run_capture(
             capture, _Watched(topics, move, turn), follow=args.follow, stopping=stopping,
             release_every=args.release_every or RELEASE_EVERY,
         )
         capture.save()
         # What notifications state of a table is of no dump's making.
         dumped = args.source != ["kafka"] and (not args.notifications or args.snapshot == "none")
+        waiting = _waits(capture, topics, recipe)
         _report(capture, waiting, as_json=args.json, dumped=dumped)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
 
@@ -174,6 +175,10 @@ def _try_first(topics: Topics, recipe: Recipe, *, follow: bool) -> None:
             return
 
 
+def _say(text: str) -> None:
+    remark(f"cdcv2 capture: {text}")
+
+
 def _no_line() -> None:
     """Not while a bar moves."""
 
@@ -184,11 +189,18 @@ def _stated(capture: Capture) -> Antichain:
     return Antichain([0]) if frontier is None or frontier == Antichain([1]) else frontier
 
 
-def _far(capture: Capture, topics: Topics) -> str:
+def _waits(capture: Capture, topics: Topics, recipe: Recipe) -> Waiting:
+    """Why nothing more can be released; a snapshot whose notifications have no topic waits for that."""
+    waiting = capture.waits()
+    lacks = unnotified(recipe, topics.known_topics()) if waiting.what == "snapshot" else None
+    return waiting if lacks is None else replace(waiting, text=lacks)
+
+
+def _far(capture: Capture, topics: Topics, recipe: Recipe) -> str:
     """How far one is that follows, and what it waits for."""
     through = through_text(_stated(capture))
     unread = topics.unread()
-    waits = topics.waits() or (f"{unread} records to be read" if unread else capture.waits().text)
+    waits = topics.waits() or (f"{unread} records to be read" if unread else _waits(capture, topics, recipe).text)
     return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
 
 
@@ -198,8 +210,8 @@ class _Watched:
     def __init__(self, topics: Topics, move: Callable[[int], object], turn: Callable[[], object]) -> None:
         self._topics, self._move, self._turn = topics, move, turn
         self.ends, self.identities, self.let_wait = topics.ends, topics.identities, topics.let_wait
-        self.topics, self.unread, self.waits = topics.topics, topics.unread, topics.waits
-        self.ranges = topics.ranges
+        self.topics, self.known_topics, self.ranges = topics.topics, topics.known_topics, topics.ranges
+        self.unread, self.waits = topics.unread, topics.waits
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """The same items."""
@@ -254,7 +266,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) 
             f"{through_text(frontier)}: {counted.transactions} transactions released; read {counted.rows} rows "
             f"({counted.repeats} repeats) in {counted.records} records"
         )
-    remark(f"cdcv2 capture: {waiting.text}")
+    _say(waiting.text)
     coverage = capture.coverage
     for table, text in zip(coverage.uncovered, coverage.texts()):
-        remark(f"cdcv2 capture: {text}{_OR_NOT_DUMPED if dumped and table not in coverage.partial else ''}")
+        _say(f"{text}{_OR_NOT_DUMPED if dumped and table not in coverage.partial else ''}")

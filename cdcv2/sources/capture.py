@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2 import steps
@@ -30,7 +30,7 @@ from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.evidence import Evidence
 from cdcv2.sources.facts import (
-    Begin, End, Fact, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
+    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
 )
 from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
@@ -132,8 +132,9 @@ class Capture:
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if that is of no open transaction: the next run must see it again.
         self._stopping: dict[Place, int] = {}
-        # The partition of the notifications, once one was read.
+        # The partition of the notifications, once one was read; and how many came of which other connectors.
         self._notified: Place | None = None
+        self._strangers: dict[str, int] = {}
         self._failed = False
         self._old = OldConnector(recipe.prefix)
         self.counters = Counters()
@@ -196,7 +197,15 @@ class Capture:
 
     def waits(self) -> Waiting:
         """Why nothing more can be released."""
-        return self._commits.waits()
+        waiting = self._commits.waits()
+        if waiting.what != "snapshot" or not self._strangers or self._notified is not None:
+            return waiting
+        # The topic is there, and is that of others.
+        number, others = sum(self._strangers.values()), ", ".join(sorted(self._strangers))
+        return replace(waiting, text=(
+            f"{waiting.text}: in the topic {self._recipe.notification_topic} are {number} notifications of {others}, "
+            f"and none of a snapshot of {self._recipe.prefix}"
+        ))
 
     def knowns(self) -> dict[str, int]:
         """For each table that the connector covers, up to where its log is stated."""
@@ -272,6 +281,11 @@ class Capture:
                 self._held.note_snapshot(position)
         elif isinstance(fact, (Truncate, Unfit)):
             self._halt(fact)
+        elif isinstance(fact, Nothing) and fact.of is not None:
+            self._strangers[fact.of] = self._strangers.get(fact.of, 0) + 1
+            if not self._commits.snapshot_released:
+                # The next start is to know of it, too.
+                self._held.note_snapshot(position)
         if self._commits.reading_to_ends:
             self._commits.consumed({place: position.offset + 1})
         if self._commits.stopping and not self._stopping:

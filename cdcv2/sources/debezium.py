@@ -303,11 +303,16 @@ def _snapshot_row(
     if marker == "incremental":
         reason = f"an incremental snapshot of {table} was taken"
         return Unfit(table, None, lsn, None, record.position, reason, _SIGNALLED)
+    reader, image = recipe._readers[table], _after(body, record)
     try:
-        row = recipe._readers[table].read(_after(body, record), table)
+        row = reader.read(image, table)
     except UnfitImage as unfit:
-        reason = f"{unfit.reason}, in the snapshot"
-        return Unfit(table, None, lsn, None, record.position, reason, unfit.remedy)
+        # The first thing that is captured of a table is its initial snapshot: nothing can have changed before that.
+        unlike = reader.unlike(image) if lsn not in recipe.again else None
+        reason, remedy = f"{unfit.reason}, in the snapshot", unfit.remedy
+        if unlike is not None:
+            reason, remedy = f"the row type of {table} is not that of its rows in the snapshot: it {unlike}", _ROW_TYPE
+        return Unfit(table, None, lsn, None, record.position, reason, remedy)
     return SnapshotRow(table, lsn, marker, row, record.position, numbers_anew(source))
 
 
@@ -382,7 +387,7 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
     if not isinstance(kind, str) or not isinstance(more, dict):
         raise _foreign("a notification has type and additional_data", record)
     if more.get("connector_name", recipe.prefix) != recipe.prefix:
-        return Nothing("notification of another connector")
+        return Nothing("notification of another connector", str(more["connector_name"]))
     if body.get("aggregate_type") != "Initial Snapshot":
         return Nothing("notification about something else")
     rows = more.get("total_rows_scanned")
@@ -393,6 +398,10 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
     return Notification(kind, more.get("scanned_collection"), number, record.offset)
 
 
+_ROW_TYPE = (
+    "Make the row type again (cdcv2 rows), and start again: the snapshot that is there can still be captured. A column "
+    "that shall not be captured is left out by the connector's column.exclude.list, with new topics"
+)
 _NOT_WHOLE = (
     "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL: set it, and begin anew "
     "with a new snapshot; or do not name the table"

@@ -93,6 +93,10 @@ class DumpedTopics:
                              key=lambda entry: entry[0])
         return (record for _, record in merged)
 
+    def known_topics(self) -> list[str]:
+        """The same: a dump does not grow."""
+        return self.topics()
+
     def unread(self) -> int:
         """None that could come."""
         return 0

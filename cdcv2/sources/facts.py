@@ -157,9 +157,13 @@ class Notification(NamedTuple):
 
 
 class Nothing(NamedTuple):
-    """A record without consequence for any captured table; ``why`` names its kind."""
+    """A record without consequence for any captured table; ``why`` names its kind.
+
+    ``of`` is the connector whose notification it is, if that is another one.
+    """
 
     why: str
+    of: str | None = None
 
 
 #: What one record says.

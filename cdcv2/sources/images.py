@@ -147,6 +147,13 @@ class ImageReader:
             not value or isinstance(value, str) and value in _MADE_UP for value in others
         )
 
+    def unlike(self, image: Mapping[str, Any]) -> str | None:
+        """How the row type differs in its columns from rows of which this is one; None where it does not."""
+        lacks, more = sorted(image.keys() - self._names), sorted(self._names - image.keys())
+        said = [f"does not have the column {name!r}" for name in lacks]
+        said += [f"has the column {name!r}, which they do not have" for name in more]
+        return ", and ".join(said) or None
+
     def _difference(self, image: Mapping[str, Any]) -> str:
         gone = [f"{name!r} is gone" for name in sorted(self._names - image.keys())]
         return ", ".join(gone + [f"{name!r} is new" for name in sorted(image.keys() - self._names)])

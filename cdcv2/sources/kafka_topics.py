@@ -15,7 +15,7 @@ from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.kafka_ranges import KafkaRanges, check_not_compacted
-from cdcv2.sources.meeting import shown
+from cdcv2.sources.meeting import listed
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.running import Item, Reached
 from cdcv2.sources.snapshot import Place
@@ -44,6 +44,7 @@ class KafkaTopics:
         self._waiting: set[Place] = set()
         # Topics that must be there and are not, as far as was looked; and what there is in their place.
         self._absent: str | None = None
+        self._known: frozenset[str] = frozenset()
 
     # -- what is there
 
@@ -69,11 +70,11 @@ class KafkaTopics:
 
         Raises as :meth:`read` does.
         """
-        listed = self.topics()
-        self._absent = self.lacks(listed)
+        every = self.topics()
+        self._absent = self.lacks(every)
         if self._absent is not None and not follow:
             raise MissingLogError(self._absent)
-        return self._checked([topic for topic in self._recipe.topics() if topic in listed], positions)
+        return self._checked([topic for topic in self._recipe.topics() if topic in every], positions)
 
     def _checked(self, there: list[str], positions: Mapping[Place, int]) -> dict[Place, int]:
         found = self._spans(there)
@@ -89,29 +90,31 @@ class KafkaTopics:
             _check_span(place, span, positions.get(place, 0))
         return {place: high for place, (_, high) in found.items()}
 
-    def lacks(self, listed: Collection[str]) -> str | None:
+    def lacks(self, there: Collection[str]) -> str | None:
         """That the transaction topic is not there, in words with what there is; None: it is."""
-        transactions, prefix = self._recipe.transaction_topic, self._recipe.prefix
-        if transactions in listed:
+        transactions = self._recipe.transaction_topic
+        if transactions in there:
             return None
-        others = sorted(topic for topic in listed if not topic.startswith("_"))
-        of_prefix = [topic for topic in others if topic.startswith(f"{prefix}.")]
         return (
             f"there is no topic {transactions!r} at {self._client.bootstrap}. The connector makes it with the first "
-            "transaction after its start, if it has provide.transaction.metadata=true; or the prefix is wrong. Topics "
-            f"{f'of the prefix {prefix}' if of_prefix else 'that are there'}: {shown(of_prefix or others)}"
+            "transaction after its start, if it has provide.transaction.metadata=true; or the prefix is wrong. "
+            f"{listed(self._recipe.prefix, there)}"
         )
 
     def topics(self) -> Collection[str]:
         """All topics of the cluster."""
-        listed = self._client.asked("the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience))
-        found: Collection[str] = listed.topics
-        return found
+        asked = self._client.asked("the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience))
+        self._known = frozenset(asked.topics)
+        return self._known
+
+    def known_topics(self) -> Collection[str]:
+        """The same, as they were when it looked last."""
+        return self._known
 
     def _topics(self) -> list[str]:
         """Those topics of the recipe that exist."""
-        listed = self.topics()
-        return [topic for topic in self._recipe.topics() if topic in listed]
+        every = self.topics()
+        return [topic for topic in self._recipe.topics() if topic in every]
 
     def _spans(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
         # Not asked by the consumer, which answers only between two waits for records.
@@ -163,9 +166,9 @@ class KafkaTopics:
 
     def _look(self, positions: Mapping[Place, int]) -> None:
         """Find topics and partitions that were not there before."""
-        listed = self.topics()
-        self._absent = self.lacks(listed)
-        there = [topic for topic in self._recipe.topics() if topic in listed]
+        every = self.topics()
+        self._absent = self.lacks(every)
+        there = [topic for topic in self._recipe.topics() if topic in every]
         fresh = set(there) - {topic for topic, _ in self._assigned}
         if fresh:
             self._checked(sorted(fresh), positions)

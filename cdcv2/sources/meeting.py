@@ -1,4 +1,4 @@
-"""Do the tables that are asked for and the topics that are there meet at all?"""
+"""Do the tables and the notifications that are asked for and the topics that are there meet at all?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from cdcv2.errors import MissingLogError
 from cdcv2.sources.debezium import Recipe
+from cdcv2.wire.meant import meant
 
 #: How many names of one side are shown.
 _SHOWN = 5
@@ -32,20 +33,50 @@ def unmet(recipe: Recipe, topics: Collection[str]) -> str | None:
     )
 
 
-def check_meet(
-    recipe: Recipe, topics: Collection[str], *, follow: bool, remark: Callable[[str], object]
-) -> None:
-    """Return if a capture of the recipe may begin; what :func:`unmet` says goes to ``remark``, if that may change.
+def unnotified(recipe: Recipe, topics: Collection[str]) -> str | None:
+    """That the topic of notifications is not there, which the snapshot needs, with what there is; None: it is.
 
-    It may for one that follows, and where the connector's notifications state which tables are empty. Raises
-    MissingLogError where it cannot: nothing would ever be complete.
+    ``topics`` are all that there are.
+    """
+    named = recipe.notification_topic
+    if named is None or named in topics or recipe.snapshot == "none":
+        return None
+    return (
+        f"there is no topic {named!r}, and without its notifications the snapshot is not known to be whole: it is the "
+        f"connector's notification.sink.topic.name, or the connector has sent none yet{meant(named, topics) or '.'} "
+        f"{listed(recipe.prefix, topics)}"
+    )
+
+
+def listed(prefix: str, topics: Collection[str]) -> str:
+    """What topics there are of a prefix, or else at all, as a sentence without its end.
+
+    >>> listed("src", ["src.t", "x"]), listed("y", ["src.t", "_own"])
+    ('Topics of the prefix src: src.t', 'Topics that are there: src.t')
+    """
+    others = [topic for topic in topics if not topic.startswith("_")]
+    of_prefix = [topic for topic in others if topic.startswith(f"{prefix}.")]
+    return f"Topics {f'of the prefix {prefix}' if of_prefix else 'that are there'}: {shown(of_prefix or others)}"
+
+
+def check_meet(
+    recipe: Recipe, topics: Collection[str], *, follow: bool, remark: Callable[[str], object], begun: bool = True
+) -> None:
+    """Return if a capture of the recipe may go on; what lacks goes to ``remark``, if that may change.
+
+    Tables without topics (:func:`unmet`) may get them if it follows, and if the connector's notifications state which
+    are empty; the topic of these (:func:`unnotified`) may come if it follows, and one that has ``begun`` may need it no
+    more. Raises MissingLogError where nothing would ever be complete.
     """
     doubt = unmet(recipe, topics)
-    if doubt is None:
-        return
-    if not follow and recipe.notification_topic not in topics:
+    if doubt is not None and not follow and recipe.notification_topic not in topics:
         raise MissingLogError(doubt)
-    remark(doubt)
+    lacks = unnotified(recipe, topics)
+    if lacks is not None and not follow and not begun:
+        raise MissingLogError(lacks)
+    for one in (doubt, lacks):
+        if one is not None:
+            remark(one)
 
 
 def check_dumped(recipe: Recipe, topics: Collection[str]) -> None:

@@ -46,6 +46,9 @@ class Topics(Protocol):
     def topics(self) -> Collection[str]:
         """All topics that there are, captured or not."""
 
+    def known_topics(self) -> Collection[str]:
+        """The same as far as is known without asking."""
+
     def unread(self) -> int:
         """How many records are there that were not given yet, as far as is known without asking."""
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from cdcv2.commands import capture, shared_capture
 from cdcv2.commands.progress import Lines
 from cdcv2.sources import kafka_ranges, kafka_topics, shared_run
 from cdcv2.sources.facts import Record
-from cdcv2.sources.meeting import check_meet, unmet
+from cdcv2.sources.meeting import check_meet, unmet, unnotified
 from cdcv2.sources.debezium import Recipe
 from cdcv2.errors import MissingLogError
 from cdcv2.sources.ranged import Look
@@ -35,8 +36,9 @@ ENDS = [
 class Cluster:
     """A young source in Kafka, on a clock: its transaction topic comes late. It stops the capture at the end."""
 
-    #: How that is done.
+    #: How that is done, and what topics there are besides.
     ends_by = signal.SIGTERM
+    others: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -56,9 +58,11 @@ class Cluster:
 
     def topics(self) -> list[str]:
         """All that there are."""
-        return ["src.public.t", *(["src.transaction"] if self.made else [])]
+        return ["src.public.t", *self.others, *(["src.transaction"] if self.made else [])]
 
     # -- as KafkaTopics
+
+    known_topics = topics
 
     def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
         """Nothing, then the ENDs, then nothing for ever."""
@@ -168,6 +172,19 @@ def test_ctrl_c_ends_it_with_how_far_it_is(
     assert "cdcv2 capture: interrupted" == said.err.splitlines()[-1]
 
 
+def test_a_topic_of_notifications_that_is_not_there_is_waited_for_by_name(
+    run: Run, words: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may still come, with the connector's first notification; or its name is wrong: what is like it is named."""
+    monkeypatch.setattr(Cluster, "others", ("src.notifications",))
+    said = run(*[word if word != "none" else "initial" for word in words], "--notifications", "src.notification")
+    lines = [line for line in said.err.splitlines() if "no topic 'src.notification'" in line]
+
+    assert (0, True) == (said.code, "did you mean src.notifications? Topics of the prefix src: src" in lines[0]), said
+    assert lines[1].startswith("cdcv2 capture: nothing is complete yet: 0 transactions, 0 rows; there is no topic")
+    assert "has not been completed" not in said.err
+
+
 RECIPE = Recipe("src", {"public.t": RowType(ROW)}, notification_topic="notes")
 
 
@@ -183,9 +200,31 @@ def test_tables_and_topics_that_do_not_meet_are_named(topics: list[str], said: s
     doubt = unmet(RECIPE, topics)
     assert (said is None, True) == (doubt is None, (said or "") in (doubt or ""))
     reported: list[str] = []
-    check_meet(RECIPE, topics, follow=True, remark=reported.append)
+    check_meet(RECIPE, [*topics, "notes"], follow=True, remark=reported.append)
     check_meet(RECIPE, [*topics, "notes"], follow=False, remark=reported.append)
     assert ([] if doubt is None else [doubt, doubt]) == reported
     if doubt is not None:
         with pytest.raises(MissingLogError, match="none of the captured tables has a topic"):
             check_meet(RECIPE, topics, follow=False, remark=reported.append)
+
+
+@pytest.mark.parametrize(("snapshot", "topics", "more"), [
+    ("initial", ["src.public.t", "note"], "; did you mean note? Topics of the prefix src: src.public.t"),
+    ("initial", ["src.public.t", "other"], " has sent none yet. Topics of the prefix src: src.public.t"),
+    ("initial", ["src.public.t", "notes"], None),
+    ("none", ["src.public.t", "other"], None),
+])  # fmt: skip
+def test_a_snapshot_is_not_begun_without_the_topic_of_its_notifications(
+    snapshot: str, topics: list[str], more: str | None
+) -> None:
+    """Where it may still come, and where the snapshot was captured before, that is a remark."""
+    how = replace(RECIPE, snapshot=snapshot)
+    reported: list[str] = []
+    check_meet(how, topics, follow=True, remark=reported.append, begun=False)
+    check_meet(how, topics, follow=False, remark=reported.append)
+    said = unnotified(how, topics)
+    assert ([] if said is None else [said, said]) == reported
+    assert (more is None, True) == (said is None, (more or "") in (said or ""))
+    if said is not None:
+        with pytest.raises(MissingLogError, match="there is no topic 'notes', and without its notifications"):
+            check_meet(how, topics, follow=False, remark=reported.append, begun=False)

@@ -288,6 +288,43 @@ def test_only_a_table_that_is_captured_is_said_to_be_empty(capture: Captures) ->
     assert 2 == refused.code and "empty names public.x, which is not captured" in refused.err
 
 
+def test_notifications_of_another_connector_are_named(capture: Captures) -> None:
+    """Its topic was given by mistake: what comes there says nothing of our snapshot."""
+    rows = [row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST)]
+    others = [note(at, kind, connector_name="bank") for at, kind in enumerate(("STARTED", "COMPLETED"))]
+    said = [capture([*rows, *others], *NOTIFIED) for _ in range(2)]
+    ours = capture([*rows, *others, note(2, "STARTED")], *NOTIFIED)
+
+    assert [(1, True)] * 2 == [
+        (one.code, "2 notifications of bank, and none of a snapshot of p" in one.err) for one in said
+    ], said
+    assert (1, False) == (ours.code, "bank" in ours.err), ours
+
+
+def test_a_topic_of_notifications_that_is_not_there_leaves_nothing(capture: Captures) -> None:
+    """A mistyped name: what was probably meant is named, and the right one is captured into the same place."""
+    dump = [row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST), note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
+    said = capture(dump, "--notifications", "p.notification")
+    nothing = not capture.logs.exists()
+
+    assert (2, True) == (said.code, "no topic 'p.notification', and" in said.err), said
+    assert "did you mean p.notifications? Topics of the prefix p: p.notifications, p.public.t" in said.err
+    assert (True, 0, [1, 2]) == (nothing, capture(dump, *NOTIFIED).code, capture.held())
+
+
+def test_a_row_type_without_a_column_of_the_snapshot_is_made_again(capture: Captures) -> None:
+    """Nothing is captured of the table yet: its snapshot, which is there, will do."""
+    dump = [row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST), note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]
+    wrong = [line.replace('\\"v\\"', '\\"photo\\"') for line in dump]
+    said = capture(wrong, *NOTIFIED)
+
+    assert 4 == said.code
+    assert "the row type of public.t is not that of its rows in the snapshot: it does not have the column" in said.err
+    assert "'photo', and has the column 'v', which they do not have. Make the row type again (cdcv2 rows)" in said.err
+    assert "new snapshot" not in said.err
+    assert (0, [1, 2]) == (capture(dump, *NOTIFIED).code, capture.held())
+
+
 def test_logs_do_not_go_into_the_directory_of_a_log(capture: Captures, run: Run, tmp_path: Path) -> None:
     """One level too deep: the log of a table is no place for another capture, nor for copies of it."""
     dump = [row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST), note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED")]

@@ -118,7 +118,8 @@ def test_truncate_is_a_fact_of_its_transaction() -> None:
 def test_what_says_nothing(topic: str, body: Any, why: str) -> None:
     """Tombstones, messages, heartbeats, and what belongs to others."""
     value = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    assert Nothing(why) == classify(Record(topic, 0, 0, None, value), RECIPE)
+    of = "x" if why == "notification of another connector" else None
+    assert Nothing(why, of) == classify(Record(topic, 0, 0, None, value), RECIPE)
 
 
 # -- transactions and notifications

@@ -92,6 +92,8 @@ class GivenTopics:
         """Not asked here."""
         return []
 
+    known_topics = topics
+
     def unread(self) -> int:
         """None."""
         return 0
