@@ -82,8 +82,10 @@ mutate: venv ## small wrong changes, one by one: those that no test notices are 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
 	@for set in spark delta kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done
 
-zip: venv ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
-	@$(PY) -c 'from pathlib import Path; from cdcv2.embedded.submit import package_zip; print(package_zip(Path(".work")))'
+zip: python ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
+	@mkdir -p .work
+	@# The standard library is enough, so nothing is set up.
+	@$(PYTHON) -P cdcv2/embedded/zipped.py .work
 
 clean: ## remove what the targets made (the cache of jars stays)
 	rm -rf .work build dist mutants .mypy_cache .pytest_cache .hypothesis *.egg-info

@@ -5,9 +5,7 @@ The package goes to driver and executors as a zip (``--py-files``); the jars are
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 
 from cdcv2.embedded import jars
@@ -15,21 +13,8 @@ from cdcv2.embedded.archive import flags
 from cdcv2.embedded.installed import spark_environment, spark_home
 from cdcv2.embedded.java import SHORT_LIVED
 from cdcv2.embedded.processes import Child
+from cdcv2.embedded.zipped import package_zip
 from cdcv2.errors import MissingLogError
-
-
-def package_zip(folder: Path) -> Path:
-    """Write ``cdcv2.zip`` into ``folder``, as ``--py-files`` takes it, and return its path."""
-    target = folder / "cdcv2.zip"
-    package = Path(__file__).parents[1]
-    schemas = Path(str(resources.files("cdcv2.schemas")))
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for root, inside in ((package, "cdcv2"), (schemas, "cdcv2/schemas")):
-            for path in sorted(root.rglob("*")):
-                wanted = path.suffix in (".py", ".avsc", ".lock") or path.name == "py.typed"
-                if wanted and "__pycache__" not in path.parts:
-                    archive.write(path, f"{inside}/{path.relative_to(root)}")
-    return target
 
 
 def job_script(name: str) -> Path:

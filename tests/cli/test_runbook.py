@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.submit import package_zip
+from cdcv2.embedded.zipped import package_zip
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.bound_recipe import MAPPING
