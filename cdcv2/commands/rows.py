@@ -24,7 +24,7 @@ from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageErro
 from cdcv2.exits import Exit
 from cdcv2.sources.dumped import VALUE_NAMES
 from cdcv2.sources.row_types import row_type_from_envelope, without_sources
-from cdcv2.wire.file_system import unreadable
+from cdcv2.wire.file_system import in_words, unreadable
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
@@ -132,7 +132,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise MissingLogError(f"there is no file {path}") from None
     except (gzip.BadGzipFile, IsADirectoryError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"{path} cannot be read: {in_words(error)}") from error
     except OSError as error:
         raise unreadable(path, error) from error
     except (UnicodeDecodeError, EOFError) as error:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.wire.file_system import in_words
 
 
 #: Where a capture without Spark keeps from where to read its topics again, beside its logs.
@@ -70,4 +71,4 @@ class FileMemory:
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
         except OSError as error:
-            raise OutputError(f"the capture's memory {self.path} cannot be written: {error}") from error
+            raise OutputError(f"the capture's memory {self.path} cannot be written: {in_words(error)}") from error

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 from cdcv2.errors import OutputError, RefusedError
+from cdcv2.wire.file_system import in_words
 
 #: What to do about it.
 REMEDY = (
@@ -42,7 +43,7 @@ def _last(checkpoint: Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise OutputError(f"the checkpoint in {checkpoint} cannot be read: {error}") from error
+        raise OutputError(f"the checkpoint in {checkpoint} cannot be read: {in_words(error)}") from error
     return max((int(name) for name in names if name.isdecimal()), default=None)
 
 

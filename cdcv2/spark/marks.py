@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, UnavailableError, UnsafeTopicError
+from cdcv2.wire.file_system import in_words
 from cdcv2.wire.files import DirectoryLog
 
 #: About so many marks are kept of one directory: those of all its files, and of one that has more, evenly spread.
@@ -72,5 +73,5 @@ def _mark(directory: str, number: int) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as cause:
-        raise UnavailableError(f"the log {directory} cannot be read: {cause}") from cause
+        raise UnavailableError(f"the log {directory} cannot be read: {in_words(cause)}") from cause
     return digest.hexdigest()[:32]

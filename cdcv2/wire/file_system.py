@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from pathlib import Path
 
 from cdcv2.errors import UnavailableError, UsageError
+
+_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
 
 
 def is_there(path: Path) -> bool:
@@ -56,9 +59,20 @@ def text_of(path: str | Path, what: str) -> str:
     except UnicodeDecodeError as cause:
         raise UsageError(f"{what} cannot be read: it is no UTF-8 text: {cause}") from cause
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as cause:
-        raise UsageError(f"{what} cannot be read: {cause}") from cause
+        raise UsageError(f"{what} cannot be read: {in_words(cause)}") from cause
     except OSError as cause:
-        raise UnavailableError(f"{what} cannot be read: {cause}; grant the right to, or start it as who may") from cause
+        raise UnavailableError(
+            f"{what} cannot be read: {in_words(cause)}; grant the right to, or start it as who may"
+        ) from cause
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong with a file, as the system says it, without the number that it has for that.
+
+    >>> in_words(FileNotFoundError(2, "No such file or directory", "shop.yaml"))
+    "No such file or directory: 'shop.yaml'"
+    """
+    return _NUMBER.sub("", str(error))
 
 
 def unreadable(path: Path, cause: OSError) -> UnavailableError:

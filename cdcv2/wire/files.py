@@ -38,7 +38,7 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.captured import described_by_note
 from cdcv2.wire.container import ForeignFile, Origin, pack, unpack
 from cdcv2.wire.description import LogDescription, check_ordering
-from cdcv2.wire.file_system import is_there
+from cdcv2.wire.file_system import in_words, is_there
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.own_place import check_place
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
@@ -133,7 +133,7 @@ class DirectoryLog:
                 self._free = self._end()
             self._free = self._put(self._free) + 1
         except OSError as cause:
-            raise OutputError(f"the log {self.name} cannot be written: {cause}") from cause
+            raise OutputError(f"the log {self.name} cannot be written: {in_words(cause)}") from cause
         self._sent, self._size = [], 0
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class DirectoryLog:
                 "and with it facts. Bring it back, or write the log anew"
             ) from None
         except OSError as cause:
-            raise UnavailableError(f"the log {self.name} cannot be read: {cause}") from cause
+            raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
         index = 0
         try:
             for value in unpack(raw, self._origin(number)):
@@ -264,7 +264,7 @@ class DirectoryLog:
             # It was there when it was opened: its name is right.
             raise UnavailableError(f"the log {self.name} is gone since it was opened: bring it back") from None
         except OSError as cause:
-            raise UnavailableError(f"the log {self.name} cannot be read: {cause}") from cause
+            raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
         # Names of equal length: the greatest is the highest number.
         last = max(filter(_NAME.match, names), default=None)
         return 0 if last is None else int(last[:20]) + 1

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.wire.description import LogDescription
-from cdcv2.wire.file_system import is_there, names_in
+from cdcv2.wire.file_system import in_words, is_there, names_in
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_times
@@ -70,7 +70,7 @@ def make(path: Path, row_type: RowType, times: Times, description: LogDescriptio
         sync_folder(path)
         sync_folder(path.parent)
     except OSError as cause:
-        raise OutputError(f"no log can be made in {path}: {cause}") from cause
+        raise OutputError(f"no log can be made in {path}: {in_words(cause)}") from cause
 
 
 def demand_not_lost(path: Path) -> None:
@@ -115,7 +115,7 @@ def describe(path: Path, description: LogDescription) -> LogDescription:
         os.replace(write_temporary(path, _text({**plain, **wanted.to_plain()})), path / LOG_FILE)
         sync_folder(path)
     except OSError as cause:
-        raise OutputError(f"the description of the log {path} cannot be written: {cause}") from cause
+        raise OutputError(f"the description of the log {path} cannot be written: {in_words(cause)}") from cause
     return wanted
 
 
@@ -135,7 +135,7 @@ def _plain(path: Path) -> dict[str, Any]:
     except NotADirectoryError:
         raise MissingLogError(f"{path} is no directory, so it is no log") from None
     except OSError as cause:
-        raise UnavailableError(f"the log {path} cannot be read: {cause}") from cause
+        raise UnavailableError(f"the log {path} cannot be read: {in_words(cause)}") from cause
     except ValueError as cause:
         raise RefusedError(f"{file} is no JSON ({cause}): restore it, or name the directory of a log") from None
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:

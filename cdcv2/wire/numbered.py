@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
+from cdcv2.wire.file_system import in_words
 
 _NUMBERED = re.compile(r"(\d{20})\.json\Z")
 
@@ -70,7 +71,7 @@ class Numbered:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise OutputError(f"{self._whose} in {self.folder} cannot be read: {error}") from error
+            raise OutputError(f"{self._whose} in {self.folder} cannot be read: {in_words(error)}") from error
         found = sorted(int(one.group(1)) for one in map(_NUMBERED.match, names) if one)
         self._begun |= bool(found)
         return found
@@ -81,7 +82,7 @@ class Numbered:
         try:
             plain = parse_json(path.read_bytes())
         except OSError as error:
-            raise OutputError(f"{self._whose} cannot be read: {error}") from error
+            raise OutputError(f"{self._whose} cannot be read: {in_words(error)}") from error
         except ValueError as error:
             raise ForeignStateError(f"{path} is damaged ({error}): restore it, or begin anew without it") from error
         if not isinstance(plain, dict):
@@ -147,7 +148,7 @@ class Numbered:
 
     def _unwritable(self, error: OSError) -> OutputError:
         return OutputError(
-            f"{self._whose} in {self.folder} cannot be written: {error}; make room or grant the rights, "
+            f"{self._whose} in {self.folder} cannot be written: {in_words(error)}; make room or grant the rights, "
             "and start the job again"
         )
 

@@ -21,6 +21,7 @@ from cdcv2 import steps
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.reclock.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
 from cdcv2.reclock.shared import View
+from cdcv2.wire.file_system import in_words
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
@@ -82,8 +83,8 @@ class DirectoryRemap:
                 answer = self._perform(request)
             except OSError as cause:
                 if isinstance(request, (Put, Remove)):
-                    raise OutputError(f"the remap {self.name} cannot be written: {cause}") from cause
-                raise UnavailableError(f"the remap {self.name} cannot be read: {cause}") from cause
+                    raise OutputError(f"the remap {self.name} cannot be written: {in_words(cause)}") from cause
+                raise UnavailableError(f"the remap {self.name} cannot be read: {in_words(cause)}") from cause
 
     def _perform(self, request: ObjectRequest) -> Any:
         if isinstance(request, List):
@@ -119,4 +120,4 @@ class DirectoryRemap:
                 f"there is no directory {self.name}, so it is no remap: is the path right, and has a capture begun it?"
             ) from None
         except OSError as cause:
-            raise UnavailableError(f"the remap {self.name} cannot be read: {cause}") from cause
+            raise UnavailableError(f"the remap {self.name} cannot be read: {in_words(cause)}") from cause

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import OutputError, RefusedError, SourceStop, UnavailableError
 from cdcv2.protocol.log import Headers, Log
-from cdcv2.wire.file_system import matching
+from cdcv2.wire.file_system import in_words, matching
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The header of an empty message that keeps a stop in a topic.
@@ -109,4 +109,6 @@ def put_in_folder(folder: Path, stop: Stop) -> None:
         temporary.unlink()
         sync_folder(folder)
     except OSError as error:
-        raise OutputError(f"{path}, which keeps why the capture stopped, cannot be written: {error}") from error
+        raise OutputError(
+            f"{path}, which keeps why the capture stopped, cannot be written: {in_words(error)}"
+        ) from error

@@ -28,6 +28,7 @@ from typing import IO, Any, NoReturn
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, FencedError, TurnError, UnavailableError, UsageError
+from cdcv2.wire.file_system import in_words
 
 #: What connectors in use say last when another instance has raised the store's fence: the protocol has no word for it.
 FENCED = "fenced off by another"
@@ -92,7 +93,7 @@ class Connector:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except (OSError, ValueError) as cause:
-            raise UsageError(f"{self.name} cannot be started: {cause}; mend the command") from cause
+            raise UsageError(f"{self.name} cannot be started: {in_words(cause)}; mend the command") from cause
         self._process = process
         # Should nobody close it, it ends with this interpreter.
         weakref.finalize(self, _end, process)

@@ -19,6 +19,7 @@ from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
+from cdcv2.wire.file_system import in_words
 from cdcv2.wire.numbered import durable
 
 KEY, GONE = "cdcv2_key", "cdcv2_gone"
@@ -152,8 +153,8 @@ class Staged:
             return work()
         except OSError as cause:
             raise OutputError(
-                f"the lake in {self._folder.path} cannot be written: {cause}; make room or grant the rights, and start "
-                "again: nothing of the transaction counts"
+                f"the lake in {self._folder.path} cannot be written: {in_words(cause)}; make room or grant the rights, "
+                "and start again: nothing of the transaction counts"
             ) from cause
 
 
@@ -214,7 +215,7 @@ def read_part(path: Path, wanted: Any = None) -> Any:
         return pa.parquet.read_table(path, filters=wanted, partitioning=None, use_threads=threads)
     except (OSError, pa.ArrowException) as cause:
         raise OutputError(
-            f"the lake's file {path} cannot be read: {cause}; open the lake anew, or restore the file"
+            f"the lake's file {path} cannot be read: {in_words(cause)}; open the lake anew, or restore the file"
         ) from cause
 
 
