@@ -28,7 +28,7 @@ def test_the_file_of_the_page_keeps_two_tables(
     monkeypatch.chdir(tmp_path)
     text = FILES[0]
     assert "cdcv2 materialize shop.yaml --follow\ncdcv2 compare shop.yaml\n" in PAGE
-    Path("shop.yaml").write_text(re.sub("host=localhost dbname=shop user=shop ", "", text), "utf-8")
+    Path("shop.yaml").write_text(re.sub("host=localhost port=5432 dbname=shop user=shop ", "", text), "utf-8")
     with Postgres() as postgres:
         for name, value in postgres.environment.items():
             monkeypatch.setenv(name, value)
