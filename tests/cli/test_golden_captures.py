@@ -98,7 +98,7 @@ def test_a_capture_on_a_remap_goes_on_under_a_recipe_that_is_proposed(
     shutil.copytree(GOLDEN / name, old)
     recorded, options = captures.CAPTURES[name]
     said = run(*captures.words(old, dumps[recorded], recorded, options))
-    assert (4, True) == (said.code, "or propose this one with --propose-recipe: the same command, once" in said.err)
+    assert (4, True) == (said.code, "or propose this one with --propose-recipe: start, once: cdcv2 capture" in said.err)
     before = {table: updates(old, table) for table in captures.TABLES}
     assert before == {table: updates(GOLDEN / name, table) for table in captures.TABLES}
 
