@@ -40,6 +40,7 @@ from cdcv2.wire.stops import Stop, stop_of
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import facts_of
+from tests.wire.polling import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -52,6 +53,8 @@ def make_topics(broker: KafkaBroker, topics: dict[str, int], config: dict[str, s
     new = [NewTopic(name, num_partitions=parts, config=config or {}) for name, parts in topics.items()]
     for made in admin.create_topics(new).values():
         made.result(60)
+    # Made is not yet known: a broker hears of it a moment later.
+    until(lambda: admin.list_topics(timeout=60).topics.keys() >= topics.keys(), f"the topics {sorted(topics)}")
 
 
 def produce(broker: KafkaBroker, records: Iterable[Record], rename: str) -> None:
