@@ -24,7 +24,7 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 #: How the files of those tests begin that capture with Spark.
-CAPTURES = ("test_bound_", "test_broker_", "test_capture_", "test_every_way_")
+CAPTURES = ("test_bound_", "test_capture_", "test_every_way_")
 
 
 def pytest_configure(config: pytest.Config) -> None:

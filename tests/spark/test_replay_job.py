@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from cdcv2.embedded.standalone import Standalone
 from cdcv2.errors import (
     ContradictionError,
     MalformedError,
@@ -27,7 +26,7 @@ from cdcv2.spark.job import every, exit_code, one_line, run, translated
 from cdcv2.spark.materialize import parser as materialize_parser
 from cdcv2.spark.replay import main, parser, planned
 from cdcv2.spark.sources import Logs, Place
-from tests.spark.replaying import PLAIN, ROWS, messages, put, truth, updates
+from tests.spark.replaying import PLAIN, ROWS, put, truth
 from tests.spark.submitting import left, reached, rolling, submit
 
 pytestmark = pytest.mark.spark
@@ -218,16 +217,3 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
     ]
     expected = {fact for fact in truth({"things": said})["things"] if fact[1] < stopped_at}
     assert dict.fromkeys(expected, 1) == dict(left(tmp_path))
-
-
-@pytest.mark.xdist_group("jobs")
-@pytest.mark.integration
-def test_the_job_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
-    """A master and two workers, started from the pip install: executors are other processes, and code is shipped."""
-    said = messages(updates(33), 12, seed=33)
-    place = put(tmp_path / "things", said, per_file=6)
-    with Standalone(2, cores=1, memory="1g", folder=tmp_path / "cluster") as cluster:
-        child = submit(tmp_path, [place], "--available-now", "--max-files", "4", master=cluster.master)
-        assert 0 == child.wait(PATIENCE), child.log_tail()
-
-    assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)
