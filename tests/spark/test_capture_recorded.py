@@ -16,7 +16,7 @@ from tests.spark.capturing import CaptureRun, dump_into, facts_of
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize(("run", "files"), [("clean_full", 5), ("crash_full", 6)])
+@pytest.mark.parametrize(("run", "files"), [("crash_full", 6)])
 def test_the_logs_equal_the_truth_at_nine_checkpoints(
     run: str, files: int, spark: SparkSession, tmp_path: Path
 ) -> None:
