@@ -244,7 +244,7 @@ def test_large_messages_are_split_to_fit_the_topic(broker: KafkaBroker, topic: s
 
 
 def test_a_limit_that_was_lowered_later_is_refused_clearly(broker: KafkaBroker, topic: str) -> None:
-    """The broker refuses the message, and flush says so with the remedy."""
+    """The broker refuses the message, and flush says so with the remedy, as soon as the new limit is in force there."""
     log = log_of(broker, topic, patience=60)
     client = Client(broker.bootstrap)
     kind = client.questions
@@ -252,9 +252,10 @@ def test_a_limit_that_was_lowered_later_is_refused_clearly(broker: KafkaBroker, 
     resource = kind.ConfigResource(kind.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     client.admin.incremental_alter_configs([resource])[resource].result(60)
     noise = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=20000))
-    log.send(Updates([(ROW.row([1, noise]), 1, 1)]))
     with pytest.raises(RefusedError, match="max.message.bytes"):
-        log.flush()
+        for number in range(1, 10000):
+            log.send(Updates([(ROW.row([number, noise]), 1, 1)]))
+            log.flush()
 
 
 def test_confluent_framing_goes_through_a_topic(broker: KafkaBroker, topic: str) -> None:
