@@ -232,19 +232,34 @@ class SeenTopics:
 
 
 class WatchedLog(MemoryLog):
-    """Notes what was known when an update was written first."""
+    """Notes what was known when an update was written first, of those that came to be in the log.
+
+    What a killed life had sent and not flushed is in no log: the next one may know less, and writes what it knows.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.known: Callable[[], tuple[Cut, bool]] = lambda: ({}, False)
         self.cuts: dict[int, tuple[Cut, bool]] = {}
+        self._sent_cuts: dict[int, tuple[Cut, bool]] = {}
 
     def send(self, message: Message) -> None:
         """As the other one."""
         if isinstance(message, Updates):
             for _, time, _ in message.updates:
-                self.cuts.setdefault(check_int(time), self.known())
+                self._sent_cuts.setdefault(check_int(time), self.known())
         super().send(message)
+
+    def flush(self) -> None:
+        """As the other one."""
+        super().flush()
+        self.cuts = self._sent_cuts | self.cuts
+        self._sent_cuts.clear()
+
+    def close(self) -> None:
+        """As the other one."""
+        super().close()
+        self._sent_cuts.clear()
 
 
 def by_commits(world: World, way: Way, seed: int) -> Came:
