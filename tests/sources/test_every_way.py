@@ -70,6 +70,16 @@ def test_without_its_memory_a_capture_knows_how_many_rows_a_snapshot_had() -> No
     assert [SNAPSHOT_LSN, world.transactions[0].commit] == sorted(came.facts)
 
 
+def test_what_a_killed_life_sent_and_did_not_flush_says_nothing_of_the_next_one() -> None:
+    """It had read another four rows of the snapshot than the life that wrote them, and one of these is there twice."""
+    world, (road, *_) = drawn(503453, FEATURES), ROADS
+    came = road.check(world)
+
+    assert ("one snapshot row more",) == world.mishaps
+    assert came.facts[SNAPSHOT_LSN]["public.a"] == {(2, "y"): 1, (4, "y"): 2, (1, "x"): 1}
+    assert came.stop is not None and "which is none of the rows that were released" in came.stop
+
+
 def test_a_table_that_is_covered_late_begins_stops_or_is_left_out() -> None:
     """As its first record is an insert, as a row from before is changed later, or as that is its first record."""
     came = Counter[str]()
