@@ -9,7 +9,8 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.sources.database import Database
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.shared_capture import Output, PlainTables
+from cdcv2.sources.plain_tables import PlainTables
+from cdcv2.sources.shared_capture import Output
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.wanted import Wanted, temp_name
 from cdcv2.wire.rows import RowType

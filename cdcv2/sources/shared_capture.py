@@ -19,7 +19,6 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError
-from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.shared import Won
@@ -28,7 +27,6 @@ from cdcv2.sources import lost
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.facts import Record
 from cdcv2.sources.places import of_topics, places
-from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.stretches import Stretch, next_stretch
@@ -87,73 +85,6 @@ class Output(Protocol):
 
     def close(self) -> None:
         """Release the logs. States nothing."""
-
-
-class PlainTables:
-    """Plain topics, each into a table's log. ``tables`` maps a table to topic, reader of its rows, and writer."""
-
-    def __init__(self, tables: Mapping[str, tuple[str, PlainRows, Writer]]) -> None:
-        self._writers = {table: writer for table, (_, _, writer) in sorted(tables.items())}
-        self._of = {topic: (rows, writer) for topic, rows, writer in tables.values()}
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """Those of the tables."""
-        return frozenset(self._of)
-
-    def knowns(self) -> Iterator[tuple[str, Antichain]]:
-        """How far each log is stated."""
-        yield from ((table, writer.known) for table, writer in self._writers.items())
-
-    def spans(self) -> Iterator[tuple[str, Span]]:
-        """When each log has updates."""
-        yield from ((writer.log.name, writer.span) for writer in self._writers.values())
-
-    def resume(
-        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
-    ) -> Mapping[Place, tuple[int, int]]:
-        """Nothing is needed of what was written."""
-        return {}
-
-    def remember(self, record: Record) -> None:
-        """It asks for none."""
-
-    def take(self, record: Record, into: int) -> None:
-        """One more of the record's row."""
-        rows, writer = self._of[record.topic]
-        writer.update(rows.row(record), into, 1)
-
-    def advance(self, frontier: Antichain) -> None:
-        """The updates of every table, then the statements."""
-        for writer in self._writers.values():
-            writer.stage(frontier)
-            steps.reach(TABLE_STAGED)
-        for writer in self._writers.values():
-            writer.commit()
-            steps.reach(TABLE_STATED)
-
-    def stopped(self) -> SourceStop | None:
-        """Whatever a record says is a row, or an error."""
-        return None
-
-    @property
-    def has_begun(self) -> bool:
-        """What a topic says is stated from the start."""
-        return True
-
-    @property
-    def coverage(self) -> Coverage:
-        """There is no connector that covers tables or does not."""
-        return Coverage((), {})
-
-    def waits(self) -> str | None:
-        """A record is a row as soon as it is there."""
-        return None
-
-    def close(self) -> None:
-        """Release the logs."""
-        for writer in self._writers.values():
-            writer.close()
 
 
 class SharedCapture:

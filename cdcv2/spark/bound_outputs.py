@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError, SourceStop, UnsafeTopicError
+from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
@@ -31,12 +31,11 @@ from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.log_starts import first_begun
-from cdcv2.sources.ranged import Ranges
+from cdcv2.sources.plain_tables import PlainOutput
 from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
-from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
 
@@ -106,7 +105,7 @@ class _Logs:
         return max(1, min(rows // ROWS_PER_TASK, 4 * self.spark.sparkContext.defaultParallelism))
 
 
-class BoundPlain:
+class BoundPlain(PlainOutput):
     """Plain topics. ``tables`` maps a table to its topic and row type; ``number`` is that of the output."""
 
     def __init__(
@@ -132,15 +131,6 @@ class BoundPlain:
     def spans(self) -> Iterator[tuple[str, shared_capture.Span]]:
         """When each log has updates."""
         yield from self._logs.logs.spans.items()
-
-    def resume(
-        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
-    ) -> Mapping[Place, tuple[int, int]]:
-        """Nothing is needed of what was written."""
-        return {}
-
-    def remember(self, record: Record) -> None:
-        """It asks for none."""
 
     def take(self, record: Record, into: int) -> None:
         """The executors take them. Raises RefusedError."""
@@ -168,24 +158,6 @@ class BoundPlain:
         steps.reach(shared_capture.TABLE_STAGED)
         counts = {key: done.identities for key, done in written.items()}
         self._logs.state(upper, counts, shared_capture.TABLE_STATED)
-
-    def stopped(self) -> SourceStop | None:
-        """Whatever a record says is a row, or an error."""
-        return None
-
-    @property
-    def has_begun(self) -> bool:
-        """What a topic says is stated from the start."""
-        return True
-
-    @property
-    def coverage(self) -> Coverage:
-        """There is no connector that covers tables or does not."""
-        return Coverage((), {})
-
-    def waits(self) -> str | None:
-        """A record is a row as soon as it is there."""
-        return None
 
     def close(self) -> None:
         """Release the logs."""

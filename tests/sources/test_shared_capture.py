@@ -31,7 +31,8 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.places import frontier, places
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look
-from cdcv2.sources.shared_capture import PlainTables, SharedCapture, run
+from cdcv2.sources.plain_tables import PlainTables
+from cdcv2.sources.shared_capture import SharedCapture, run
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.stretches import next_stretch
 from cdcv2.sources.wanted import Wanted

@@ -13,7 +13,8 @@ from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.shared_capture import PlainTables, SharedCapture, run
+from cdcv2.sources.plain_tables import PlainTables
+from cdcv2.sources.shared_capture import SharedCapture, run
 from cdcv2.wire.rows import RowType
 from tests.racing_captures import Process, RacingLog, World, begun, decided, times_of
 from tests.strategies import Chooser, seeded
