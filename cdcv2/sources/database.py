@@ -174,10 +174,12 @@ class Database:
     ) -> Mapping[Place, tuple[int, int]]:
         """Go on with what TEMP held there, and with what the transaction topic says of what was given out last.
 
-        While the snapshot is not whole its notifications are read again.
+        While the snapshot is not whole its notifications are read again. Nothing is read where the logs keep a stop.
         """
         kept = stop_of(self.logs())
-        self._kept = None if kept is None else SourceStop(*kept, frontier, lasting=True)
+        if kept is not None:
+            self._kept = SourceStop(*kept, frontier, lasting=True)
+            return {}
         sums: ChangeBatch[Held] = ChangeBatch(self._written(frontier))
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0

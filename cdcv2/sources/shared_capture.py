@@ -57,7 +57,8 @@ class Output(Protocol):
     ) -> Mapping[Place, tuple[int, int]]:
         """Go on at a frontier, before which the topics were at ``before``; what of that it needs once more.
 
-        What it can only find by looking it reads itself, of ``ranges``.
+        What it can only find by looking it reads itself, of ``ranges``. One that is stopped for good, as its logs keep,
+        reads nothing: see :meth:`stopped`.
         """
 
     def remember(self, record: Record) -> None:
@@ -134,7 +135,12 @@ class SharedCapture:
     # -- one turn
 
     def look(self) -> Look:
-        """How far the topics are; all that is wanted of them is there. Raises UnsafeTopicError where it is not."""
+        """How far the topics are; all that is wanted of them is there. Raises UnsafeTopicError where it is not.
+
+        Raises SourceStop first where nothing more can be written, which the logs may keep: its cause may be in the
+        topics no more, and nothing is wanted of them.
+        """
+        self._demand_not_stopped()
         look = self._same_topics()
         lost.check(look, self._binder.remap, self._read, self._output)
         return look
@@ -153,9 +159,7 @@ class SharedCapture:
         Raises DecodeError and SourceStop once all before is written, and SourceStop where the next time is bound under
         another recipe.
         """
-        stops = [stop for stop in (output.stopped() for output in self._outputs) if stop is not None]
-        if stops:
-            raise stops[0]
+        self._demand_not_stopped()
         self._take_won()
         if not self._pending and self._binder.is_ours:
             return False
@@ -173,6 +177,13 @@ class SharedCapture:
             self._pending.popleft()
         self._read = {**self._read, **stretch.end}
         return True
+
+    def _demand_not_stopped(self) -> None:
+        """Raise the SourceStop of the first output that can write nothing more."""
+        for output in self._outputs:
+            stop = output.stopped()
+            if stop is not None:
+                raise stop
 
     def _take_won(self) -> None:
         won = self._binder.won

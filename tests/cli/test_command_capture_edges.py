@@ -231,6 +231,19 @@ def test_a_late_row_of_the_snapshot_stops_every_later_run(capture: Captures) -> 
     assert "stands at p.public.t[1]@0" in said
 
 
+@pytest.mark.parametrize("without", ["public.t", "transaction", "notifications"])
+def test_a_stop_that_is_kept_comes_before_what_the_topics_lack(capture: Captures, tmp_path: Path, without: str) -> None:
+    """On a remap: its remedy is new logs, whatever became of the topics since."""
+    more = (*NOTIFIED, "--remap", str(tmp_path / "remap"))
+    dump = [*BEGUN, note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED"), end(0, 5, 120, 0)]
+    assert 0 == capture(dump, *more).code
+    said = [capture([*dump, row(1, 0, 2)], *more)]
+    said.append(capture([line for line in dump if f"p.{without}" not in json.loads(line)["topic"]], *more))
+
+    assert "there is a second snapshot" in said[0].err and "stated up to" in said[0].err, said
+    assert [(4, said[0].err)] * 2 == [(one.code, one.err.splitlines(keepends=True)[-1]) for one in said]
+
+
 def test_what_stops_only_for_what_is_not_released_is_judged_again_on_other_input(capture: Captures) -> None:
     """A dump that was cut, or is of something else: nothing is stated beyond its cause."""
     early = [*BEGUN, end(0, 4, 90, 0)]

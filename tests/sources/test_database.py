@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UsageError
+from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.places import places
@@ -192,6 +193,12 @@ def test_a_row_of_the_snapshot_that_comes_when_it_is_given_out_stops_it() -> Non
         with pytest.raises(SourceStop, match="there is a second snapshot, at 101779848; .* at 101779848") as stop:
             timeline.run(how())
         said.add(str(stop.value))
+    with mock.patch.object(timeline, "look", side_effect=UnsafeTopicError("the topic is compacted")):
+        _, capture = timeline.opened(how())
+        for turn in (capture.look, capture.carry):
+            with pytest.raises(SourceStop) as stop:
+                turn()
+            said.add(str(stop.value))
 
     assert 1 == len(said), "also where it is not in the topic any more: the logs keep it"
     assert [True] == [one.reason in str(stop.value) for one in timeline.tables[ITEMS].stops()]
