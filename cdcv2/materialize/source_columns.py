@@ -260,12 +260,17 @@ def _array(source: SourceType) -> SourceColumn | None:
 def kind_of(source: SourceType) -> str | None:
     """The kind that the log's values of such a column have; None where nothing can be made of them here."""
     if source.type == "time":
-        return "int" if source.precision is not None and source.precision <= 3 else "long"
+        return "int" if in_millis(source) else "long"
     return "boolean" if source == SourceType("bit", length=1) else _KINDS.get(source.type)
 
 
+def in_millis(source: SourceType) -> bool:
+    """Whether the log counts a time or a timestamp of this type in milliseconds, and not in microseconds."""
+    return source.type in ("time", "timestamp") and source.precision is not None and source.precision <= 3
+
+
 def _expressions(source: SourceType) -> tuple[str, str]:
-    short = source.precision is not None and source.precision <= 3
+    short = in_millis(source)
     unit = "millisecond" if short else "microsecond"
     per_day = "86400000" if short else "86400000000"
     if source.type == "time":

@@ -17,10 +17,12 @@ from typing import Any, LiteralString
 
 from cdcv2.materialize.messages import Field, Table
 from cdcv2.materialize.reductions import EXACT
-from cdcv2.materialize.source_columns import SourceColumn, source_column
+from cdcv2.materialize.source_columns import SourceColumn, in_millis, source_column
 from cdcv2.sources.postgres_texts import InPostgres, TextColumn
+from cdcv2.sources.postgres_values import shown_text
 from cdcv2.wire.fingerprint import Texts
 from cdcv2.wire.plain import plain_bytes, plain_float, plain_int
+from cdcv2.wire.source_types import SourceType
 
 _FORMS = {"float": ">f", "double": ">d"}
 #: kind -> the same text, made by PostgreSQL; it cannot do that for JSON, whose numbers it keeps as they were spelled
@@ -47,11 +49,8 @@ def texts(fields: Iterable[Field], values: Iterable[Any]) -> Texts:
 
 
 def plain(fields: Iterable[Field], row: Texts) -> dict[str, Any]:
-    """Texts for people: column -> plain JSON."""
-    return {
-        one.name: text if text is None or _source(one) is not None else _plain(one.kind, text)
-        for one, text in zip(fields, row)
-    }
+    """Texts for people: column -> plain JSON; dates and moments of the source are written out."""
+    return {one.name: None if text is None else _for_people(one, text) for one, text in zip(fields, row)}
 
 
 def side(session: Any, table: Table, kept: Table, where: LiteralString) -> InPostgres | None:
@@ -75,6 +74,18 @@ def _sql(field: Field, now: Field) -> LiteralString | None:
 
 def _source(field: Field) -> SourceColumn | None:
     return source_column(field.source, field.kind)
+
+
+def _for_people(field: Field, text: str) -> Any:
+    if field.source is None or _source(field) is None:
+        return _plain(field.kind, text)
+    if field.source.items is None:
+        return _written(field.source, text)
+    return [None if one is None else _written(field.source.items, str(one)) for one in json.loads(text)]
+
+
+def _written(source: SourceType, text: str) -> str:
+    return shown_text(source.type, text, 1000 if in_millis(source) else 1)
 
 
 def _text_of(field: Field) -> Callable[[Any], str]:

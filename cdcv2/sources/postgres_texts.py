@@ -33,14 +33,15 @@ from typing import Any, LiteralString, TypeAlias
 
 from cdcv2.errors import UsageError
 from cdcv2.sources.postgres import table_oid
-from cdcv2.sources.postgres_values import date_text, moment_text, number_text, zoned_text
-from cdcv2.wire.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes
+from cdcv2.sources.postgres_values import date_text, moment_text, number_text, shown_text, zoned_text
+from cdcv2.wire.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes, row_of
 from cdcv2.wire.plain import plain_float
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import Shape
 from cdcv2.wire.values import decimal_text
 
-_Told: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"]]
+#: How a type is told: its expression, its function, and what a text of it is for people.
+_Told: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"], Callable[[str], Any]]
 
 _COLUMNS = """
     SELECT attname, attgenerated <> '', atttypid, atttypmod FROM pg_catalog.pg_attribute
@@ -99,14 +100,12 @@ class TextColumn:
     text: Callable[[Any], str | None]
     #: its place in a row of the log
     index: int = 0
-    #: the struct form of a float's bytes
-    form: str = ""
+    #: what a text is for people
+    people: Callable[[str], Any] = str
 
     def shown(self, text: str | None) -> Any:
-        """A text for people: what stands for a float is one."""
-        if text is None or not self.form or text in ("NaN", "0"):
-            return text
-        return plain_float(struct.unpack(self.form, bytes.fromhex(text))[0])
+        """A text for people: what stands for a float is one, dates and moments are written out, arrays are lists."""
+        return None if text is None else self.people(text)
 
 
 @dataclass(frozen=True)
@@ -153,32 +152,34 @@ def text_table(connection: Any, table: str, row_type: RowType, leave_out: Collec
 def _column(connection: Any, table: str, row_type: RowType, name: str, oid: int, modifier: int) -> TextColumn:
     index = row_type.columns.index(name)
     shape = row_type.shape.columns[index].shape
-    sql, text = _told_by(connection, f"{table}.{name}", oid, modifier, shape)
-    kind = (shape.item if shape.kind == "optional" else shape).kind
-    return TextColumn(name, sql, text, index, {"float": ">f", "double": ">d"}.get(kind, ""))
+    sql, text, people = _told_by(connection, f"{table}.{name}", oid, modifier, shape)
+    return TextColumn(name, sql, text, index, people)
 
 
 def _told_by(connection: Any, place: str, oid: int, modifier: int, shape: Shape) -> _Told:
-    """The expression and the function of a type."""
+    """How a type is told."""
     found = connection.execute(_TYPE, (oid,)).fetchone()
     typname, typtype, category, element, base, base_modifier = found
     if typtype == "d":
         return _told_by(connection, place, base, base_modifier, shape)
     shape = shape.item if shape.kind == "optional" else shape
     if category == "A" and element and shape.kind == "array":
-        item, text = _told_by(connection, place, element, modifier, shape.item)
-        return _ARRAY.replace("{item}", item.replace("{x}", "u.x")), partial(_array, text)
+        item, text, people = _told_by(connection, place, element, modifier, shape.item)
+        sql = _ARRAY.replace("{item}", item.replace("{x}", "u.x"))
+        return sql, partial(_array, text), partial(_shown_array, people)
     if typtype == "e":
-        return _PRINTED, partial(_told, str)
+        return _PRINTED, partial(_told, str), str
     if shape.kind == "boolean" and typname == "bit":
-        return _BIT, partial(_told, _boolean)
+        return _BIT, partial(_told, _boolean), str
     if typname == "numeric" and shape.decimal is not None:
-        return _DECIMAL, partial(_told, partial(_unscaled, shape.decimal[1]))
+        return _DECIMAL, partial(_told, partial(_unscaled, shape.decimal[1])), str
     if typname not in _SQL:
         raise UsageError(
             f"{place} has the type {typname!r}, whose values cannot be compared with a log's: name it with --without"
         )
-    return _SQL[typname], partial(_told, _function(typname, modifier))
+    form = {"float4": ">f", "float8": ">d"}.get(typname)
+    people = partial(shown_text, typname) if form is None else partial(_shown_float, form)
+    return _SQL[typname], partial(_told, _function(typname, modifier)), people
 
 
 def _function(typname: str, modifier: int) -> Callable[[Any], str]:
@@ -195,6 +196,14 @@ def _told(text: Callable[[Any], str], value: Any) -> str | None:
 
 def _array(item: Callable[[Any], str | None], values: Any) -> str | None:
     return None if values is None else row_bytes(tuple(map(item, values))).decode("utf-8")
+
+
+def _shown_array(people: Callable[[str], Any], text: str) -> list[Any]:
+    return [None if item is None else people(item) for item in row_of(text)]
+
+
+def _shown_float(form: str, text: str) -> Any:
+    return text if text in ("NaN", "0") else plain_float(struct.unpack(form, bytes.fromhex(text))[0])
 
 
 def _boolean(value: bool) -> str:

@@ -35,6 +35,7 @@ NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY"
 
 EXACT = Context(prec=20_000, traps=[Inexact])
 DAY = 86_400_000_000
+_NUMBER = re.compile(r"-?\d+", re.ASCII)
 _PLAIN = re.compile(r"-?\d+(?:\.(\d+))?", re.ASCII)
 _ISO = re.compile(
     r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)T)?(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
@@ -152,6 +153,30 @@ def zoned_text(value: str) -> str:
         return value
 
 
+def shown_text(kind: str, text: str, unit: int = 1) -> str:
+    """The text by which equal dates, times and moments are found, as people write these; other text as it is.
+
+    ``kind`` is the name of the type in ``pg_type``, ``unit`` how many microseconds a number counts.
+
+    >>> shown_text("date", "19782"), shown_text("timestamp", "1709210096123", 1000), shown_text("timetz", "82800500000")
+    ('2024-02-29', '2024-02-29T12:34:56.123', '23:00:00.5Z')
+    >>> shown_text("timestamptz", "infinity"), shown_text("int8", "19782")
+    ('infinity', '19782')
+    """
+    if kind not in ("date", "time", "timetz", "timestamp", "timestamptz") or _NUMBER.fullmatch(text) is None:
+        return text
+    number = int(text)
+    if kind == "date":
+        return DATES.get(number) or _day_text(number)
+    if kind == "timestamp" and number in TIMESTAMPS:
+        return TIMESTAMPS[number]
+    total = number * unit
+    digits = len(f"{total % 1_000_000:06d}".rstrip("0"))
+    if kind in ("time", "timetz"):
+        return time_text(total, digits) + ("Z" if kind == "timetz" else "")
+    return iso_text(total, digits).removesuffix("" if kind == "timestamptz" else "Z")
+
+
 def iso_text(total: int, digits: int = 6) -> str:
     """Microseconds since 1970 as the connector writes a moment, with so many digits of its second.
 
@@ -159,9 +184,13 @@ def iso_text(total: int, digits: int = 6) -> str:
     ('2024-02-29T10:34:56.123456Z', '-0043-03-15T12:00:00Z', '+10000-01-01T00:00:00Z')
     """
     day, rest = divmod(total, DAY)
+    return f"{_day_text(day)}T{time_text(rest, digits)}Z"
+
+
+def _day_text(day: int) -> str:
     year, month, of_month = date_of(day)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04d}-{month:02d}-{of_month:02d}T{time_text(rest, digits)}Z"
+    return f"{sign}{abs(year):04d}-{month:02d}-{of_month:02d}"
 
 
 def time_text(rest: int, digits: int = 6) -> str:

@@ -54,6 +54,25 @@ def row_bytes(row: Texts) -> bytes:
     return ",".join("n" if one is None else f"{len(one)}:{one}" for one in row).encode("utf-8")
 
 
+def row_of(text: str) -> Texts:
+    """The row that these bytes are of, as text.
+
+    >>> row_of("1:7,n,2:né"), row_of("")
+    (('7', None, 'né'), ())
+    """
+    row, at = list[str | None](), 0
+    while at < len(text):
+        if text[at] == "n":
+            row.append(None)
+            at += 2
+            continue
+        colon = text.index(":", at)
+        end = colon + 1 + int(text[at:colon])
+        row.append(text[colon + 1:end])
+        at = end + 1
+    return tuple(row)
+
+
 def print_of(row: Texts, count: int = 1) -> Print:
     """The fingerprint of one row that is there ``count`` times."""
     digits = hashlib.sha256(row_bytes(row)).hexdigest()

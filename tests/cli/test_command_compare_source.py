@@ -137,6 +137,16 @@ TYPES: dict[str, tuple[list[tuple[str, Any]], str]] = {
 }  # fmt: skip
 
 
+#: type -> how people see the other literal; of others it is the text by which equal values are found
+SHOWN: dict[str, Any] = {
+    "real": 1.100000023841858 + 2**-23, "double precision": 0.10000000000000002, "date": "2024-03-01",
+    "time": "12:34:56.123457", "time(3)": "12:34:56.124", "timetz": "11:00:00.5Z",
+    "timestamp": "2024-02-29T12:34:56.123457", "timestamp(3)": "2024-02-29T12:34:56.124",
+    "timestamptz": "2024-02-29T11:34:56.123456Z", "integer[]": ["1", "3"],
+    "text[]": ["a,b", "NULL", "n", None, None], "double precision[]": ["NaN", "0", 0.2], "timestamptz[]": ["infinity"],
+}  # fmt: skip
+
+
 def test_values_of_every_type_are_told_as_the_log_tells_them(database: Any, tmp_path: Path, run: Run) -> None:
     """NULL, NaN, -0.0, infinities, moments, JSON, arrays: equal; and one that is another is found by its column."""
     database.execute("CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
@@ -166,6 +176,8 @@ def test_values_of_every_type_are_told_as_the_log_tells_them(database: Any, tmp_
             assert [("0",)] == [one.key for one in found.differing], list(TYPES)[number]
             (ours,), (theirs,) = found.differing[0].one, found.differing[0].other
             assert [number + 1] == [at for at, (one, two) in enumerate(zip(ours, theirs)) if one != two]
+            column, kind = found.table.columns[number + 1], list(TYPES)[number]
+            assert SHOWN.get(kind, ours[number + 1]) == column.shown(ours[number + 1]), kind
 
 
 def seen(session: Any, folder: Path, name: str) -> Any:

@@ -10,8 +10,10 @@ import pytest
 
 from cdcv2.materialize.drivers.postgres_tables import type_of
 from cdcv2.materialize.messages import Field, Table
+from cdcv2.materialize.source_columns import kind_of
 from cdcv2.materialize.texts import plain, side, texts
 from cdcv2.wire.fingerprint import Here, compare
+from cdcv2.wire.source_types import SourceType
 
 VALUES: dict[str, list[Any]] = {
     "boolean": [True, False],
@@ -82,3 +84,30 @@ def test_texts_are_shown_as_plain_values(kind: str) -> None:
 
     assert {"v": PLAIN[kind]} == plain([field], texts([field], [VALUES[kind][0]]))
     assert {"v": None} == plain([field], (None,))
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "shown"),
+    [
+        (SourceType("date"), 19782, "2024-02-29"),
+        (SourceType("date"), 2146033979, "infinity"),
+        (SourceType("date"), -719528, "0000-01-01"),
+        (SourceType("time"), 45296123456, "12:34:56.123456"),
+        (SourceType("time", precision=0), 45296000, "12:34:56"),
+        (SourceType("timetz"), "01:00:00.5+02:00", "23:00:00.5Z"),
+        (SourceType("timestamp"), 1709210096123456, "2024-02-29T12:34:56.123456"),
+        (SourceType("timestamp", precision=3), 1709210096123, "2024-02-29T12:34:56.123"),
+        (SourceType("timestamp"), -(2**63), "-infinity"),
+        (SourceType("timestamptz"), "2024-02-29T12:34:56+02:00", "2024-02-29T10:34:56Z"),
+        (SourceType("timestamptz"), "infinity", "infinity"),
+        (SourceType("array", items=SourceType("date")), "[19782,null]", ["2024-02-29", None]),
+        (SourceType("array", items=SourceType("timestamp")), '["9223372036854775807"]', ["infinity"]),
+        (SourceType("numeric"), "1.50", "1.5"),
+        (SourceType("int8"), 19782, 19782),
+    ],
+)
+def test_what_the_source_calls_a_date_or_a_moment_is_shown_as_one(source: SourceType, value: Any, shown: Any) -> None:
+    """People do not count days since 1970."""
+    field = Field("v", kind_of(source) or "", source=source)
+
+    assert {"v": shown} == plain([field], texts([field], [value]))
