@@ -164,6 +164,26 @@ class ForeignStateError(RefusedError):
     """The state directory, output or positions belong to another log, row type or set of tables."""
 
 
+class DamagedRecordError(RefusedError):
+    """A record of a shared remap cannot be read: who passed over it would bind other times than the others do.
+
+    Attributes:
+        reason: what is wrong with it.
+        position: where it stands: file, or topic and offset.
+        raw: its bytes.
+    """
+
+    def __init__(self, reason: str, position: object, raw: bytes) -> None:
+        super().__init__(
+            f"{position} is no record of a shared remap, or was damaged: {reason}. Restore it; or name the remap's own "
+            "directory or topic, if this is another"
+        )
+        self.reason, self.position, self.raw = reason, position, raw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DamagedRecordError, (self.reason, self.position, self.raw)
+
+
 class UnsafeTopicError(RefusedError):
     """A topic that may lose statements (compaction, limited retention), or that has lost some."""
 

@@ -237,6 +237,10 @@ class RacingRemap:
     def __init__(self, process: Process) -> None:
         self._process, self._world = process, process.world
 
+    def place(self, number: int) -> str:
+        """For people."""
+        return f"remap[0]@{number}"
+
     def read(self, after: int) -> View:
         """As :class:`~cdcv2.reclock.minting.RemapLog`."""
         self._process.stop()

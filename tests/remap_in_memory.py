@@ -27,6 +27,10 @@ class RemapInMemory:
         self.heads: dict[Place, int] = {}
         self.raws: list[bytes] = []
 
+    def place(self, number: int) -> str:
+        """For people."""
+        return f"remap[0]@{number}"
+
     def read(self, after: Any) -> Any:
         """The remap from a place on; or the records of ranges."""
         if isinstance(after, int):

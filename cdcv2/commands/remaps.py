@@ -25,10 +25,10 @@ from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.gauges import lsn, lsn_text
-from cdcv2.reclock.minting import Read, RemapLog, ask, run
+from cdcv2.reclock.minting import Minting, Read, RemapLog, run
 from cdcv2.reclock.partitioned import Part, Partitioned
 from cdcv2.reclock.records import Genesis, Held, Proposal, Record, decode
-from cdcv2.reclock.shared import Shared, View
+from cdcv2.reclock.shared import Shared, View, Won
 from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.remap_files import DirectoryRemap
 
@@ -131,9 +131,9 @@ def places(frontier: Antichain, as_lsn: bool, within: str = "") -> Iterator[str]
 
 
 def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> Iterator[str]:
-    """Each record of a remap, in order, and what came of it. Raises DecodeError for bytes that are none."""
-    view: View = run(log, ask(Read(0)))
-    won = {one.position for one in Shared().absorb(view)} if view.records else set[int]()
+    """Each record of a remap, in order, and what came of it. Raises DamagedRecordError for bytes that are none."""
+    view, bindings = run(log, _all())
+    won = {one.position for one in bindings}
     for position, raw in view.records:
         record, holds = decode(raw, position), position in won
         if as_json:
@@ -144,6 +144,12 @@ def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> 
             yield json_line({"position": position, "won": holds, **said})
         elif holds or not brief:
             yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
+
+
+def _all() -> Minting[tuple[View, list[Won]]]:
+    """All records, and the bindings that hold."""
+    view: View = yield Read(0)
+    return view, Shared().absorb(view) if view.records else []
 
 
 def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:

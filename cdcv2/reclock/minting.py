@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DamagedRecordError
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.records import Record, encode
 from cdcv2.reclock.shared import Shared, View, Won
@@ -59,6 +60,9 @@ class RemapLog(Protocol):
     def name(self) -> str:
         """The topic or directory: for people."""
 
+    def place(self, number: int) -> str:
+        """Where a record stands, for people: the file, or topic and offset."""
+
     def read(self, after: int) -> View:
         """A :class:`View` from a place on, of a moment after the call began. Raises UnavailableError."""
 
@@ -70,13 +74,18 @@ class RemapLog(Protocol):
 
 
 def run(log: RemapLog, minting: Minting[T]) -> T:
-    """Do what a generator of this module asks for, on a log; its result. Raises what the log or the minter raises."""
+    """Do what a generator of this module asks for, on a log; its result.
+
+    Raises what the log or the minter raises; a DamagedRecordError names the record as the log does.
+    """
     answer: Any = None
     while True:
         try:
             request = minting.send(answer)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]  # what a Minting[T] returns is a T
+        except DamagedRecordError as error:
+            raise DamagedRecordError(error.reason, log.place(int(str(error.position))), error.raw) from error
         if isinstance(request, Read):
             answer = log.read(request.after)
         elif isinstance(request, Append):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import DecodeError, MalformedError, RefusedError
+from cdcv2.errors import DamagedRecordError, MalformedError, RefusedError
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
 from cdcv2.reclock.remap import Remap
@@ -30,7 +30,6 @@ from cdcv2.reclock.remap import Remap
 #: The version of the records; any other is refused, as it may mean something that this release does not know.
 VERSION = 1
 _MARK = "cdcv2-remap"
-_FAULT = "Another writer, or damage, is at fault: name the remap's own log, or restore it"
 
 
 class Recipe(NamedTuple):
@@ -125,16 +124,15 @@ def encode(record: Record) -> bytes:
 def decode(raw: bytes, position: object = None) -> Record:
     """The record that the bytes are; ``position`` is for the error.
 
-    Raises DecodeError for anything else, and RefusedError for a record of another version: whoever cannot read one
-    cannot know what it decides. Cost: linear.
+    Raises DamagedRecordError for anything else, and RefusedError for a record of another version: whoever cannot read
+    one cannot know what it decides. Cost: linear.
     """
     try:
         said = parse_json(raw)
     except ValueError:
         said = None
     if not isinstance(said, dict) or _MARK not in said:
-        reason = "it is no record of a shared remap; who else writes here?"
-        raise DecodeError(reason, position=position, raw=raw, fault=_FAULT)
+        raise DamagedRecordError("it does not say that it is one", position, raw)
     if said[_MARK] != VERSION:
         raise RefusedError(
             f"the record at {position} has version {said[_MARK]!r} of the format, and this program knows version "
@@ -143,8 +141,7 @@ def decode(raw: bytes, position: object = None) -> Record:
     try:
         return _record(said)
     except (KeyError, TypeError, ValueError) as cause:
-        reason = f"a damaged record of a shared remap ({cause!r})"
-        raise DecodeError(reason, position=position, raw=raw, fault=_FAULT) from None
+        raise DamagedRecordError(f"{type(cause).__name__}: {cause}", position, raw) from cause
 
 
 def _record(said: dict[str, Any]) -> Record:

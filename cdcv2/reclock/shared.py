@@ -141,8 +141,8 @@ class Shared:
         """Take in what is in the log from ``next`` on; the bindings that have won by it, each once, in order.
 
         Raises UnsafeTopicError when records are gone that no summary stands for, ForeignStateError for a remap of
-        other sources, DecodeError for bytes that are no record, RefusedError for records of a later version, and where
-        the remap is held at times that a summary has forgotten. Cost: what is new in the view.
+        other sources, DamagedRecordError for bytes that are no record, RefusedError for records of a later version, and
+        where the remap is held at times that a summary has forgotten. Cost: what is new in the view.
         """
         if view.end < self.next:
             raise UnsafeTopicError(

@@ -59,6 +59,10 @@ class DirectoryRemap:
         """The path."""
         return str(self.path)
 
+    def place(self, number: int) -> str:
+        """The file of a record."""
+        return str(self._file(number))
+
     def read(self, after: int) -> View:
         """The records from a number on; see :class:`~cdcv2.reclock.minting.RemapLog`."""
         view: View = self._run(on_objects(ask(Read(after))))
@@ -89,7 +93,7 @@ class DirectoryRemap:
     def _perform(self, request: ObjectRequest) -> Any:
         if isinstance(request, List):
             return [int(found[1]) for found in map(_NAME.match, self._names()) if found]
-        place = self.path / f"{request.number:020d}.json"
+        place = self._file(request.number)
         if isinstance(request, Get):
             try:
                 return place.read_bytes()
@@ -99,6 +103,9 @@ class DirectoryRemap:
             return self._put(place, request.raw)
         steps.reach(WITHIN_TRIM)
         return place.unlink(missing_ok=True)
+
+    def _file(self, number: int) -> Path:
+        return self.path / f"{number:020d}.json"
 
     def _put(self, place: Path, raw: bytes) -> bool:
         if place.exists():

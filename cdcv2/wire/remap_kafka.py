@@ -66,6 +66,10 @@ class KafkaRemap:
         """The topic."""
         return self._topic
 
+    def place(self, number: int) -> str:
+        """Topic, partition and offset of a record."""
+        return f"{self._topic}[0]@{number}"
+
     def read(self, after: int) -> View:
         """The records from an offset on; see :class:`~cdcv2.reclock.minting.RemapLog`.
 

@@ -143,6 +143,24 @@ def test_logs_of_another_timeline_or_capture_are_refused(run: Run, captured: Pat
     assert (4, True) == (damaged.code, "is not what a capture writes" in damaged.err)
 
 
+@pytest.mark.parametrize("text", ["", "[", '{"cdcv2-remap": 1, "kind": "proposal"}'])
+def test_a_damaged_record_of_the_remap_is_4_with_its_path(run: Run, folder: Path, text: str) -> None:
+    """As all that cannot be read; brought back, everything goes on."""
+    run(*words(folder))
+    path = max((folder / "remap").glob("*.json"))
+    whole = path.read_bytes()
+    path.write_text(text, "utf-8")
+    remap = folder / "remap"
+    for asked in (words(folder), ["where", remap], ["inspect", remap], ["compact-remap", remap],
+                  ["when", remap, "web.clicks=0@1"]):  # fmt: skip
+        said = run(*asked)
+        assert 4 == said.code, said.err
+        assert f"{path} is no record of a shared remap, or was damaged: " in said.err and "Restore it" in said.err
+    path.write_bytes(whole)
+
+    assert 0 == run(*words(folder)).code
+
+
 def test_a_recipe_whose_logs_are_foreign_is_not_proposed(run: Run, folder: Path) -> None:
     """Of another timeline by their note or by their times, of other rows, or too far behind: the old one goes on."""
     run(*words(folder))

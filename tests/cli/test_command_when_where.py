@@ -96,8 +96,8 @@ def test_inspect_shows_each_record_and_what_came_of_it(run: Run, remap: Path) ->
     ]
 
 
-def test_a_remap_with_foreign_bytes_is_wrong_and_one_that_is_not_there_is_misnamed(run: Run, remap: Path) -> None:
-    """3 with the place; 2 for names, also of an empty directory, which nobody has begun."""
+def test_a_remap_with_foreign_bytes_cannot_be_read_and_one_that_is_not_there_is_misnamed(run: Run, remap: Path) -> None:
+    """4 with the file; 2 for names, also of an empty directory, which nobody has begun."""
     empty = remap.parent / "empty"
     empty.mkdir()
     misnamed = (["where", empty / "nowhere"], ["when", empty, "orders=0@1"], ["inspect", "kafka:x", "--remap"])
@@ -105,7 +105,7 @@ def test_a_remap_with_foreign_bytes_is_wrong_and_one_that_is_not_there_is_misnam
     (remap / f"{4:020d}.json").write_text("{}", "utf-8")
     said = run("inspect", remap)
 
-    assert 3 == said.code and "at 4" in said.err
+    assert 4 == said.code and str(remap / f"{4:020d}.json") in said.err
     assert 4 == run("where", remap.parent).code, "a directory that holds other things"
 
 

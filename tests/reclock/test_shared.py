@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
-    DecodeError,
+    DamagedRecordError,
     ForeignStateError,
     MissingLogError,
     RefusedError,
@@ -50,6 +50,10 @@ class Shelf:
 
     def __init__(self, *records: Record) -> None:
         self.first, self.raws = 0, list(map(encode, records))
+
+    def place(self, number: int) -> str:
+        """For people."""
+        return f"remap[0]@{number}"
 
     def read(self, after: int) -> View:
         """All that is there from a place on."""
@@ -403,7 +407,7 @@ def test_records_survive_their_bytes(record: Record) -> None:
         lacking = {key: value for key, value in said.items() if key != name}
         # Records of earlier releases have none.
         for wrong in (*([lacking] if name not in ("holds", "called") else []), {**said, name: [["x"]]}):
-            with pytest.raises(DecodeError) as found:
+            with pytest.raises(DamagedRecordError) as found:
                 decode(json.dumps(wrong).encode(), 7)
             assert 7 == found.value.position
 
@@ -412,13 +416,18 @@ def test_records_survive_their_bytes(record: Record) -> None:
                                  b'{"cdcv2-remap":1,"kind":"other","by":""}'])  # fmt: skip
 def test_bytes_that_are_no_record_are_an_error(raw: bytes) -> None:
     """Somebody else writes here; passing over it would be right only by luck."""
-    with pytest.raises(DecodeError):
+    with pytest.raises(DamagedRecordError):
         known(GENESIS).absorb(View([(1, raw)], 2))
+    shelf = Shelf(GENESIS)
+    shelf.raws.append(raw)
+    with pytest.raises(DamagedRecordError, match=r"^remap\[0\]@1 is no record of a shared remap") as found:
+        run(shelf, follow(Shared()))
+    assert raw == found.value.raw
 
 
 def test_a_summary_needs_a_recipe() -> None:
     """Its reader would not know under which one times are bound."""
-    with pytest.raises(DecodeError):
+    with pytest.raises(DamagedRecordError):
         decode(encode(Summary(7, (), Remap(START).export())))
 
 

@@ -77,6 +77,10 @@ class RemapLog:
         self.raws: list[bytes] = []
         self.first = 0
 
+    def place(self, number: int) -> str:
+        """For people."""
+        return f"remap[0]@{number}"
+
     def read(self, after: int) -> View:
         """All from there on."""
         return View(list(enumerate(self.raws))[max(after, self.first):], len(self.raws))
