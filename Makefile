@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.work/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo demo-small demo-tables demo-doubled archives test test-fast check stress bench mutate jars zip clean python java
+.PHONY: help venv demo demo-small demo-tables demo-doubled archives test test-fast check stress bench mutate promises jars zip clean python java
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench: java venv ## every benchmark; figures go to benchmarks/results/
 
 mutate: venv ## small wrong changes, one by one: those that no test notices are explained in docs/mutation/
 	@$(PY) -m tests.mutation
+
+promises: java venv archives ## the line that keeps each promise, broken: its tests must fail; the summary goes to docs/mutation/
+	@$(PY) -m tests.promises
 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
 	@for set in spark delta kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done

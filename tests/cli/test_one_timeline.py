@@ -61,6 +61,15 @@ def test_copies_of_a_log_are_of_one_timeline(run: Run, tmp_path: Path) -> None:
     assert 0 == run("as-of", tmp_path, "--table", "a").code
 
 
+def test_a_log_that_is_read_alone_is_of_the_timeline_that_is_named(run: Run, tmp_path: Path) -> None:
+    """Nobody is told rows of another one."""
+    a, _ = logs(tmp_path, X, Y)
+    right, wrong = (run("as-of", a, "--timeline", name) for name in "xy")
+
+    assert (0, 4, "") == (right.code, wrong.code, wrong.out)
+    assert "is of the timeline x, and not of y, which --timeline names" in wrong.err
+
+
 @pytest.mark.parametrize("command", ["materialize", "compare"])
 def test_a_materialization_of_two_timelines_is_refused(run: Run, tmp_path: Path, command: str) -> None:
     """Before anything is made."""

@@ -65,3 +65,11 @@ def test_the_begin_before_is_one_of_two(capture: Captures) -> None:
     anew = row(0, 2, 10, op="c", txId=5, transaction=transaction, version="3.4.1.Final")
     said = capture([*BEGUN, begin(1, 5), anew, end(2, 5, 120, 1)], *NOTIFIED)
     assert (4, [1, 3]) == (said.code, capture.held()) and "has two BEGINs" in said.err, said.err
+
+
+def test_a_row_that_its_end_did_not_count_is_no_duplicate(capture: Captures) -> None:
+    """It comes when its transaction was given out, by another run: what that END counted is in the topic."""
+    first = [*BEGUN, insert(0, 2, 10, 5, 1, 100), end(1, 5, 120, 1)]
+    assert (0, [1, 3, 10]) == (capture(first, *NOTIFIED).code, capture.held())
+    said = capture([*first, insert(0, 3, 11, 5, 2, 100), end(2, 6, 140, 0)], *NOTIFIED)
+    assert 4 == said.code and "numbered 2, but its END 120 counts 1" in said.err, said.err

@@ -222,6 +222,20 @@ def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
     assert stop is not None and "numbered 1, but its END 90 counts 0; the logs are stated beyond it" in stop.reason
 
 
+def test_a_row_with_a_number_above_what_its_end_counts_stops_it() -> None:
+    """Though there are as many rows as that counts: one of them is missing."""
+    commits = Commits(TABLES, snapshot="none")
+    tally, said = new_tally(commits, {}), Said(TABLES)
+    position = Position(f"{PREFIX}.public.a", 0, 0)
+    said.add(RowFact("public.a", 7, 2, 2, None, "c", (("row", 1),), position), position, tally.screen())
+    said.add(End(7, 90, {"public.a": 1}), Position(f"{PREFIX}.transaction", 0, 0), tally.screen())
+    tally.absorb(merged([said.to_json()]))
+    release, stop = commits.ready(), commits.stopped()
+
+    assert release is None
+    assert stop is not None and "numbered up to 2, but its END 90 counts 1" in stop.reason
+
+
 def test_a_large_transaction_is_read_twice_and_no_more() -> None:
     """Counted as it comes, in many batches, and read again once, when it is whole."""
     history = History({"public.a": 0, "public.b": 0}, [Transaction(7, 2000, ["public.a", "public.b"] * 2000)])
