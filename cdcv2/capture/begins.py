@@ -22,21 +22,32 @@ class Begins(Generic[T]):
     >>> begins.begin(7), begins.begin(7), begins.end(), begins.begin(7)
     (False, True, None, False)
 
+    Where the topic no longer holds what stands before the first record that is read, nothing tells whether the
+    connector was restarted inside the transaction of that record: it is in doubt.
+
+    >>> begins.recall(None, gone=True); begins.doubts(), begins.begin(7), begins.doubts()
+    (True, False, False)
+
     Cost and memory: constant. Source: measured with kills of several releases of the connector.
     """
 
     def __init__(self) -> None:
         self._last: T | None = None
+        self._gone = False
 
     def begin(self, tx: T) -> bool:
         """A BEGIN: whether the connector was restarted inside this transaction, or at its start."""
-        restarted, self._last = self._last == tx, tx
+        restarted, self._last, self._gone = self._last == tx, tx, False
         return restarted
 
-    def recall(self, last: T | None) -> None:
-        """The record before the next one is a BEGIN of this transaction; None: it is none."""
-        self._last = last
+    def recall(self, last: T | None, *, gone: bool = False) -> None:
+        """The record before the next one is a BEGIN of this transaction; None: it is none. ``gone``: nobody has it."""
+        self._last, self._gone = last, gone
+
+    def doubts(self) -> bool:
+        """Whether the transaction of the next record, a BEGIN or an END, is in doubt: ask before that is taken."""
+        return self._gone
 
     def end(self) -> None:
         """An END, of whichever transaction."""
-        self._last = None
+        self._last, self._gone = None, False

@@ -145,6 +145,16 @@ def renumbered(tx: object, end: int | None) -> Contradiction:
     )
 
 
+def in_doubt(tx: object, end: int | None) -> Contradiction:
+    """The same may be so: the topic does not hold the record before the one that would show it."""
+    where = f" (END {end})" if end is not None else ""
+    return Contradiction(
+        f"whether transaction {tx}{where} has two BEGINs, one directly after the other, cannot be known: the "
+        "transaction topic has lost what stood before the first record of it, and its rows are of a connector before "
+        "3.7.0: their numbers may have begun at 1 again, so END may count only some of them", RENUMBERED, judged=False,
+    )
+
+
 def one_place(tx: object, table: str) -> Contradiction:
     """Two rows have one number among all rows of their transaction (``total_order``), and are of two tables."""
     reason = f"transaction {tx} has a row of {table} whose total_order is that of a row of another table"

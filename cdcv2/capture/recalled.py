@@ -35,12 +35,17 @@ class Recalled(NamedTuple, Generic[T]):
     after them. ``whole``: before the first of these that is released none was released, or enough are there. ``last``
     is the transaction whose BEGIN is the last record; None: that is an END, or there is none. ``restarted`` are open
     transactions with two BEGINs, one directly after the other.
+
+    The topic may have lost its beginning: then it is not known whether the transaction of its first record was begun
+    before that, too. ``doubted`` is that transaction; ``gone``: it is that of the first record to be read.
     """
 
     ends: tuple[tuple[T, int, Mapping[str, int]], ...]
     whole: bool
     last: T | None
     restarted: frozenset[T] = frozenset()
+    doubted: T | None = None
+    gone: bool = False
 
     def up_to(self, through: int) -> list[tuple[T, int, Mapping[str, int]]]:
         """Those that are released through there, at most as many as are known."""
@@ -62,7 +67,7 @@ def recall(
 
     >>> topic = [TopicRecord(0, 7, None, {}), TopicRecord(1, 7, 100, {"a": 1}), TopicRecord(2, 8, None, {})]
     >>> recall(lambda low, high: topic[low:high], 0, 3, 100)
-    Recalled(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset())
+    Recalled(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False)
 
     Cost: about twice ``known`` transactions are read, more where some were sent again. Source: what a connector sends
     again.
@@ -78,7 +83,11 @@ def recall(
             if low == 0 or lsn in released or (through is not None and lsn > through)]
     before = [record for record in records if start is None or record.offset < start]
     last = before[-1].tx if before and before[-1].end is None else None
-    return Recalled(tuple(ends), low == 0 or len(released) >= wanted > 0, last, _restarted(before))
+    is_cut = low == first > 0
+    return Recalled(
+        tuple(ends), low == 0 or len(released) >= wanted > 0, last, _restarted(before),
+        before[0].tx if is_cut and before else None, is_cut and not before,
+    )
 
 
 def _restarted(records: list[TopicRecord[T]]) -> frozenset[T]:

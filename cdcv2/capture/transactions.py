@@ -16,7 +16,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sortedcontainers import SortedDict
 
-from cdcv2.capture.contradictions import Commit, Contradiction, late_end, lost_end, renumbered, surplus, two_ends
+from cdcv2.capture.contradictions import (
+    Commit, Contradiction, in_doubt, late_end, lost_end, renumbered, surplus, two_ends,
+)
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.released import KNOWN, Released
 from cdcv2.errors import MalformedError
@@ -63,6 +65,7 @@ class TransactionTracker(Generic[T]):
         # The least commit that the rows of a transaction without END name; -1: there was none before.
         self._after: dict[T, int] = {}
         self._restarted: set[T] = set()
+        self._doubted: set[T] = set()
         self._renumbering: set[T] = set()
 
     # -- what is known
@@ -166,6 +169,11 @@ class TransactionTracker(Generic[T]):
         """The connector was restarted inside this open transaction, or at its start: see :class:`Begins`."""
         self._restarted.add(tx)
 
+    def doubt(self, tx: T) -> None:
+        """Whether that is so of this open transaction is not known."""
+        if not self.released.has(tx):
+            self._doubted.add(tx)
+
     def numbers_anew(self, tx: T) -> None:
         """A row of this open transaction is of a connector that numbers anew when it is restarted inside one."""
         self._renumbering.add(tx)
@@ -174,6 +182,7 @@ class TransactionTracker(Generic[T]):
         """It is not open: what was noted of it is of no more use."""
         self._after.pop(tx, None)
         self._restarted.discard(tx)
+        self._doubted.discard(tx)
         self._renumbering.discard(tx)
 
     # -- what follows
@@ -189,6 +198,8 @@ class TransactionTracker(Generic[T]):
         end = self.end_of(tx)
         if tx in self._restarted and tx in self._renumbering:
             return renumbered(tx, end.lsn if end is not None else None)
+        if tx in self._doubted and tx in self._renumbering:
+            return in_doubt(tx, end.lsn if end is not None else None)
         if end is None:
             return None
         for table, (distinct, highest) in sorted(self.rows(tx).items()):

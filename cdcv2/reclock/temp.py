@@ -79,6 +79,13 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Whether that is so of the transaction nobody can know any more. Never in TEMP, as others may know it."""
+
+    tx: Tx
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """Something in the transaction that no update can say (a TRUNCATE): it is never given out, nor what follows it."""
 

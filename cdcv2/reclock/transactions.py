@@ -33,7 +33,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.state import State
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Held, Row, Said, Tx, check_ordered
+from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Doubt, Held, Row, Said, Tx, check_ordered
 from cdcv2.reclock.wholeness import Wholeness
 
 UPDATES_DURABLE = steps.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
@@ -109,7 +109,7 @@ class Transactions:
         self._whole = Wholeness(begun, state, uncovered=uncovered, partial=partial, had=had)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
-        self._pending: OpenTimes[dict[Said, None]] = OpenTimes(total=True)
+        self._pending: OpenTimes[dict[Said | Doubt, None]] = OpenTimes(total=True)
         self._stop: SourceStop | None = None
         self._look_for_halt()
 
@@ -183,7 +183,7 @@ class Transactions:
         self._look_for_halt()
         return summary._replace(frontier=self._frontier)
 
-    def _arrived(self, said: Said, time: int, diff: int) -> None:
+    def _arrived(self, said: Said | Doubt, time: int, diff: int) -> None:
         if diff < 1:
             raise MalformedError(f"{said!r} was taken back at {time}: sources of transactions only add")
         if self._frontier.less_equal(time):
@@ -193,7 +193,7 @@ class Transactions:
         elif self._since.less_equal(time):
             raise MalformedError(f"{said!r} came at {time}, and all before {self._frontier} was said to be there")
 
-    def _finish(self, time: int, records: Iterable[Said], summary: Summary) -> bool:
+    def _finish(self, time: int, records: Iterable[Said | Doubt], summary: Summary) -> bool:
         """Go on by one time; whether that was possible."""
         try:
             changed = self._whole.advance(records)

@@ -6,7 +6,7 @@ order in which they came: rows, Ends and repeats are all admitted before anythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -19,7 +19,9 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
 from cdcv2.reclock.opened import Beside, Opened, stop_of
 from cdcv2.reclock.state import State, Unknown
-from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, Done, End, Halt, Held, Restart, Row, Said, Through, Tx
+from cdcv2.reclock.temp import (
+    AS_COMPLETE, SNAPSHOT, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx,
+)
 
 _ANEW = "Begin anew: another slot, other topics, other logs"
 
@@ -130,6 +132,8 @@ class Wholeness:
         self._tracker = TransactionTracker[Tx](self.tables, self.through, whole=self.through == base)
         if recalled is not None and base is not None:
             self._tracker.recall(recalled, base)
+        if recalled is not None and recalled.doubted is not None:
+            self._tracker.doubt(recalled.doubted)
         counted = {} if recalled is None else {lsn: counts for _, lsn, counts in recalled.after(self.through or 0)}
         for held in sorted(held_before, key=_ends_in_order):
             if isinstance(held, Begun):
@@ -162,25 +166,32 @@ class Wholeness:
 
     # -- one step
 
-    def advance(self, records: Iterable[Said]) -> Changed:
+    def advance(self, records: Iterable[Said | Doubt]) -> Changed:
         """Take all records of one time. Cost: O(log open) each, and what is released.
 
         Raises SourceStop when they cannot all be right; the object must not be used after that.
         """
-        changed = Changed()
-        if not self._told:
+        changed, all_said = Changed(), list[Said]()
+        doubted = set[Tx]()
+        for record in records:
+            if isinstance(record, Doubt):
+                self._tracker.doubt(record.tx)
+                doubted.add(record.tx)
+            else:
+                all_said.append(record)
+        if not self._told and all_said:
             self._told = True
             changed.temp.append((self._begun, 1))
         before, highest = self._through, self._tracker.highest
         touched: dict[Tx, Opened] = {}
         again = set[Tx]()
         # Whether an End is new does not depend on which came first, and what is found first is to be the same.
-        for said in sorted(records, key=_ends_in_order):
+        for said in sorted(all_said, key=_ends_in_order):
             if not self._is_repeat(said, before, highest):
                 touched[said.tx] = self._admit(said)
             elif isinstance(said, End):
                 again.add(said.tx)
-        self._check(touched)
+        self._check({*touched, *doubted})
         self._drop_restarts(again, touched, changed)
         self._release(touched, changed)
         for tx, opened in touched.items():
@@ -224,10 +235,10 @@ class Wholeness:
         if end is not None and number > end.counts.get(table, 0):
             raise stop_of(uncounted_row(tx, table, number, end.lsn, end.counts.get(table, 0)))
 
-    def _check(self, touched: Mapping[Tx, Opened]) -> None:
-        """Raise SourceStop if what is held now cannot be right."""
+    def _check(self, touched: Collection[Tx]) -> None:
+        """Raise SourceStop if what is held now of these transactions cannot be right."""
         if SNAPSHOT in touched:
-            _check_snapshot(touched[SNAPSHOT])
+            _check_snapshot(self._open[SNAPSHOT])
         found = [(tx, self._tracker.contradiction(tx)) for tx in touched if tx != SNAPSHOT]
         wrong = min(((str(tx), one) for tx, one in found if one is not None), default=None)
         if wrong is not None:

@@ -223,8 +223,13 @@ class Commits:
 
     def begin(self, tx: int) -> None:
         """BEGIN of a transaction; the records of the transaction topic come in their order."""
+        self._doubt(tx)
         if self._begins.begin(tx) and not self._tracker.released.has(tx):
             self._tracker.restarted(tx)
+
+    def _doubt(self, tx: int) -> None:
+        if self._begins.doubts():
+            self._tracker.doubt(tx)
 
     def numbers_anew(self, tx: int) -> None:
         """A row of ``tx`` that is no repeat is of a connector that numbers a transaction anew when it is restarted."""
@@ -232,7 +237,7 @@ class Commits:
 
     def recall(self, recalled: Recalled[int]) -> None:
         """What was read again of the transaction topic, before the first fact."""
-        self._begins.recall(recalled.last)
+        self._begins.recall(recalled.last, gone=recalled.gone)
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
         for tx, lsn, _ in recalled.ends:
@@ -241,12 +246,15 @@ class Commits:
         if through is not None:
             floor = max((lsn for lsn in self._again.told if lsn <= through), default=self._snapshot.lsn or 0)
             self._tracker.recall(recalled, floor)
+        if recalled.doubted is not None:
+            self._tracker.doubt(recalled.doubted)
 
     def end(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
         """END of a transaction: its commit LSN, and how many rows each table has in it (tables not captured, too).
 
         Returns False for a repeat. The same END may come again with the same counts.
         """
+        self._doubt(tx)
         self._begins.end()
         if lsn in self._again.told:
             reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"

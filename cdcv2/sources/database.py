@@ -25,7 +25,7 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.temp import (
-    COMMIT_ORDER, SNAPSHOT, Begin, Begun, Done, End, Halt, Held, Restart, Row, Said, Through, Tx, check_ordered,
+    COMMIT_ORDER, SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx, check_ordered,
 )
 from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
@@ -99,7 +99,7 @@ class Database:
         # The stop that the logs keep, of another run.
         self._kept: SourceStop | None = None
         # Time -> what came at it.
-        self._said: dict[int, list[Said]] = {}
+        self._said: dict[int, list[Said | Doubt]] = {}
         self._notified: dict[int, list[Notification]] = {}
 
     def _operator(
@@ -184,7 +184,7 @@ class Database:
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         recalled = self._recalled([one for one, _ in sums], before, ranges)
-        self._begins.recall(recalled.last)
+        self._begins.recall(recalled.last, gone=recalled.gone)
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
         held = self._transactions.temp()
         if self._recipe.snapshot != "initial":
@@ -237,6 +237,8 @@ class Database:
 
     def said(self, one: Said | Begin, into: int) -> None:
         """Take what another record says at its time; those of the transaction topic in their order."""
+        if isinstance(one, (Begin, End)) and one.tx != SNAPSHOT and self._begins.doubts():
+            self._said.setdefault(into, []).append(Doubt(one.tx))
         if isinstance(one, Begin):
             if not self._begins.begin(one.tx):
                 return
@@ -286,11 +288,12 @@ class Database:
             if said is not None:
                 yield said, time, 1
 
-    def _end(self, records: Iterable[Said], notified: Iterable[Notification]) -> End | Halt | None:
+    def _end(self, records: Iterable[Said | Doubt], notified: Iterable[Notification]) -> End | Halt | None:
         """The End of the snapshot, if it is said by now, or why there is none."""
-        self._see(records)
+        known = [one for one in records if not isinstance(one, Doubt)]
+        self._see(known)
         if self._recipe.snapshot != "initial":
-            if records and not self._ended:
+            if known and not self._ended:
                 self._ended = True
                 self._transactions.uncover(unknown(self._may, {*self._there, *self._recipe.empty}))
                 self._empty = self._recipe.empty

@@ -37,9 +37,12 @@ class TransactionTopic:
 
         So it is where the logs are ahead of what is kept of positions, and where nothing is kept of these.
         """
+        begins = start < self._first
         start = min(max(start, self._first), self._behind)
         at = start if through is None else read_on(self._read, start, self._behind, through)
-        return self._told(recall(self._read, self._first, at, through, start=start), through)
+        found = recall(self._read, self._first, at, through, start=start)
+        # A capture that begins with what is there has read nothing that is gone.
+        return self._told(found._replace(gone=False) if begins else found, through)
 
     def _read(self, low: int, high: int) -> Iterator[TopicRecord[int]]:
         for record in self._ranges.read({self._place: (low, high)}):

@@ -86,6 +86,19 @@ def test_two_begins_with_nothing_between_are_known_again(kinds: str, restarted: 
     assert (restarted, last) == (set(found.restarted), found.last)
 
 
+@pytest.mark.parametrize("first, start, doubted, gone", [
+    (0, 2, None, False), (1, 2, 7, False), (2, 2, None, True), (2, 3, 7, False), (3, 3, None, True),
+])
+def test_of_the_first_record_that_a_topic_still_holds_the_transaction_is_in_doubt(
+    first: int, start: int, doubted: int | None, gone: bool
+) -> None:
+    """It may have been begun by what is lost."""
+    topic = [record(0, 7, "BEGIN"), record(1, 7, "BEGIN"), record(2, 7, "END"), record(3, 8, "BEGIN")]
+    found = recalled(topic, first, start, None)
+
+    assert (doubted, gone) == (found.doubted, found.gone)
+
+
 @given(topics(), st.data())
 def test_a_start_reads_on_to_the_first_end_that_is_not_released(
     topic: list[TopicRecord[int]], data: st.DataObject

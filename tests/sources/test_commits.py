@@ -336,6 +336,43 @@ def test_a_start_knows_of_a_begin_before_the_record_that_it_begins_at(last: int 
     assert stop is not None and "transaction 7 (END 100) has two BEGINs" in stop.reason
 
 
+@pytest.mark.parametrize("first", ["begin", "end", "before"])
+@pytest.mark.parametrize("anew", [True, False], ids=["3.4", "3.7"])
+def test_whether_a_transaction_was_begun_twice_cannot_be_known(first: str, anew: bool) -> None:
+    """The transaction topic has lost the record before: a stop, if the connector is one that numbers anew."""
+    commits = streaming()
+    if first == "before":
+        commits.recall(Recalled((), False, None, doubted=7))
+    else:
+        commits.recall(Recalled((), False, None, gone=True))
+    if first == "begin":
+        commits.begin(7)
+    if anew:
+        commits.numbers_anew(7)
+    commits.rows_seen(7, TABLE, 1, 1)
+    commits.end(7, 100, {TABLE: 1})
+    release, stop = commits.ready(), commits.stopped()
+
+    assert (release is None) == (stop is not None) == anew
+    assert stop is None or "transaction 7 (END 100) has two BEGINs, one directly after the other, cannot be known" in (
+        stop.reason
+    )
+
+
+def test_only_the_first_transaction_behind_what_is_lost_is_in_doubt() -> None:
+    """What follows it is judged as ever."""
+    commits = streaming()
+    commits.recall(Recalled((), False, None, gone=True))
+    commits.end(7, 100, {})
+    commits.begin(8)
+    commits.numbers_anew(8)
+    commits.rows_seen(8, TABLE, 1, 1)
+    commits.end(8, 110, {TABLE: 1})
+    release = commits.ready()
+
+    assert release is not None and release.through == 110
+
+
 def test_a_start_finds_an_end_from_before_the_snapshot_behind_where_it_begins() -> None:
     """It was read when the snapshot was released, and the run that read it could not state its stop any more."""
     commits = begun(1000)

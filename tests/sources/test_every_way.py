@@ -80,6 +80,18 @@ def test_what_a_killed_life_sent_and_did_not_flush_says_nothing_of_the_next_one(
     assert came.stop is not None and "which is none of the rows that were released" in came.stop
 
 
+def test_a_transaction_that_may_have_been_begun_twice_stops_a_remap_where_it_did() -> None:
+    """The transaction topic lost the first of two BEGINs, which was bound, and the second one stopped the capture."""
+    world = drawn(604032, FEATURES)
+    stops = {road.name: road.check(world).lives for road in ROADS if road.bound}
+
+    assert ("old connector",) == world.mishaps and world.forgets
+    for lives in stops.values():
+        words = {stop for _, stop, _ in lives if stop is not None}
+        assert any("two BEGINs, one directly after the other, cannot be known" in stop for stop in words)
+        assert len({upper for _, stop, upper in lives if stop is not None}) == 1
+
+
 def test_a_table_that_is_covered_late_begins_stops_or_is_left_out() -> None:
     """As its first record is an insert, as a row from before is changed later, or as that is its first record."""
     came = Counter[str]()
