@@ -5,18 +5,19 @@
     materialization: shop
     logs:
       orders: logs/public.orders                   a directory; a list of several: copies
-      items: {kafka: items, row: rows/items.avsc}
+      items: kafka:items                           a topic; of the row type in types, or {kafka: items, row: FILE}
     kafka: {bootstrap: localhost:9092, config: kafka.properties}
     bindings:
       - {log: orders, target: orders, key: [order_id]}
       - {log: items, target: totals, key: [order_id], reduce: {n: count, total: {sum: price}}, deletes: soft}
-    target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
+    target: {driver: postgres, conninfo: "host=db dbname=copy password=${COPY_PASSWORD}"}
     recovery_log: shop-recovery
     rows: 100000
     types: rows
 
-``logs: logs`` are those that a capture wrote. ``types``: a folder with row schemas, LOG.avsc, from which the types of
-the source are taken, in place of what the logs' own schemas state. Paths are from the file's folder.
+``logs: logs``, or ``logs: kafka:NAME.{table}``, are those that a capture wrote. ``types``: a folder with row schemas,
+LOG.avsc: the row types of topics, which state none, and the types that columns have in the source, in place of what the
+logs' own schemas state. Paths are from the file's folder.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.logs import Named, check_timeline, demand_ordered, directory_logs
+from cdcv2.commands.logs import Named, check_timeline, demand_ordered
+from cdcv2.commands.materialization_logs import FileLogs
 from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError
 from cdcv2.materialize import (
     Binding,
     Count,
@@ -50,9 +51,6 @@ from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
-from cdcv2.protocol.log import Log, LogAddress
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.meant import meant
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -84,10 +82,7 @@ def read_plan(path: str) -> Plan:
     bound = fields["bindings"].items()
     if not bound:
         fields["bindings"].fail("there is no binding: name a log and a target")
-    logs = reader.logs(fields["logs"], {part: _log_of(part) for part in bound})
-    for named in logs:
-        if named.times != "int":
-            fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
+    logs = reader.logs(fields, {part: _log_of(part) for part in bound})
     demand_ordered(logs, "a view of")
     timeline = fields["timeline"].text() if "timeline" in fields else None
     fields["logs"].told(lambda: check_timeline(logs, timeline))
@@ -131,27 +126,14 @@ class _Reader:
             return part.told(lambda: local_path(text))
         return self._folder / text
 
-    def log(self, part: Part) -> Path:
-        """The directory of a log, or of a capture's: a path from the file's folder."""
-        address = part.told(lambda: LogAddress.parse(part.text()))
-        if address.is_topic:
-            part.fail(f"a topic is written {{kafka: {address.name}, row: FILE.avsc}}, as it does not know its rows")
-        return self._folder / address.name
-
-    def logs(self, part: Part, bound: dict[Part, str]) -> list[Named]:
+    def logs(self, fields: dict[str, Part], bound: dict[Part, str]) -> list[Named]:
         """The logs that the bindings need."""
-        if part.is_text:
-            return self._captured(part, bound)
-        given = dict(part.entries())
-        for binding, name in bound.items():
-            if name not in given:
-                binding.fail(f"there is no log {name!r}; there are {', '.join(given)}{meant(name, given)}")
-        for name, one in given.items():
-            if name not in bound.values():
-                one.fail(f"no binding keeps the log {name!r}: bind it, or leave it out")
-            if not one.items():
-                one.fail(f"the log {name!r} is an empty list: name a log, or copies of one")
-        return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
+        reader = FileLogs(self._folder, self.path, fields.get("types"), *self._reached(self._kafka))
+        logs = reader.logs(fields["logs"], bound)
+        for named in logs:
+            if named.times != "int":
+                fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
+        return logs
 
     def typed(self, part: Part, logs: list[Named]) -> list[Named]:
         """The logs, with the types of the source as the row schemas in a folder state them."""
@@ -165,30 +147,6 @@ class _Reader:
                 part.fail(f"{given[named.table]} is of other rows than {named.log.name}: name the schema of its rows")
         return [replace(named, row_type=there[named.table]) for named in logs]
 
-    def _captured(self, part: Part, bound: dict[Part, str]) -> list[Named]:
-        found = {folder.name: folder for folder in self._missing(part, lambda: directory_logs(self.log(part)))}
-        for binding, name in bound.items():
-            if name not in found:
-                there = f"there are {', '.join(found)}{meant(name, found)}"
-                binding.fail(f"there is no log {name!r} in {part.text()}; {there}")
-        opened = [(name, DirectoryLog(found[name])) for name in dict.fromkeys(bound.values())]
-        return [Named(name, log, log.row_type, log.times) for name, log in opened]
-
-    def _opened(self, name: str, part: Part) -> Named:
-        if part.is_text:
-            log = self._missing(part, lambda: DirectoryLog(self.log(part)))
-            return Named(name, log, log.row_type, log.times)
-        fields = part.fields("kafka row")
-        row_type = part.told(lambda: RowType.load(self.path(fields["row"])))
-        topic = fields["kafka"].told(lambda: LogAddress.topic(fields["kafka"].text()))
-        return Named(name, self._missing(part, lambda: self._topic(topic.name, row_type)), row_type)
-
-    def _topic(self, topic: str, row_type: RowType) -> Log:
-        from cdcv2.wire.kafka import KafkaLog
-
-        bootstrap, config = self._reached(self._kafka)
-        return KafkaLog(topic, bootstrap, row_type, config_file=config)
-
     def kafka(self) -> tuple[str | None, Path | None]:
         """How the logs' topics are reached."""
         return self._reached(self._kafka)
@@ -198,13 +156,6 @@ class _Reader:
         fields = fields if {"bootstrap", "config"} & set(fields) else self._kafka
         bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
         return bootstrap, self.path(fields["config"]) if "config" in fields else None
-
-    @staticmethod
-    def _missing(part: Part, make: Callable[[], Any]) -> Any:
-        try:
-            return part.told(make)
-        except MissingLogError as cause:
-            part.fail(cause)
 
     def driver(self, part: Part) -> Callable[[], Driver]:
         """What makes the driver; its settings are read at once."""

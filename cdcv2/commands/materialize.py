@@ -1,14 +1,14 @@
 """Keep views of logs in a database, a lake, Delta, Kafka, a webhook or a connector, as a YAML file says; no Spark.
 
   materialization: shop
-  logs: logs                          # what a capture wrote; or a log each: a directory, or Kafka:
-                                      #   {items: {kafka: items, row: rows/items.avsc}}
+  logs: logs                          # what a capture wrote: a directory, or kafka:cdc.{table}; or a log each:
+                                      #   {items: kafka:items}, or {items: {kafka: items, row: FILE.avsc}}
   kafka: {bootstrap: localhost:9092}  # where logs and the driver kafka find it; config: a file of settings
   bindings:
     - {log: public.orders, target: orders, key: [id]}
     - {log: public.order_items, target: totals, key: [order_id], reduce: {n: count, sum: {sum: amount}}}
     - {log: public.audit, target: audit}                   # no key: rows and how often they are there
-  target: {driver: postgres, conninfo: "host=db dbname=shop password=${SHOP_PASSWORD}"}
+  target: {driver: postgres, conninfo: "host=db port=5432 dbname=copy password=${COPY_PASSWORD}"}
           # or {driver: lake, folder: lake}, or {driver: delta, folder: tables}: a Delta table per target
           # or, with delta: true in the bindings, {driver: kafka, prefix: shop.}
           # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
@@ -17,7 +17,7 @@
   recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
   rows: 100000                        # a transaction takes no further cut when it has as many updates
   start: 0                            # the time at which the logs begin
-  types: rows                         # LOG.avsc there states the source's types, in place of the logs' own schemas
+  types: rows                         # LOG.avsc there is the row type of a topic, and states the source's types
   timeline: shop                      # that of logs which do not state it, as those of a program of yours
 
 Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:

@@ -399,8 +399,10 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
 
 
 _ROW_TYPE = (
-    "Make the row type again (cdcv2 rows), and start again: the snapshot that is there can still be captured. A column "
-    "that shall not be captured is left out by the connector's column.exclude.list, with new topics"
+    "If the table was altered since that snapshot, its topic has rows of two types, and a log holds rows of one: begin "
+    "anew with a new snapshot (new topics, new slot, new logs). Otherwise make the row type again (cdcv2 rows), and "
+    "start again: the snapshot that is there can still be captured. A column that shall not be captured is left out by "
+    "the connector's column.exclude.list, with new topics"
 )
 _NOT_WHOLE = (
     "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL: set it, and begin anew "

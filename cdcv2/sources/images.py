@@ -165,8 +165,10 @@ class ImageReader:
 
 
 _CHANGED = (
-    "A log holds rows of one type. Make the new row type (cdcv2 rows), and capture the table into a new log from a new "
-    "snapshot; a generated column is best left out by the connector's column.exclude.list"
+    "A log holds rows of one type, and so must its topic. After ALTER TABLE make the row type again (cdcv2 rows), and "
+    "begin anew with a new snapshot (new topics, new slot, new logs); the logs that are there can be read up to the "
+    "change. If the table was not altered, make the row type again, and capture into new logs. A generated column is "
+    "best left out by the connector's column.exclude.list"
 )
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from cdcv2.commands.materialization_file import read_plan
+from cdcv2.commands.materialization_logs import FileLogs
+from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 
 URLS = ("s3://bucket/logs", "file:///nowhere/logs")
@@ -68,7 +73,9 @@ def test_every_reader_refuses_it_as_such(run: Run, words: tuple[str, ...], addre
 @pytest.mark.parametrize(
     ("logs", "why"),
     [("s3://bucket/logs", "s3: is not supported"), ("{t: 'file:///nowhere'}", "file: is not supported"),
-     ("kafka:t", "{kafka: t, row: FILE.avsc}"), ("{t: {kafka: 's3://b/t', row: row.avsc}}", "no name of a topic")],
+     ("kafka:t", "need names, kafka:NAME.{table}"), ("{t: kafka:t}", "t.avsc with types: DIR, or write {kafka: t, row"),
+     ("kafka:cdc.{table}", "the row type of kafka:cdc.t is not given"), ("{t: 'kafka:{table}'}", "for each table"),
+     ("{t: {kafka: 's3://b/t', row: row.avsc}}", "no name of a topic")],
 )
 def test_a_yaml_file_names_logs_in_the_same_words(run: Run, elsewhere: Path, logs: str, why: str) -> None:
     """Exit 2, with the line, once."""
@@ -82,3 +89,36 @@ def test_a_yaml_file_names_logs_in_the_same_words(run: Run, elsewhere: Path, log
 
     assert (2, "", True, 1) == (said.code, said.out, why in said.err, said.err.count("m.yaml, line 2"))
     assert ["m.yaml", "row.avsc"] == sorted(path.name for path in elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("logs", "topics"),
+    [("{a: kafka:one, b: [kafka:two, kafka:three]}", ["one", "two", "three"]),
+     ("kafka:cdc.{table}", ["cdc.a", "cdc.b"])],
+)
+def test_the_topics_of_a_yaml_file_have_the_row_types_of_its_types(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, logs: str, topics: list[str]
+) -> None:
+    """Named by the words of the commands, one by one or all that a capture writes."""
+    pytest.importorskip("yaml")
+    made: list[tuple[str, tuple[str, ...]]] = []
+
+    def opened(reader: FileLogs, topic: str, row_type: RowType) -> MemoryLog:
+        made.append((topic, row_type.columns))
+        return MemoryLog(topic)
+
+    monkeypatch.setattr(FileLogs, "_kafka_log", opened)
+    (elsewhere / "rows").mkdir()
+    for name in ("a", "b"):
+        schema = {"type": "record", "name": name, "fields": [{"name": name, "type": "long"}]}
+        (elsewhere / "rows" / f"{name}.avsc").write_text(json.dumps(schema), "utf-8")
+    (elsewhere / "m.yaml").write_text(
+        f"materialization: m\nlogs: {logs}\ntypes: rows\ntimeline: m\nkafka: {{bootstrap: 'x:1'}}\n"
+        "bindings: [{log: a, target: a, key: [a]}, {log: b, target: b, key: [b]}]\n"
+        "target: {driver: lake, folder: lake}\nrecovery_log: recovery\n", "utf-8"
+    )  # fmt: skip
+    plan = read_plan("m.yaml")
+
+    assert topics == [topic for topic, _ in made]
+    assert [("a",), *[("b",)] * (len(topics) - 1)] == [columns for _, columns in made]
+    assert ["a", "b"] == [binding.log for binding in plan.bindings]

@@ -240,7 +240,10 @@ def test_logs_in_kafka_are_kept_in_postgresql_and_pushed_to_kafka(
                 field["cdcv2.source"] = {"type": "date"}
         (tmp_path / "rows").mkdir()
         (tmp_path / "rows" / "kept.avsc").write_text(json.dumps(typed), "utf-8")
-        (tmp_path / "tables.yaml").write_text(f"{text}types: rows\n", "utf-8")
+        # Its topic is named as commands name it, once the folder of row schemas is given.
+        named = text.replace(f"{{kafka: kept, row: {schema}}}", "kafka:kept")
+        assert named != text
+        (tmp_path / "tables.yaml").write_text(f"{named}types: rows\n", "utf-8")
         altered = run("materialize", tmp_path / "tables.yaml")
         with postgres.connect() as connection:
             rows = connection.execute("SELECT id, price, name, cdcv2_count FROM kept ORDER BY id").fetchall()

@@ -28,11 +28,11 @@ def test_the_file_of_the_page_keeps_two_tables(
     monkeypatch.chdir(tmp_path)
     text = FILES[0]
     assert "cdcv2 materialize shop.yaml --follow\ncdcv2 compare shop.yaml\n" in PAGE
-    Path("shop.yaml").write_text(re.sub("host=localhost port=5432 dbname=shop user=shop ", "", text), "utf-8")
+    Path("shop.yaml").write_text(re.sub("host=localhost port=5432 dbname=copy user=copy ", "", text), "utf-8")
     with Postgres() as postgres:
         for name, value in postgres.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("SHOP_PASSWORD", postgres.environment.get("PGPASSWORD", "none"))
+        monkeypatch.setenv("COPY_PASSWORD", postgres.environment.get("PGPASSWORD", "none"))
         said, compared = run("materialize", "shop.yaml"), run("compare", "shop.yaml")
         with postgres.connect() as connection:
             orders = connection.execute("SELECT count(*), sum(cust) FROM orders").fetchone()

@@ -202,7 +202,7 @@ def test_a_changed_row_type_is_named_with_its_column(after: Any, reason: str) ->
     told, remedy = unfit(envelope(after=after))
     assert reason in told
     assert told.endswith(", in transaction 757")
-    assert "Make the new row type (cdcv2 rows)" in remedy
+    assert "After ALTER TABLE make the row type again (cdcv2 rows), and begin anew with a new snapshot" in remedy
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, Recipe("src", dict(RECIPE.tables), before="from-state")])

@@ -1,0 +1,108 @@
+"""The logs of a materialization's file: named by the same words as on a command line, with the row types of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cdcv2.commands.logs import Named, directory_logs
+from cdcv2.commands.yaml_lines import Part
+from cdcv2.errors import MissingLogError
+from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.meant import meant
+from cdcv2.wire.rows import RowType
+
+
+class FileLogs:
+    """Opens the logs that the file names.
+
+    Args:
+        folder: that of the file.
+        path: the path that a part of the file says, of a file that is no log.
+        types: the folder with the row types of topics, LOG.avsc, where the file names one.
+        bootstrap: a broker of Kafka; ``config``: a file of settings.
+    """
+
+    def __init__(
+        self, folder: Path, path: Callable[[Part], Path], types: Part | None, bootstrap: str | None,
+        config: Path | None,
+    ) -> None:
+        self._folder, self._path, self._types = folder, path, types
+        self._bootstrap, self._config = bootstrap, config
+
+    def logs(self, part: Part, bound: dict[Part, str]) -> list[Named]:
+        """The logs that the bindings need; ``bound`` has the name of each binding's log."""
+        if part.is_text:
+            address = part.told(lambda: LogAddress.parse(part.text()))
+            return self._topics(part, address, bound) if address.is_topic else self._captured(part, address, bound)
+        given = dict(part.entries())
+        for binding, name in bound.items():
+            if name not in given:
+                binding.fail(f"there is no log {name!r}; there are {', '.join(given)}{meant(name, given)}")
+        for name, one in given.items():
+            if name not in bound.values():
+                one.fail(f"no binding keeps the log {name!r}: bind it, or leave it out")
+            if not one.items():
+                one.fail(f"the log {name!r} is an empty list: name a log, or copies of one")
+        return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
+
+    def _captured(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[Named]:
+        """What a capture wrote into a directory."""
+        found = {folder.name: folder for folder in _missing(part, lambda: directory_logs(self._folder / address.name))}
+        for binding, name in bound.items():
+            if name not in found:
+                there = f"there are {', '.join(found)}{meant(name, found)}"
+                binding.fail(f"there is no log {name!r} in {part.text()}; {there}")
+        return [_directory(name, found[name]) for name in dict.fromkeys(bound.values())]
+
+    def _topics(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[Named]:
+        """What a capture wrote into topics."""
+        names = dict.fromkeys(bound.values())
+        return [self._topic(name, part, part.told(lambda: address.of(name))) for name in names]
+
+    def _opened(self, name: str, part: Part) -> Named:
+        if part.is_text:
+            address = part.told(lambda: LogAddress.parse(part.text()))
+            if address.is_topic:
+                part.told(address.demand_one)
+                return self._topic(name, part, address)
+            opened: Named = _missing(part, lambda: _directory(name, self._folder / address.name))
+            return opened
+        fields = part.fields("kafka row")
+        row_type = part.told(lambda: RowType.load(self._path(fields["row"])))
+        topic = fields["kafka"].told(lambda: LogAddress.topic(fields["kafka"].text()))
+        return self._topic(name, part, topic, row_type)
+
+    def _topic(self, name: str, part: Part, address: LogAddress, row_type: RowType | None = None) -> Named:
+        known = row_type or self._row_type(name, part, address)
+        return Named(name, _missing(part, lambda: self._kafka_log(address.name, known)), known)
+
+    def _row_type(self, name: str, part: Part, address: LogAddress) -> RowType:
+        """What ``types`` states of a topic's rows."""
+        if self._types is None:
+            part.fail(
+                f"the row type of {address} is not given, and Kafka does not know it: name a folder that has "
+                f"{name}.avsc with types: DIR, or write {{kafka: {address.name}, row: FILE.avsc}}"
+            )
+        types, path = self._types, self._path(self._types) / f"{name}.avsc"
+        return types.told(lambda: RowType.load(path))
+
+    def _kafka_log(self, topic: str, row_type: RowType) -> Log:
+        from cdcv2.wire.kafka import KafkaLog
+
+        return KafkaLog(topic, self._bootstrap, row_type, config_file=self._config)
+
+
+def _directory(name: str, folder: Path) -> Named:
+    log = DirectoryLog(folder)
+    return Named(name, log, log.row_type, log.times)
+
+
+def _missing(part: Part, make: Callable[[], Any]) -> Any:
+    """What ``make`` returns; a log that is not there is an error with the line."""
+    try:
+        return part.told(make)
+    except MissingLogError as cause:
+        part.fail(cause)
