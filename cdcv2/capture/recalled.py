@@ -5,6 +5,9 @@ nowhere beside it. The topic has one partition, in which a connector sends trans
 A connector that is started again goes back to some record that it had sent, and sends all from there on again. So of
 the ENDs before one that is not before H (the END through which all is released), those nearest to it are the last ones
 up to H, without gaps.
+
+No END vouches for itself. Of several at one place the first counts, and one that comes for the first time behind a
+later one was not released: what is read from here on is judged by what came before it, as by a capture that lives on.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ def recall(
         following = max(first, low - size)
         records, low, size = [*read(following, low), *records], following, 2 * size
     released = _released(records, None if low == 0 else through)
-    found = {end: record for record in records if (end := record.end) is not None}
+    found = _in_order(records, whole=low == 0)
     ends = [(found[lsn].tx, lsn, found[lsn].counts) for lsn in sorted(found)
             if low == 0 or lsn in released or (through is not None and lsn > through)]
     before = [record for record in records if start is None or record.offset < start]
@@ -101,6 +104,34 @@ def _restarted(records: list[TopicRecord[T]]) -> frozenset[T]:
     return frozenset(found)
 
 
+def _in_order(records: Iterable[TopicRecord[T]], *, whole: bool) -> dict[int, TopicRecord[T]]:
+    """The first record of each END that is not late: that does not stand behind a later one for the first time.
+
+    What a connector sends in one run has no gaps. So an END is late that lies inside of an earlier run without being in
+    it; the first run has all that is before it, if the records are the ``whole`` topic.
+
+    >>> ends = [TopicRecord(0, 7, 100, {}), TopicRecord(1, 9, 120, {}), TopicRecord(2, 8, 110, {})]
+    >>> [list(_in_order(ends[1:], whole=whole)) for whole in (False, True)], list(_in_order(ends, whole=False))
+    ([[120, 110], [120]], [100, 120])
+    """
+    found: dict[int, TopicRecord[T]] = {}
+    runs: list[tuple[int, int]] = []
+    first, last = -1 if whole else None, -1
+    for record in records:
+        end = record.end
+        if end is None:
+            continue
+        if first is None:
+            first = end
+        elif end < last:
+            runs.append((first, last))
+            first = end
+        last = end
+        if end not in found and not any(low < end < high for low, high in runs):
+            found[end] = record
+    return found
+
+
 def _released(records: list[TopicRecord[T]], through: int | None) -> set[int]:
     """The ENDs through H that are nearest to the last one that is not before H: what follows that may have gaps."""
     ends = [(record.offset, record.end) for record in records if record.end is not None]
@@ -114,18 +145,19 @@ def read_on(
     read: Callable[[int, int], Iterable[TopicRecord[T]]], start: int, behind: int, through: int, *,
     size: int = 4 * KNOWN,
 ) -> int:
-    """The offset of the first END after H, from ``start`` on; ``behind`` where there is none before that.
+    """The offset behind the END H, from ``start`` on, or of the first END after H; ``behind`` where neither is there.
 
-    >>> read_on(lambda low, high: [TopicRecord(4, 7, 100, {}), TopicRecord(6, 8, 110, {})], 0, 9, 100)
-    6
+    >>> topic = [TopicRecord(4, 7, 100, {}), TopicRecord(6, 8, 110, {})]
+    >>> read_on(lambda low, high: topic, 0, 9, 100), read_on(lambda low, high: topic, 0, 9, 105)
+    (5, 6)
 
     Cost: what was sent through H from ``start`` on is read. Source: a capture whose logs are ahead of its positions.
     """
     low = start
     while low < behind:
         high = min(behind, low + size)
-        found = [record.offset for record in read(low, high) if record.end is not None and record.end > through]
-        if found:
-            return min(found)
+        for record in read(low, high):
+            if record.end is not None and record.end >= through:
+                return record.offset + (record.end == through)
         low = high
     return behind

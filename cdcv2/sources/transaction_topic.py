@@ -39,7 +39,12 @@ class TransactionTopic:
         """
         begins = start < self._first
         start = min(max(start, self._first), self._behind)
-        at = start if through is None else read_on(self._read, start, self._behind, through)
+        at = start
+        if through is not None:
+            near = self._read(max(self._first, start - 4 * KNOWN), start)
+            # What comes behind the last END that was released, and was not read, is judged as what is new.
+            if not any(record.end is not None and record.end >= through for record in near):
+                at = read_on(self._read, start, self._behind, through)
         found = recall(self._read, self._first, at, through, start=start)
         # A capture that begins with what is there has read nothing that is gone.
         return self._told(found._replace(gone=False) if begins else found, through)

@@ -100,12 +100,28 @@ def test_of_the_first_record_that_a_topic_still_holds_the_transaction_is_in_doub
 
 
 @given(topics(), st.data())
-def test_a_start_reads_on_to_the_first_end_that_is_not_released(
-    topic: list[TopicRecord[int]], data: st.DataObject
-) -> None:
-    """The logs may be ahead of the positions."""
+def test_a_start_reads_on_to_the_last_end_that_is_released(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
+    """The logs may be ahead of the positions; where that END is not to be found, the next one after it does."""
     start, through = data.draw(st.integers(0, len(topic))), 10 * data.draw(st.integers(0, 14))
     behind = read_on(lambda low, high: topic[low:high], start, len(topic), through, size=3)
 
-    later = [one.offset for one in topic[start:] if one.end is not None and one.end > through]
-    assert min(later, default=len(topic)) == behind
+    later = [one for one in topic[start:] if one.end is not None and one.end >= through]
+    assert behind == (later[0].offset + (later[0].end == through) if later else len(topic))
+
+
+@settings(max_examples=300, deadline=None)
+@given(topics(), st.data())
+def test_no_end_vouches_for_itself(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
+    """One that was never sent before comes behind a later one, or one comes with other counts: neither was released."""
+    ends = [one.end for one in topic if one.end is not None]
+    after = data.draw(st.integers(1, len(ends)), label="so many ENDs stand before it")
+    place = [at for at, one in enumerate(topic) if one.end is not None][after - 1] + 1
+    late = data.draw(st.integers(1, max(ends[:after]) - 1).filter(lambda end: end % 10 > 0))
+    two = data.draw(st.sampled_from(ends[:after]))
+    wrong = [TopicRecord(0, 99, late, {}), TopicRecord(0, two // 10, two, {"a": 0})]
+    altered = [*topic[:place], *wrong, *topic[place:]]
+    altered = [one._replace(offset=at) for at, one in enumerate(altered)]
+    through = data.draw(st.sampled_from(sorted({*ends})))
+    found = recall(lambda low, high: altered[low:high], 0, len(altered), through, known=len(ends) + 2)
+
+    assert [(end // 10, end, {"a": end // 10}) for end in sorted({*ends})] == list(found.ends)

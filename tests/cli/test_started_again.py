@@ -73,3 +73,25 @@ def test_a_row_that_its_end_did_not_count_is_no_duplicate(capture: Captures) -> 
     assert (0, [1, 3, 10]) == (capture(first, *NOTIFIED).code, capture.held())
     said = capture([*first, insert(0, 3, 11, 5, 2, 100), end(2, 6, 140, 0)], *NOTIFIED)
     assert 4 == said.code and "numbered 2, but its END 120 counts 1" in said.err, said.err
+
+
+GIVEN_OUT = [*BEGUN, insert(0, 2, 10, 5, 1, 100), end(1, 5, 120, 1)]
+CONTRADICTED = {
+    "another END of it": [end(2, 5, 120, 2)],
+    "an END of another": [end(2, 77, 120, 1)],
+    "one more row, and an END that counts it": [insert(0, 3, 11, 5, 2, 100), end(2, 5, 120, 2)],
+    "an END before it that comes late": [end(2, 9, 110, 1), insert(0, 3, 11, 9, 1, 100)],
+    "a late one, and the last one again": [end(2, 9, 110, 1), end(3, 5, 120, 1), insert(0, 3, 11, 9, 1, 100)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+@pytest.mark.parametrize("later", CONTRADICTED.values(), ids=CONTRADICTED.keys())
+def test_no_end_vouches_for_itself(capture: Captures, tmp_path: Path, later: list[str], memory: str) -> None:
+    """What comes after a start, and contradicts what was given out before it, stops the capture and is kept."""
+    assert (0, [1, 3, 10]) == (capture(GIVEN_OUT, *NOTIFIED).code, capture.held())
+    for dump in ([*GIVEN_OUT, *later], [*GIVEN_OUT, *later, insert(0, 4, 12, 6, 1, 130), end(4, 6, 140, 1)]):
+        if memory == "lost":
+            (capture.logs / "_memory.json").unlink(missing_ok=True)
+        assert 4 == capture(dump, *NOTIFIED).code
+    assert [1, 3, 10] == capture.held()
