@@ -9,8 +9,8 @@ after ``=`` the reason why no test can or need notice::
     +        return a if a > b else b
     = two equal ints are one value
 
-A change is tried with the tests of its own box first (``NEAR``), which are short; what these do not notice, with
-all tests that call the function, some of which take minutes.
+A change is tried with the tests of its own box first (``NEAR``), which are short; what these do not notice and nobody
+has explained, with all tests that call the function, some of which take minutes.
 
 The key is the change itself and not a number, so an entry holds until the line that it is about changes. Exit 0: every
 survivor is explained; 1: some are not, and they are printed in this form, to be killed by a test or explained.
@@ -104,6 +104,13 @@ def mutmut(*arguments: str) -> str:
     return ran.stdout
 
 
+def change(mutant: str) -> Change:
+    """What a mutant changes; as ``mutmut show`` has it, which takes seconds for each."""
+    from mutmut.mutation.diff_apply import find_mutant, get_diff_for_mutant
+
+    return Change(readable(mutant), changed_lines(get_diff_for_mutant(mutant, path=find_mutant(mutant).path)))
+
+
 def near(function: str, tests: Iterable[str]) -> list[str]:
     """Of the tests that call a function those of its own box; all of them where none is.
 
@@ -128,21 +135,21 @@ def main() -> int:
     found = statuses(mutmut("results", "--all", "true"))
     left = [name for name, status in found.items() if status not in NOTICED]
     STATS.write_text(json.dumps(whole), "utf-8")
-    if left:
-        mutmut("run", *children, *left)
+    known = explained(EXPLAINED.read_text("utf-8"))
+    changes = {name: change(name) for name in left}
+    if unknown := [name for name in left if changes[name] not in known]:
+        mutmut("run", *children, *unknown)
     found = statuses(mutmut("results", "--all", "true"))
     unnoticed = {name: status for name, status in found.items() if status not in NOTICED}
-    survivors = {Change(readable(name), changed_lines(mutmut("show", name))): unnoticed[name] for name in unnoticed}
-    known = explained(EXPLAINED.read_text("utf-8"))
-    for change, status in sorted(survivors.items(), key=lambda item: str(item[0])):
-        if change not in known:
-            print(f"{change}\n# {status}\n")
-    unknown = survivors.keys() - known.keys()
+    survivors = {changes[name]: status for name, status in unnoticed.items()}
+    holes = survivors.keys() - known.keys()
+    for hole in sorted(holes, key=str):
+        print(f"{hole}\n# {survivors[hole]}\n")
     print(f"{len(found)} changes, {len(found) - len(unnoticed)} noticed; of {len(survivors)} survivors "
-          f"{len(survivors) - len(unknown)} are explained, {len(unknown)} are not")  # fmt: skip
-    for change in known.keys() - survivors.keys():
-        print(f"explained, but no survivor any more: {change.function}")
-    return 1 if unknown else 0
+          f"{len(survivors) - len(holes)} are explained, {len(holes)} are not")  # fmt: skip
+    for killed in known.keys() - survivors.keys():
+        print(f"explained, but no survivor any more: {killed.function}")
+    return 1 if holes else 0
 
 
 if __name__ == "__main__":
