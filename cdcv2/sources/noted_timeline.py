@@ -7,16 +7,14 @@ added to it in a file of their own (:mod:`cdcv2.wire.captured`).
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.temp import AS_COMPLETE
-from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted
+from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 from cdcv2.wire.file_system import is_there
-from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 
 def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
@@ -29,12 +27,10 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
     path = into / CAPTURE_FILE
     begun: dict[str, Any] = {
         "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
-        "ordering": ordering, "id": uuid.uuid4().hex,
+        "ordering": ordering,
     }
     try:
-        into.mkdir(parents=True, exist_ok=True)
-        if not is_there(path):
-            _put(path, begun)
+        put_note(into, begun)
         _check_same(into, timeline)
         there = noted(into)
         fresh = sorted({*tables} - {*there.get("tables", [])})
@@ -66,15 +62,3 @@ def _check_same(into: Path, timeline: str) -> None:
             f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
             f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
         )
-
-
-def _put(path: Path, plain: dict[str, Any]) -> None:
-    temporary = write_temporary(path.parent, _text(plain))
-    # Another capture may have begun here by now: then its note stands, and is compared as any other is.
-    link(temporary, path)
-    temporary.unlink()
-    sync_folder(path.parent)
-
-
-def _text(plain: dict[str, Any]) -> bytes:
-    return (json.dumps(plain, indent=2) + "\n").encode()

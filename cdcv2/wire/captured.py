@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import RefusedError, UnavailableError
+from cdcv2.errors import ForeignStateError, RefusedError, UnavailableError
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
-from cdcv2.wire.description import LogDescription
+from cdcv2.wire import log_json
+from cdcv2.wire.description import ONE_OF_EACH, LogDescription
 from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
@@ -59,17 +60,27 @@ def _log_set_of(note: Mapping[str, Any]) -> LogDescription:
     return LogDescription(timeline=named.get("timeline"), log_set=named.get("id"))
 
 
-def described_by_note(folder: Path, log: str) -> LogDescription:
-    """What the note in a directory states of one of the logs there, which need not state it itself.
+def described_by_note(folder: Path, log: str, own: LogDescription) -> LogDescription:
+    """What one of the logs in a directory states, ``own``, with what the note there states of it, which it need not.
 
-    The timeline of logs by commit times is the ``id`` of the note, if it names none. Raises as :func:`noted`.
+    The timeline of logs by commit times is the ``id`` of the note, if it names none. Raises as :func:`noted`, and
+    ForeignStateError where the note is of other logs, and names both.
     """
     note = noted(folder)
     ordering = str(note.get("ordering", COMMIT_ORDER))
     if log not in note.get("tables", ()):
-        return LogDescription(ordering)
+        return replace(LogDescription(ordering), **own.to_plain())
     named = _log_set_of(note)
-    return replace(named, ordering=ordering, timeline=named.timeline or named.log_set)
+    for attribute in ("log_set", "timeline"):
+        mine, theirs = getattr(own, attribute), getattr(named, attribute)
+        if None not in (mine, theirs) and mine != theirs:
+            raise ForeignStateError(
+                f"the log {folder / log} is none of the capture beside whose note it lies: the log is of "
+                f"{ONE_OF_EACH[attribute]} {mine}, and {folder / CAPTURE_FILE} of {theirs}. Somebody put it in the "
+                "place of another log: bring that one back, and read this one in a directory of its own"
+            )
+    beside = replace(named, ordering=ordering, timeline=named.timeline or named.log_set)
+    return replace(beside, **own.to_plain())
 
 
 def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:
@@ -114,12 +125,19 @@ def _damaged(path: Path, what: str) -> RefusedError:
 
 
 def put_note(folder: Path, plain: Mapping[str, Any]) -> None:
-    """Put a note there, durably, with a name for these logs (``id``), unless there is one. Raises OSError."""
+    """Put a note there, durably, with a name for these logs (``id``), unless there is one. Raises OSError.
+
+    Logs that are there keep the name that they state: a note that was removed may be put again. Raises what reading
+    their descriptions raises.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CAPTURE_FILE
     if is_there(path):
         return
-    text = json.dumps({**plain, "id": uuid.uuid4().hex}, indent=2) + "\n"
+    there = (folder / table for table in plain.get("tables", ()) if is_there(folder / table / log_json.LOG_FILE))
+    stated = (log_json.read(path).description.log_set for path in there)
+    named = next(filter(None, stated), None) or uuid.uuid4().hex
+    text = json.dumps({**plain, "id": named}, indent=2) + "\n"
     temporary = write_temporary(folder, text.encode())
     # Another one may have begun here by now: then its note stands, and is compared as any other is.
     link(temporary, path)

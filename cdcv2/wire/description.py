@@ -126,7 +126,7 @@ class LogDescription:
 
         Raises ForeignStateError where they name two timelines, two identities or two starts, and names both.
         """
-        for attribute, what in _ONE_OF_EACH.items():
+        for attribute, what in ONE_OF_EACH.items():
             one, two = getattr(self, attribute), getattr(other, attribute)
             if not {*_NO_TIMES} & {one, two} and one != two:
                 raise ForeignStateError(
@@ -143,8 +143,8 @@ def _rank(start: str | None) -> int:
     return _NO_TIMES.index(start) if start in _NO_TIMES else len(_NO_TIMES)
 
 
-#: Attributes of which a log has one at most, and how they are called in errors.
-_ONE_OF_EACH = {
+#: Attributes of which a log has one at most -> how they are called in errors.
+ONE_OF_EACH = {
     "timeline": "the timeline", "log_set": "the log set", "identity": "the identity", "table": "the table",
     "start": "the start", "empty": "the empty table",
 }  # fmt: skip

@@ -18,7 +18,6 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,12 +185,13 @@ class DirectoryLog:
         return sorted({release for folder in folders for release in ReleaseTimes(folder).read()})
 
     def description(self) -> LogDescription:
-        """What the log states of itself now, or the note of its capture does beside it. Raises as opening does."""
+        """What the log states of itself now, or the note of its capture does beside it.
+
+        Raises as opening does, and ForeignStateError where the note there is of other logs.
+        """
         own = log_json.read(self.path).description
         folder = self.path.absolute()
-        beside = described_by_note(folder.parent, folder.name)
-        # What it states itself stands: it may have been copied beside other logs.
-        return replace(beside, **own.to_plain())
+        return described_by_note(folder.parent, folder.name, own)
 
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from file ``after[0]`` on; see :class:`~cdcv2.protocol.log.Source`.

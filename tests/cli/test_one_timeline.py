@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_set import describe_log_set
 from tests.cli.conftest import APPLE, PEAR, PRICES, Run
 
 X, Y, NONE = LogDescription(timeline="x"), LogDescription(timeline="y"), LogDescription()
@@ -154,3 +157,31 @@ def test_a_mangled_log_is_another_one_of_the_same_timeline(run: Run, tmp_path: P
     assert here.identity != copy.identity
     assert 0 == run("verify", f"a={a}", f"a={tmp_path / 'copy'}", tmp_path / "named").code
     assert 4 == run("mangle", a, tmp_path / "other", "--timeline", "y").code
+
+
+@pytest.mark.parametrize("stated", [X, LogDescription(timeline="x", log_set="0c")])
+def test_a_log_in_the_place_of_another_is_refused(run: Run, tmp_path: Path, stated: LogDescription) -> None:
+    """Whoever reads it, or would write on, would have the rows of two sources in one table."""
+    logs(tmp_path / "own", NONE, NONE)
+    note_timeline(tmp_path / "own", "y" if stated.log_set is None else "x", ["a", "b"], ordering="commit")
+    a, _ = logs(tmp_path / "foreign", stated, stated)
+    shutil.rmtree(tmp_path / "own" / "a")
+    shutil.copytree(a, tmp_path / "own" / "a")
+
+    for command in ("verify", "replay", "as-of"):
+        said = run(command, tmp_path / "own", *(["--table", "a"] if command == "as-of" else []))
+        assert (4, "") == (said.code, said.out)
+        assert f"the log {tmp_path / 'own' / 'a'} is none of the capture beside whose note it lies" in said.err
+        assert str(tmp_path / "own" / "_capture.json") in said.err
+    with pytest.raises(ForeignStateError, match="Somebody put it in the place of another log"):
+        describe_log_set({"a": DirectoryLog(tmp_path / "own" / "a")}, NONE)
+
+
+def test_a_note_that_was_lost_is_put_again_with_the_name_that_the_logs_state(captured: Path) -> None:
+    """So the memory of the capture is still that of these logs."""
+    note = captured / "logs" / "_capture.json"
+    before = json.loads(note.read_text("utf-8"))
+    note.unlink()
+    put_note(captured / "logs", {name: value for name, value in before.items() if name != "id"})
+
+    assert before == json.loads(note.read_text("utf-8"))

@@ -93,8 +93,8 @@ def test_an_older_log_has_its_timeline_from_the_note_of_its_capture(tmp_path: Pa
 
 
 def test_the_timeline_that_a_note_names_is_that_of_its_logs(tmp_path: Path) -> None:
-    """On a remap; what a log states itself comes first."""
-    put_note(tmp_path, {"tables": ["a", "b"], "timeline": "x"})
+    """On a remap; a log that the note does not name has its own."""
+    put_note(tmp_path, {"tables": ["a"], "timeline": "x"})
     DirectoryLog(tmp_path / "a", ROW, create=True)
     DirectoryLog(tmp_path / "b", ROW, create=True, description=LogDescription(timeline="y"))
     add_to_note(tmp_path, {"ordering": AS_COMPLETE})
