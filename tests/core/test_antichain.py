@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cdcv2.core import antichain
 from cdcv2.core.antichain import Antichain, MutableAntichain
-from cdcv2.core.order import Product, less_equal
+from cdcv2.core.order import MAX_TIME, Product, less_equal
 from cdcv2.errors import MalformedError
 from tests.doubles import Lane
 
@@ -71,6 +71,17 @@ def test_an_antichain_of_many_products_takes_times_of_its_kind_only() -> None:
     for time in (3, Product(1, 2, 3)):
         with pytest.raises(MalformedError, match="different kinds"):
             frontier.less_equal(time)
+
+
+@pytest.mark.parametrize("number", [2, 20])
+def test_a_product_of_the_last_time_is_beyond_itself(number: int) -> None:
+    """With many elements as with few, in each coordinate."""
+    times = [*(Product(at, MAX_TIME - at) for at in range(number)), Product(MAX_TIME, 0)]
+    frontier = Antichain(times)
+
+    assert set(times) == set(frontier.elements)
+    assert all(frontier.less_equal(time) for time in times)
+    assert not frontier.less_equal(Product(0, MAX_TIME - 1))
 
 
 def test_thousands_of_products_of_two_are_not_compared_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

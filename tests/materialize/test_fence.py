@@ -105,6 +105,14 @@ def test_a_finished_piece_is_ahead_of_all_others() -> None:
     assert Antichain([4]) == meet_of(found)
 
 
+def test_a_wider_range_leaves_a_narrower_one_that_it_shares_no_key_with() -> None:
+    """It begins as the first of its keys does, and nobody is fenced off."""
+    narrow = Holding(Range(0, 9), 6, 30)
+
+    assert {(0, 9, 6, 30), (20, 90, 0, "new")} == plain(claim([narrow], Range(20, 90), value="new"))
+    assert {(0, 9, 6, 30), (20, 90, 2, 40)} == plain(claim([narrow, Holding(Range(20, 90), 1, 40)], Range(20, 90)))
+
+
 def test_a_key_has_one_number_everywhere() -> None:
     """Two processes, of two releases, must agree on whose key it is."""
     assert (3421780262, 0) == (number_of(b"123456789"), number_of(b""))

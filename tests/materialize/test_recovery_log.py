@@ -274,6 +274,14 @@ def test_a_database_that_is_locked_is_named_with_the_cause(tmp_path: Path) -> No
             log.open(Range(), START)
 
 
+def test_a_database_that_cannot_be_read_is_named_with_the_cause(tmp_path: Path) -> None:
+    """Also by who only looks."""
+    log = SqliteRecoveryLog("m", tmp_path / "log.db")
+    log.close()
+    with pytest.raises(OutputError, match="recovery log of 'm' in .*log.db .*: Cannot operate on a closed database"):
+        log.checkpoints()
+
+
 def test_a_database_holds_several_logs(tmp_path: Path) -> None:
     """By name."""
     SqliteRecoveryLog("a", tmp_path / "log").open(Range(), START).commit(Checkpoint(Antichain([5])), None)

@@ -30,3 +30,11 @@ def test_nothing_waits_once_the_history_is_complete() -> None:
         coverage.accept(coverage.plan([Stated(statement)]))
 
         assert (Antichain(), []) == (coverage.known, coverage.waiting())
+
+
+def test_the_last_time_there_is_can_be_left_to_come() -> None:
+    """A history that is known up to it is not complete."""
+    coverage = Coverage(Antichain([0]))
+    coverage.accept(coverage.plan([Stated(Progress([0], [MAX_TIME]))]))
+
+    assert Antichain([MAX_TIME]) == coverage.known

@@ -54,7 +54,8 @@ def test_nothing_is_named(text: str) -> None:
 @pytest.mark.parametrize(
     ("logs", "one"),
     [("logs", "logs/public.orders"), ("logs/", "logs/public.orders"), ("/", "/public.orders"),
-     ("a/{table}/log", "a/public.orders/log"), ("kafka:cdc.{table}", "kafka:cdc.public.orders")],
+     ("MAX/", "MAX/public.orders"), ("a/{table}/log", "a/public.orders/log"),
+     ("kafka:cdc.{table}", "kafka:cdc.public.orders")],
 )
 def test_logs_of_several_tables_have_an_address_each(logs: str, one: str) -> None:
     """In the place of the template, or in the directory."""

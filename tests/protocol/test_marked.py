@@ -46,6 +46,19 @@ def test_what_came_since_is_read_and_nothing_else(written: list[list[Message]]) 
     assert [C, A] == read_again(Written(*written), Written(*written, [C, A]))
 
 
+def test_a_moment_without_a_message_is_not_the_end() -> None:
+    """A source may give one between two; what stands behind it is read, and counts for what stood last."""
+    class Pausing(Written):
+        def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry]:
+            for entry in super().read(after, follow=follow):
+                yield cast(Entry, None)
+                yield entry
+
+    assert [C] == read_again(Pausing([A], [B]), Pausing([A], [B], [C]))
+    with pytest.raises(ForeignStateError):
+        read_again(Pausing([A], [B]), Pausing([A], [C]))
+
+
 @pytest.mark.parametrize(("one", "other"), [
     ([[A]], [[B]]), ([[A], [B]], [[A], [C]]), ([[C], [A, B]], [[C], [C, B]]), ([[C], [A, B]], [[C], [A, C]]),
     ([[C], [A, B]], [[C], [B]]), ([[A], [B]], [[A]]),

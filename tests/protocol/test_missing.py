@@ -135,6 +135,7 @@ def test_at_most_ten_are_told_one_by_one(number: int) -> None:
     told = str(Missing(updates=tuple((time, 1) for time in range(number))))
     assert min(number, 10) == told.count("missing at time")
     assert (f"and {number - 10} more" in told) == (number > 10)
+    assert told.endswith("at time 9" if number == 10 else "more" if number > 10 else "at time 8")
 
 
 def test_what_lacks_does_not_hang_on_the_order_of_statements_that_wait() -> None:
@@ -146,3 +147,12 @@ def test_what_lacks_does_not_hang_on_the_order_of_statements_that_wait() -> None
             reader.absorb(statement)
 
         assert ((P(0, 1), 3),) == reader.missing().updates
+
+
+def test_times_in_dispute_are_told_in_their_order() -> None:
+    """Also where Python has none for them, and whichever came first."""
+    reader = Resolver([P(0, 0)], on_error="quarantine")
+    for diff in (1, 2):
+        reader.absorb(Updates([("a", time, diff) for time in (P(2, 0), P(0, 1), P(1, 1))]))
+
+    assert (P(0, 1), P(1, 1), P(2, 0)) == reader.missing().contested

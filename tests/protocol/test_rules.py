@@ -128,7 +128,8 @@ def test_a_state_that_does_not_know_its_start_counts_as_before() -> None:
     """Those that were exported before there was an origin: what is before the start is late there, as it was."""
     state = Resolver([5]).export_state()
     del state["ledger"]["origin"]
-    reader = Resolver.restore(state)
+    # Put away once more it still does not.
+    reader = Resolver.restore(Resolver.restore(state).export_state())
 
     assert reader.absorb(Updates([("a", 4, 1)])) is None
     assert (1, 0) == (reader.counters["late"], reader.counters["before_start"])
