@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import accumulate
 
@@ -43,14 +44,18 @@ class Case:
                 raise self.fail(stop)
             if stopped and stop is None:
                 raise self.fail("a stop is forgotten")
-            stopped |= stop is not None and self.is_lasting(cut, upper)
+            stopped |= stop is not None and self.is_lasting(cut, upper, stop)
 
-    def is_lasting(self, cut: Cut, upper: int) -> bool:
-        """Whether a stop there has other reasons than records of what is not given out: those are judged again."""
+    def is_lasting(self, cut: Cut, upper: int, stop: str) -> bool:
+        """Whether a stop there has other reasons than records of what is not given out: those are judged again.
+
+        Of several culprits those count that it names: it need not be of one that is old.
+        """
         if self.bound:
             return True
         released = self.released(upper)
         culprits = self.judge.culprits(Known(self.world, cut), released)
+        culprits = self._blamed(culprits, stop) or [one for one in culprits if one.must]
         return any(one.tx in released or one.tx is None and SNAPSHOT in released for one in culprits)
 
     def _is_known_as_foreign(self, cut: Cut, stop: str, upper: int) -> bool:
@@ -70,9 +75,13 @@ class Case:
         """The stop names a transaction that is at fault, if it is one, or what misses a row of it in the state."""
         if self.way.state and "that is not there" in stop:
             return
-        guilty = {one.tx for one in culprits}
-        if None not in guilty and not any(str(tx) in stop for tx in guilty):
-            raise self.fail(f"the stop names none of {sorted(guilty, key=str)}")
+        if not self._blamed(culprits, stop):
+            raise self.fail(f"the stop names none of {sorted({one.tx for one in culprits}, key=str)}: {stop}")
+
+    def _blamed(self, culprits: list[Culprit], stop: str) -> list[Culprit]:
+        """Those that the stop can be of: it names the transaction, or the snapshot."""
+        words = {*re.findall(r"\w+", stop.partition(". ")[0])}
+        return [one for one in culprits if words & one.words]
 
     # -- by commit times
 
@@ -151,19 +160,19 @@ class Case:
         if not step.may:
             raise self.fail(f"a false stop at {cut}: {stop}")
         self.check_named(step.culprits, stop)
-        if fresh and not any(one.at in (1, EVER) or not one.must or one.at_once for one in step.culprits):
+        blamed = self._blamed(step.culprits, stop) or step.culprits
+        if fresh and not any(one.at in (1, EVER) or not one.must or one.at_once for one in blamed):
             raise self.fail(f"{fresh} are whole at {cut}, before the stop, and not given out")
 
     def _unfounded(self, cut: Cut, released: dict[int, Facts], step: Step) -> list[int]:
         """What was passed by without its facts, if nothing is known to be wrong."""
-        if step.may:
-            return []
+        guilty = {one.tx for one in step.culprits}
         real = {one.tx: self.judge.real(one.tx) for one in self.world.transactions}
         known = Known(self.world, cut)
         seen = {one.tx for one in known.of("row")}
         ended = {one.tx: known.facts(one) for one in known.ends()}
         return [tx for tx, facts in released.items()
-                if tx != SNAPSHOT and tx in seen and facts not in (real[tx], ended.get(tx))]
+                if tx != SNAPSHOT and tx not in guilty and tx in seen and facts not in (real[tx], ended.get(tx))]
 
     # -- on a timeline
 

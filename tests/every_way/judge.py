@@ -54,6 +54,13 @@ class Culprit:
     tx: int | None = None
     now: bool = False
     at_once: bool = False
+    #: The transaction before the snapshot that it is.
+    early: int | None = None
+
+    @property
+    def words(self) -> set[str]:
+        """One of them is in the reason of a stop for it."""
+        return {str(self.tx)} if self.tx is not None else {"snapshot", "snapshots", str(self.early)}
 
 
 @dataclass
@@ -178,7 +185,10 @@ class Judge:
         if self.way.ordering == "complete" and one.tx not in released and any(end.tx == one.tx for end in known.ends()):
             # It is waited for, and nothing behind it is passed.
             return False
-        return sum(self.commits.get(tx, 0) > one.at for tx in released) >= self.world.known - 1
+        # Its own END is one of those that are known; one that is lost is none.
+        ended = {end.tx for end in known.ends()}
+        behind = sum(self.commits.get(tx, 0) > one.at for tx in released if tx in ended)
+        return behind >= self.world.known - (one.tx in ended)
 
     def _of_snapshot(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         if self.world.snapshot == "none":
@@ -210,7 +220,7 @@ class Judge:
             yield Culprit("a snapshot row after the snapshot", SNAPSHOT, more, now=True)
         for one in known.ends():
             if one.commit <= min((one.commit for one in firsts), default=SNAPSHOT_LSN):
-                yield Culprit("an END before the snapshot", 1, bool(lsns), now=given and bool(lsns))
+                yield Culprit("an END before the snapshot", 1, bool(lsns), now=given and bool(lsns), early=one.tx)
 
     def _of_transactions(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         seen = 0

@@ -22,6 +22,7 @@ from tests.every_way.connector import NOTIFICATIONS, PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
 from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, of_covered, recipe
+from tests.every_way.ways import judged_by
 from tests.every_way.world import Cut, World
 from tests.spark.binding import Bound, dumped
 from tests.spark.capturing import CaptureRun, dump_into, log_messages
@@ -40,7 +41,7 @@ class SparkRoad:
 
     def takes(self, world: World) -> bool:
         """As without Spark."""
-        return not self.bound or world.snapshot != "marked" and not world.late
+        return not self.bound or world.snapshot != "marked"
 
 
 ROADS = (
@@ -55,7 +56,7 @@ ROADS = (
 def check(road: SparkRoad, world: World, spark: SparkSession, folder: Path) -> Came:
     """Run it, and judge. Raises :class:`~tests.every_way.compare.Different`."""
     came = (bound if road.bound else by_commits)(world, road.way, world.seed, spark, folder)
-    Case(f"Spark, {road.name}", world, road.way, came, bound=road.bound).check()
+    Case(f"Spark, {road.name}", judged_by(world, road.way), road.way, came, bound=road.bound).check()
     return came
 
 

@@ -28,6 +28,11 @@ def knowing(known: int | None) -> Iterator[None]:
         yield
 
 
+def judged_by(world: World, way: Way) -> World:
+    """The history as the judge sees it: in no order a table begins with whatever is given out first."""
+    return world if way.ordering == "commit" else replace(world, late=False)
+
+
 @dataclass(frozen=True)
 class Road:
     """A kind of capture, and what is asked of it; ``bound``: on a remap."""
@@ -48,9 +53,7 @@ class Road:
         """Run it, and judge. Raises :class:`~tests.every_way.compare.Different`."""
         with knowing(world.known):
             came = self.run(world, self.way, world.seed)
-        # In no order a table begins with whatever is given out first.
-        judged = world if self.way.ordering == "commit" else replace(world, late=False)
-        Case(self.name, judged, self.way, came, bound=self.bound).check()
+        Case(self.name, judged_by(world, self.way), self.way, came, bound=self.bound).check()
         return came
 
 

@@ -92,6 +92,20 @@ def test_a_transaction_that_may_have_been_begun_twice_stops_a_remap_where_it_did
         assert len({upper for _, stop, upper in lives if stop is not None}) == 1
 
 
+def test_a_stop_lasts_for_what_it_names() -> None:
+    """Two ENDs of what is not given out are judged again, whatever an older transaction, which is passed, has."""
+    world, (road, *_) = drawn(609813, FEATURES), ROADS
+    came = road.check(world)
+    (cut, stop, upper), *_ = (life for life in came.lives if life[1] is not None)
+    case = Case(road.name, world, road.way, came)
+
+    assert stop is not None and "END 1112 says both that transaction 375" in stop and came.stop is None
+    assert not case.is_lasting(cut, upper, stop) and case.is_lasting(cut, upper, stop.replace("375", "300"))
+    came.lives[0] = cut, stop.replace("375", "77"), upper
+    with pytest.raises(Different, match="the stop names none of"):
+        case.check()
+
+
 def test_a_table_that_is_covered_late_begins_stops_or_is_left_out() -> None:
     """As its first record is an insert, as a row from before is changed later, or as that is its first record."""
     came = Counter[str]()
