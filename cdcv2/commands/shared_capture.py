@@ -27,7 +27,7 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.left_out import Logs, bring_up
+from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.outputs import outputs
 from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
@@ -143,6 +143,7 @@ def _remap(args: argparse.Namespace, asked: Wanted, ranges: Ranges, look: Look) 
 
 def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, look: Look, ranges: Ranges) -> None:
     """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
+    check_left_out(binder, _left(args, ranges))
     _check_logs(args, asked, binder)
     check_fresh(binder, asked, look, ranges, at_first=args.begin_at_first)
 

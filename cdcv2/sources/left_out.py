@@ -10,7 +10,7 @@ but the remap, the topics and the logs; killed anywhere, the next start does the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
+from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.messages import Progress
 from cdcv2.reclock.records import Recipe as Bound
 from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
@@ -29,12 +31,15 @@ from cdcv2.sources.outputs import outputs
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.wanted import Wanted
+from cdcv2.wire.description import description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
 IN_FORCE = steps.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
 BROUGHT = steps.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")
+#: Stands for a row type that is not at hand: only updates have rows.
+_UNKNOWN = RowType({"type": "record", "name": "unknown", "fields": [{"name": "unknown", "type": "null"}]})
 #: What can be mended by nobody, or not here: the other tables go on without it.
 _LOST = (RefusedError, MalformedError, MissingLogError, IncompleteError)
 
@@ -69,10 +74,59 @@ class Logs:
             except MissingLogError:
                 return None
         else:
-            folder, table = str(of.get("database", "")), str(of.get("table", name))
-            paths = (self.rows / folder / f"{table}.avsc", self.rows / f"{table}.avsc")
-            kind = next((RowType.load(path) for path in paths if is_there(path)), None)
+            kind = next((RowType.load(path) for path in self._files(name, of) if is_there(path)), None)
         return kind if kind is not None and kind.fingerprint == of["row"] else None
+
+    def _files(self, name: str, of: Any) -> list[Path]:
+        """Where the row type of a topic may be."""
+        folder, table = str(of.get("database", "")), str(of.get("table", name))
+        return [self.rows / folder / f"{table}.avsc", self.rows / f"{table}.avsc"]
+
+    def demand_kind(self, name: str, of: Any, until: int | None) -> None:
+        """Return unless the log is a topic that has to come up to ``until``, and has not its row type.
+
+        ``until`` None: it is not known yet how far that is. Raises RefusedError, naming topic and file. Cost:
+        the topic is read once, where the row type lacks.
+        """
+        place = self.address.of(name)
+        if not place.is_topic or self.kind(name, of) is not None:
+            return
+        try:
+            known = _stated(self.opened(name, _UNKNOWN))
+        except MissingLogError:
+            return
+        if known is None or (until is not None and known.dominates(Antichain([until]))):
+            return
+        found = [path for path in self._files(name, of) if is_there(path)]
+        missing = f"{self._files(name, of)[-1]} is missing"
+        what = f"{found[0]} is another one than it was bound with" if found else missing
+        far = "" if until is None else f" from the time {until} on, and is stated up to {known} only"
+        raise RefusedError(
+            f"{name} is left out{far}. What was bound before belongs into its log, the topic {place.name!r}, and that "
+            f"needs its row type: {what}. Put it back as it was, and start again; the remap is held until then"
+        )
+
+
+def check_left_out(binder: Binder, logs: Logs) -> None:
+    """Return if the logs that our recipe leaves out can be brought up to where it will begin; before it is proposed.
+
+    Raises RefusedError for a topic without its row type, which can be mended only where nothing is decided yet.
+    """
+    bound = binder.bound
+    for name in sorted(bound.tables.keys() - binder.recipe.tables.keys()) if bound.mapping == MAPPING else ():
+        logs.demand_kind(name, bound.tables[name], None)
+
+
+def _stated(log: Log) -> Antichain | None:
+    """Up to where a log is stated, whatever its rows are; None: nothing is to be stated of its table."""
+    with closing(log):
+        stated = [entry.message for entry in log.read() if entry is not None]
+        description = description_of(log)
+    if not description.covered:
+        return None
+    ledger = Ledger([description.begins], on_error="quarantine")
+    ledger.state((one, None) for one in stated if isinstance(one, Progress))
+    return ledger.known
 
 
 def left_out(recipes: Sequence[Bound]) -> Iterator[Left]:
@@ -95,10 +149,13 @@ def bring_up(binder: Binder, logs: Logs, remark: Callable[[str], object]) -> Non
     """Carry on what the recipes before ``binder``'s leave to be written, where tables of theirs were left out.
 
     What can be written no more, as a topic or what the remap knew is gone, is named by ``remark``, and the others go
-    on without it. Raises what logs and topics raise that may answer later. Cost: the logs of those recipes are read.
+    on without it. Raises what logs and topics raise that may answer later, and RefusedError for the log in a topic that
+    can be written if its row type is given. Cost: the logs of those recipes are read.
     """
     for left in left_out(binder.recipes):
         steps.reach(IN_FORCE)
+        for name in sorted(left.tables) if left.recipe.mapping == MAPPING else ():
+            logs.demand_kind(name, left.recipe.tables[name], left.until)
         there = {name: kind for name, of in left.recipe.tables.items() if (kind := logs.kind(name, of)) is not None}
         if not left.tables & there.keys():
             continue
@@ -148,4 +205,7 @@ def _wanted(left: Left, kinds: Mapping[str, RowType]) -> Wanted:
                 empty=frozenset(options.get("empty", ())),
             ), names
             ordering = options["ordering"]
+        elif left.tables.intersection(names.values()) & kinds.keys():
+            lost = min(set(names.values()) - kinds.keys())
+            raise MissingLogError(f"the log of {lost} is not there, and transactions are written into all logs or none")
     return Wanted(plain, databases, ordering)

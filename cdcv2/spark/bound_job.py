@@ -26,7 +26,7 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.left_out import Logs, bring_up
+from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
@@ -192,6 +192,7 @@ def _open_remap(plan: BoundPlan, *, create: bool = False) -> RemapLog:
 
 def _check_proposed(plan: BoundPlan, binder: Binder, look: Look, ranges: Ranges) -> None:
     """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
+    check_left_out(binder, _left(plan, ranges))
     _check_logs(plan, binder)
     check_fresh(binder, plan.wanted, look, ranges, at_first=plan.options.begin_at_first)
 

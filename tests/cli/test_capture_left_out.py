@@ -183,8 +183,11 @@ def test_the_row_type_of_a_topic_is_in_its_folder(tmp_path: Path) -> None:
     assert logs.kind("bank.public.t", {**of, "row": "other"}) is None
 
 
-def test_a_database_that_is_left_out_comes_there_too(run: Run, recorded: Path, tmp_path: Path) -> None:  # noqa: F811
-    """With its transactions as far as they are complete; TEMP as well."""
+@pytest.mark.parametrize("lost", [None, "public.orders"])
+def test_a_database_that_is_left_out_comes_there_too(
+    run: Run, recorded: Path, tmp_path: Path, lost: str | None  # noqa: F811
+) -> None:
+    """With its transactions as far as they are complete; TEMP as well. Without the log of a table, that is named."""
     rows = tmp_path / "rows"
     shutil.copytree(recorded / "rows", rows)
     (rows / "clicks.avsc").write_text(json.dumps(ROW), "utf-8")
@@ -200,8 +203,13 @@ def test_a_database_that_is_left_out_comes_there_too(run: Run, recorded: Path, t
     assert 1 == run(*both("clean_full-half.jsonl")).code
     with steps.placed(BOUND), pytest.raises(steps.PlacedCrash):
         run(*both("clean_full.jsonl"))
+    if lost is not None:
+        shutil.rmtree(tmp_path / "logs" / lost)
     said = run("capture", recorded / "clean_full.jsonl", clicks, "--remap", tmp_path / "remap", "--into",
                tmp_path / "logs", *plain, "--propose-recipe")  # fmt: skip
+    if lost is not None:
+        assert 0 == said.code and f"may end before that: the log of {lost} is not there" in said.err, said.err
+        return
     assert (0, "") == (said.code, said.err)
     whole = tmp_path / "whole"
     assert 0 == run(*of_database(recorded, whole)).code
