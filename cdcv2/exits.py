@@ -22,10 +22,12 @@ class Exit(IntEnum):
 
 #: Exit code -> what it means, for ``--help``.
 MEANINGS = {
-    Exit.DONE: "done; nothing that was stated is missing or in dispute",
-    Exit.MISSING: "something is missing, and what: the log is not complete as far as was asked",
+    Exit.DONE: "done; nothing that was stated is missing or in dispute; capture and materialize: also\n"
+               "after SIGTERM",
+    Exit.MISSING: "not complete, and what is missing: in a log, in the topics, or in what a target was made of",
     Exit.USAGE: "wrong usage: an argument, a file of settings, the name of a log",
-    Exit.WRONG: "the log holds what can never be right, contradictory or malformed; with the evidence",
+    Exit.WRONG: "wrong, with the evidence: a log is contradictory or malformed, its capture stopped for good, or\n"
+                "source or target have other rows",
     Exit.UNABLE: "not possible here or now: a server is down, an output cannot be written, or going on would\n"
                  "break a promise; the message says what to do",
     Exit.BUG: "a mistake in cdcv2 itself, with a traceback",

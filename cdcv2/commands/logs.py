@@ -80,7 +80,8 @@ def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how to reach Kafka."""
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker of Kafka, where one is named")
     parser.add_argument("--kafka-config", metavar="FILE",
-                        help="settings for the Kafka client, key=value a line: TLS, SASL, passwords")
+                        help="settings for the Kafka client, key=value a line, as Java's clients or librdkafka have "
+                             "them: TLS (PEM), SASL, passwords")
     parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS",
                         help="how long to wait for Kafka (default: 30)")
 
