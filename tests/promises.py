@@ -44,7 +44,7 @@ PATIENCE = 900
 
 @dataclass(frozen=True)
 class Promise:
-    """What is promised, the lines that keep it, and the tests that hold it (``FILE::FUNCTION``).
+    """What is promised, the lines that keep it, and the tests that hold it: ``FILE::FUNCTION``, or one case of it.
 
     ``lines`` and ``broken`` are whole lines of ``file``; ``about`` is the heading that the promise stands under.
     """
@@ -87,15 +87,20 @@ def promises(text: str) -> list[Promise]:
     return [Promise(**{**entry, "tests": tuple(entry["tests"])}) for entry in tomllib.loads(text)["promise"]]
 
 
-def functions(path: Path) -> set[str]:
-    """The test functions of a file; those of classes are not among them."""
-    body = ast.parse(path.read_text("utf-8")).body
-    return {node.name for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+def is_there(test: str, root: Path = ROOT) -> bool:
+    """Whether there is a test function of this name; whether it has the case is seen when it is run.
+
+    >>> is_there("tests/test_promises.py::test_lines_are_whole_and_at_one_place[1]"), is_there("tests/checks.py::f")
+    (True, False)
+    """
+    file, _, name = test.partition("[")[0].partition("::")
+    body = ast.parse((root / file).read_text("utf-8")).body
+    return name in {node.name for node in body if isinstance(node, ast.FunctionDef)} and name.startswith("test_")
 
 
 @dataclass
 class Results:
-    """Of each test function how many of its cases passed, failed, and could not be run."""
+    """Of each test function how many of its cases passed, failed, and could not be run; and the same of each case."""
 
     passed: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
@@ -106,17 +111,17 @@ class Results:
         """What pytest's JUnit report tells.
 
         >>> Results.of('<x><testcase classname="tests.core.test_a" name="test_b[1]"><failure/></testcase></x>').failed
-        {'tests/core/test_a.py::test_b': 1}
+        {'tests/core/test_a.py::test_b': 1, 'tests/core/test_a.py::test_b[1]': 1}
         """
         results = cls()
         for case in ElementTree.fromstring(xml).iter("testcase"):
-            file = case.get("classname", "").replace(".", "/")
-            name = f"{file}.py::{case.get('name', '').partition('[')[0]}"
+            full = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
             kinds = {child.tag for child in case}
             one = results.failed if "failure" in kinds else results.passed
             if kinds & {"error", "skipped"}:
                 one = results.broken
-            one[name] = one.get(name, 0) + 1
+            for name in {full, full.partition("[")[0]}:
+                one[name] = one.get(name, 0) + 1
         return results
 
 

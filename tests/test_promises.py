@@ -14,7 +14,7 @@ from tests.promises import (
     Promise,
     Results,
     Verdict,
-    functions,
+    is_there,
     judge,
     promises,
     summary,
@@ -33,9 +33,7 @@ def test_its_lines_stand_at_one_place_and_its_tests_are_there(entry: Promise) ->
 
     assert entry.lines.strip() and entry.lines != entry.broken
     assert entry.lines.endswith("\n") and entry.broken.endswith("\n") or not entry.broken
-    assert entry.tests and not [
-        test for test in entry.tests if test.partition("::")[2] not in functions(ROOT / test.partition("::")[0])
-    ]
+    assert entry.tests and not [test for test in entry.tests if not is_there(test)]
 
 
 def test_each_promise_is_made_once_and_under_one_heading() -> None:

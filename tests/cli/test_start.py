@@ -13,12 +13,13 @@ FILE = (
     "materialization: prices\nlogs: {{prices: prices}}\nbindings: [{{log: prices, target: now, key: [id]}}]\n"
     "target: {{driver: lake, folder: lake}}\nrecovery_log: recovery\nstart: {start}\n"
 )
-#: From 5 on it is whole; there is an update before, which is stated first, comes last, or is counted only.
+#: From 5 on it is whole; there is an update before, which is stated first, comes last, or is counted only, or received.
 FROM_5 = (Updates([(PLUM, 6, 1)]), Progress([5], [9], {6: 1}))
 LOGS: dict[str, tuple[Message, ...]] = {
     "first": (Updates([(APPLE, 1, 1), (PEAR, 1, 1)]), Progress([0], [5], {1: 2}), *FROM_5),
     "last": (*FROM_5, Updates([(APPLE, 1, 1), (PEAR, 1, 1)]), Progress([0], [5], {1: 2})),
     "only counted": (*FROM_5, Progress([0], [5], {1: 2})),
+    "only received": (*FROM_5, Updates([(APPLE, 1, 1), (PEAR, 1, 1)])),
     "within one statement": (Progress([0], [9], {1: 2, 6: 1}), FROM_5[0]),
 }
 READERS = [
