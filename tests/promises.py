@@ -4,8 +4,8 @@
 one sentence, a file, some of its lines as they are and as broken, and the tests that hold the promise. In copies of the
 checkout, never in place, the tests are first run as everything is and must pass; then each entry's lines are broken,
 and each of its tests must fail: by what it says, not since it could not be collected. With words behind the command
-only those entries are tried that have one of these in their text. Otherwise the summary is written to
-``docs/mutation/promises.md``.
+only those entries are tried that have one of these in their text. What came of the runs at one commit is put together,
+and where the files are those of the commit, ``docs/mutation/promises.md`` is written of it.
 
 ``make mutate`` changes every line of some modules without knowing what it is for. Here it is the other way round: the
 promises come first, wherever the lines that keep them are.
@@ -16,6 +16,8 @@ Exit 0: every promise is held by all its tests; 1: some are not, and they are pr
 from __future__ import annotations
 
 import ast
+import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -36,6 +38,8 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path("docs/mutation/promises.toml")
 SUMMARY = Path("docs/mutation/promises.md")
+#: What came of the runs at one commit.
+KEPT = Path(".work/promises.json")
 #: Copies of the checkout that are worked in at once.
 COPIES = 2
 #: Seconds after which a run of tests is ended: it did not fail.
@@ -249,17 +253,43 @@ def named(root: Path) -> str:
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
-    return git("rev-parse", "--short=12", "HEAD") + (" with changes" if git("status", "--porcelain", "-uno") else "")
+    changed = git("status", "--porcelain", "-uno", "--", ".", f":!{SUMMARY}")
+    return git("rev-parse", "--short=12", "HEAD") + (_CHANGED if changed else "")
 
 
-def summary(found: Sequence[Verdict], commit: str, seconds: float) -> str:
-    """The whole run, as it is kept."""
+_CHANGED = " with changes"
+
+
+def keep(path: Path, commit: str, verdict: Verdict) -> None:
+    """Put it to what came of other runs at this commit; what came of another commit is forgotten."""
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        plain = json.loads(file.read() or "{}")
+        kept = plain.get("verdicts", {}) if plain.get("commit") == commit else {}
+        kept[verdict.promise.says] = [verdict.line, verdict.failed, verdict.trouble, verdict.seconds]
+        file.truncate(0)
+        file.write(json.dumps({"commit": commit, "verdicts": kept}))
+
+
+def kept(path: Path, commit: str, entries: Iterable[Promise]) -> list[Verdict]:
+    """What came of these entries at this commit, as far as they were tried."""
+    plain = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    found = plain.get("verdicts", {}) if plain.get("commit") == commit else {}
+    return [Verdict(promise, *found[promise.says]) for promise in entries if promise.says in found]
+
+
+def summary(found: Sequence[Verdict], of: int, commit: str) -> str:
+    """What came of the entries that were tried, of so many."""
+    seconds = sum(verdict.seconds for verdict in found)
     held = sum(verdict.held for verdict in found)
     day = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     parts = [
         "# Promises, and what notices when they are broken\n",
-        f"Written by `make promises` on {day}, at commit {commit}, in {seconds / 60:.0f} minutes: {len(found)} lines "
-        f"that keep a promise were broken, each by itself; of {held} all tests that are named beside them failed.\n",
+        f"Written by `make promises` on {day}, at commit {commit}: of {of} places that keep a promise {len(found)} "
+        f"were broken, each by itself, in {seconds / 60:.0f} minutes; for {held} of them each test that is named "
+        "beside it failed (in so many cases).\n",
     ]
     about = ""
     for verdict in found:
@@ -291,9 +321,8 @@ def dedent_by(lines: str, width: int) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Try them; see the module."""
-    entries = [promise for promise in promises((ROOT / TABLE).read_text("utf-8"))
-               if not words or any(word in promise.text for word in words)]
-    begun = monotonic()
+    every, commit, begun = promises((ROOT / TABLE).read_text("utf-8")), named(ROOT), monotonic()
+    entries = [promise for promise in every if not words or any(word in promise.text for word in words)]
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="promises-"))) for _ in range(COPIES)]
         checkouts = [Checkout(ROOT, folder) for folder in folders]
@@ -304,14 +333,15 @@ def main(words: Sequence[str]) -> int:
         found = list[Verdict]()
         for verdict in verdicts(entries, checkouts):
             found.append(verdict)
+            keep(ROOT / KEPT, commit, verdict)
             print(f"{len(found):4} {verdict.seconds:5.0f} s  {'held' if verdict.held else 'NOT HELD'}  "
                   f"{verdict.promise.says}", flush=True)  # fmt: skip
             if verdict.trouble:
                 print(f"            {verdict.promise.file}:{verdict.line}: {verdict.trouble}", flush=True)
     held = sum(verdict.held for verdict in found)
     print(f"{len(found)} promises, {held} held, {len(found) - held} not; {monotonic() - begun:.0f} s")
-    if not words:
-        (ROOT / SUMMARY).write_text(summary(found, named(ROOT), monotonic() - begun), "utf-8")
+    if not commit.endswith(_CHANGED):
+        (ROOT / SUMMARY).write_text(summary(kept(ROOT / KEPT, commit, every), len(every), commit), "utf-8")
     return 0 if held == len(found) else 1
 
 

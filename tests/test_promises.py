@@ -16,6 +16,8 @@ from tests.promises import (
     Verdict,
     is_there,
     judge,
+    keep,
+    kept,
     promises,
     summary,
     try_one,
@@ -82,4 +84,21 @@ def test_a_line_is_broken_in_a_copy_and_put_right_again(tmp_path: Path) -> None:
     assert (True, 2, {TEST: 1}) == (held.held, held.line, held.failed)
     assert (there / "sums.py").read_text("utf-8") == (folder / "sums.py").read_text("utf-8")
     assert "```diff\n- return a + b\n+ return a - b\n```\n\nFailed: `test_sum.py::test_sums` (1)" in summary(
-        [Verdict(held.promise, held.line, held.failed, "", 1.0)], "0123", 60.0)
+        [held], 2, "0123")
+
+
+def test_runs_at_one_commit_are_put_together(tmp_path: Path) -> None:
+    """And what came of another commit is no part of it."""
+    path = tmp_path / ".work" / "promises.json"
+    one, other, third = (
+        Verdict(Promise("Sums", says, "sums.py", "a\n", "b\n", (TEST,)), 2, {TEST: 1}, "", 1.0)
+        for says in ("it adds", "it takes away", "it waits")
+    )
+    for verdict in (one, other):
+        keep(path, "0123", verdict)
+
+    assert [one, other] == kept(path, "0123", [verdict.promise for verdict in (one, other, third)])
+    keep(path, "4567", third)
+    assert [] == kept(path, "0123", [one.promise])
+    assert "at commit 4567: of 3 places that keep a promise 1 were broken" in summary(
+        kept(path, "4567", [third.promise]), 3, "4567")
