@@ -95,7 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--notifications", action="append", default=[], metavar="TOPIC",
                         help="the connector's notification topic: it says how many rows the snapshot has (with --remap "
                              "a snapshot needs it); PREFIX=TOPIC for one of several")
-    parser.add_argument("--full-identity", metavar="A,B", default="",
+    parser.add_argument("--full-identity", metavar="A,B",
                         help="tables that are known to have REPLICA IDENTITY FULL")
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
                         help="where old rows come from: the records, which must have them whole (the default), or "

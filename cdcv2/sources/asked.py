@@ -51,7 +51,7 @@ def recipe_of(
         {table: RowType.load(found[table]) for table in wanted},
         snapshot=snapshot,
         notification_topic=notifications,
-        full_identity=frozenset(listed("--full-identity", full_identity or None)),
+        full_identity=frozenset(listed("--full-identity", full_identity)),
         before=before,
         again=_lsns(snapshot_again),
         empty=frozenset(listed("--empty", empty)),

@@ -218,7 +218,7 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
     # Without a schema it is the row type of a plain topic.
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.*.avsc")}
     names = {table: f"{prefix}.{table}" if own else table for table in found}
-    chosen, full = listed("--tables", args.tables), listed("--full-identity", args.full_identity or None)
+    chosen, full = listed("--tables", args.tables), listed("--full-identity", args.full_identity)
     empty = listed("--empty", args.empty)
     tables = [table for table in found if not chosen or names[table] in chosen]
     if not tables:

@@ -54,6 +54,7 @@ def test_each_option_is_in_the_recipe(rows: Path) -> None:
      ({"tables": "public.aa"}, "public.aa.avsc; make it with cdcv2 rows; did you mean public.a?"),
      ({"tables": ","}, "--tables ',' names no table"), ({"tables": ""}, "--tables '' names no table"),
      ({"notifications": ""}, "--notifications '' names no topic"), ({"empty": ""}, "--empty '' names no table"),
+     ({"full_identity": ""}, "--full-identity '' names no table"),
      ({"full_identity": " , "}, "--full-identity ' , ' names no table"),
      ({"full_identity": "public.b"}, "public.b, which is not captured"),
      ({"tables": "../public.a"}, "the table '../public.a' cannot be taken: .*'/'")],
