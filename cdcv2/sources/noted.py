@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from cdcv2.core.json_text import parse_json
@@ -12,7 +11,7 @@ from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.unbegun import clear_unbegun
-from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, put_note
+from cdcv2.wire.captured import CAPTURE_FILE, put_note
 
 
 def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
@@ -55,19 +54,6 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
             f"another {option}, or the same arguments as before"
         )
     return None if before.get("id") is None else str(before["id"])
-
-
-def note_empty(into: Path, tables: Iterable[str]) -> None:
-    """Note in ``into``, beside the note that is there, which tables were taken for empty at the snapshot, as was said.
-
-    Raises OutputError where it cannot be written.
-    """
-    said = sorted(tables)
-    try:
-        if said:
-            add_to_note(into, {"empty": said})
-    except OSError as error:
-        raise OutputError(f"{into} cannot be written: {error.strerror or error}") from error
 
 
 def _shown(plain: Mapping[str, Any], names: list[str]) -> str:

@@ -28,7 +28,6 @@ from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.meeting import check_meet
-from cdcv2.sources.noted import note_empty
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
@@ -237,7 +236,6 @@ def _opened(
             _check_logs(plan, binder)
         if folder is not None:
             note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
-            note_empty(folder, asked.empty)
         outputs: list[BoundOutput] = []
         spread: list[TableLogs] = []
         kept: dict[str, Log] = {}

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.reclock import transactions
+from cdcv2.wire.captured import noted
+from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import (
@@ -30,11 +32,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 class Both(OnRemap):
     """Captures on one remap into one folder, with Spark and without it."""
 
-    def job(self, spark: SparkSession, dump: list[str]) -> str:
+    def job(self, spark: SparkSession, dump: list[str], *more: str) -> str:
         """What the job tells people. Raises what ends it."""
         (self.folder / "topics").mkdir(exist_ok=True)
         (self.folder / "topics" / "all.jsonl").write_text("\n".join(self.on_remap(dump)) + "\n")
-        words = ["--prefix", "p", "--rows", str(self.arrange_rows("tu")), *NOTIFIED]
+        words = ["--prefix", "p", "--rows", str(self.arrange_rows("tu")), *NOTIFIED, *more]
         bound = Bound(self.folder, self.folder / "topics", words)
         bound.spark(spark, "logs")
         return bound.said.getvalue()
@@ -69,3 +71,14 @@ def test_a_table_that_had_rows_before_its_first_record_is_left_out(
     assert PARTIAL in capture.job(spark, [*FIRST, *FIRST_OF_T, *first, *LATER])
     assert ([1, 3, 10, 11], "partial", []) == (capture.held(), begins(capture), statements(capture, "u"))
     assert json.loads(capture.run("verify", capture.logs, "--json").out)["not_covered"] == ["public.u"]
+
+
+def test_a_table_that_is_taken_for_empty_is_marked_in_its_log(spark: SparkSession, run: Run, tmp_path: Path) -> None:
+    """By the first release that states it, as without Spark; not in a note of the directory at each start."""
+    capture = Both(run, tmp_path)
+    capture.job(spark, FIRST[:2], "--empty", "public.u")
+    assert not any("empty" in path.read_text() for path in capture.logs.rglob("*.json")), "nothing is stated yet"
+    capture.job(spark, [*FIRST, *FIRST_OF_T], "--empty", "public.u")
+    marked = [DirectoryLog(capture.logs / f"public.{table}").description().empty for table in "tu"]
+    assert ([None, "assumed"], False) == (marked, "empty" in noted(capture.logs))
+    assert ["public.u"] == json.loads(capture.run("verify", capture.logs, "--json").out)["assumed_empty"]
