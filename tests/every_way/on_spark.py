@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from cdcv2 import steps
 from cdcv2.errors import Cdcv2Error, SourceStop
 from cdcv2.sources.facts import Record
+from cdcv2.sources.wanted import TEMP_FOLDER
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap
@@ -98,7 +99,17 @@ def _told(logs: Path) -> tuple[dict[int, Facts], int]:
     )
 
 
-def _live(came: Came, logs: Path, cut: Cut, capture: Callable[[], object], step: tuple[str, int] | None) -> None:
+def _told_on_a_remap(run: Bound) -> tuple[dict[int, Facts], int]:
+    """The same; up to where TEMP is stated, while no table has an output."""
+    facts, upper = _told(run.folder / "logs")
+    temp = f"logs/{TEMP_FOLDER}/{PREFIX}"
+    return facts, upper or (run.known(temp) if (run.folder / temp).is_dir() else 0)
+
+
+def _live(
+    came: Came, told: Callable[[], tuple[dict[int, Facts], int]], cut: Cut, capture: Callable[[], object],
+    step: tuple[str, int] | None,
+) -> None:
     stop = None
     try:
         with ExitStack() as stack:
@@ -111,7 +122,7 @@ def _live(came: Came, logs: Path, cut: Cut, capture: Callable[[], object], step:
         stop = f"{found.reason}. {found.remedy}"
     except Cdcv2Error as found:
         stop = f"{UNWANTED} {type(found).__name__}: {found}"
-    came.lives.append((cut, stop, _told(logs)[1]))
+    came.lives.append((cut, stop, told()[1]))
 
 
 def _step(chance: random.Random, last: bool) -> tuple[str, int] | None:
@@ -127,7 +138,7 @@ def by_commits(world: World, way: Way, seed: int, spark: SparkSession, folder: P
         if new:
             dump_into(folder / "topics", new, size=max(1, len(new) // chance.choice((1, 1, 2)) + 1))
         before = cut
-        _live(came, run.logs, cut, lambda: run.run(spark), _step(chance, cut == world.whole))
+        _live(came, lambda: _told(run.logs), cut, lambda: run.run(spark), _step(chance, cut == world.whole))
     came.facts, came.upper = _told(run.logs)
     return came
 
@@ -146,7 +157,9 @@ def bound(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) 
     for cut in _stages(world, chance):
         dumped(folder / "topics" / "all.jsonl", _between(records, Cut(), cut, chance))
         step = _step(chance, cut == world.whole)
-        _live(came, folder / "logs", cut, lambda: run.spark(spark, "logs", "--bind-at-most", size), step)
-    came.facts, came.upper = _told(folder / "logs")
+        _live(
+            came, lambda: _told_on_a_remap(run), cut, lambda: run.spark(spark, "logs", "--bind-at-most", size), step
+        )
+    came.facts, came.upper = _told_on_a_remap(run)
     came.cuts = bindings(DirectoryRemap(folder / "remap"))
     return came

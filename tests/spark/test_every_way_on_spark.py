@@ -15,10 +15,16 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("number", range(len(on_spark.ROADS)))
 def test_every_way_says_what_happened(number: int, spark: SparkSession, tmp_path: Path) -> None:
-    """Facts by transaction and the place of the stop; hundreds more are in the long runs."""
+    """Facts by transaction and the place of the stop; hundreds more are in the long runs.
+
+    In that on a remap a table is covered late.
+    """
     road = on_spark.ROADS[number]
     worlds = (drawn(seed, FEATURES) for seed in range(700 + number, 800))
-    world = next(one for one in worlds if on_spark.can(one) and road.takes(one) and len(one.transactions) > 3)
+    world = next(
+        one for one in worlds
+        if on_spark.can(one) and road.takes(one) and len(one.transactions) > 3 and (one.late or road.name != "remap")
+    )
     came = on_spark.check(road, world, spark, tmp_path)
 
     assert came.lives
