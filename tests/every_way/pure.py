@@ -183,7 +183,7 @@ class SeenRanges:
         """The records of ranges."""
         for place, (low, high) in ranges.items():
             assert low >= self._heads.get(place, 0)
-            yield from self._records[place][low:high]
+            yield from self._records.get(place, [])[low:high]
 
 
 class SeenTopics:
