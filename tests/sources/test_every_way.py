@@ -80,6 +80,15 @@ def test_what_a_killed_life_sent_and_did_not_flush_says_nothing_of_the_next_one(
     assert came.stop is not None and "which is none of the rows that were released" in came.stop
 
 
+def test_logs_that_hold_another_release_of_a_snapshot_are_refused() -> None:
+    """A row of it is there twice, and a killed life had flushed other rows than the next one reads first."""
+    world, (road, *_) = drawn(612408, FEATURES), ROADS
+    came = road.check(world)
+
+    assert "one snapshot row more" in world.mishaps and came.stop is not None
+    assert any(stop is not None and "another history than the log's" in stop for _, stop, _ in came.lives)
+
+
 def test_a_transaction_that_may_have_been_begun_twice_stops_a_remap_where_it_did() -> None:
     """The transaction topic lost the first of two BEGINs, which was bound, and the second one stopped the capture."""
     world = drawn(604032, FEATURES)
