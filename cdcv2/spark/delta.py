@@ -68,7 +68,8 @@ def committer(spark: SparkSession) -> Commit:
                 session.sql(_merge(writable(place), table)).collect()
             except (PySparkException, Py4JError) as cause:
                 if opened(place).version() == before:
-                    raise unusable(place, "written", cause) from cause
+                    line = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+                    raise unusable(place, "written", line) from cause
                 # Somebody was faster, with this transaction or with maintenance: look again.
         after = opened(place)
         if after.transaction_version(name) == number:

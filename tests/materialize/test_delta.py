@@ -336,6 +336,19 @@ def test_manifests_older_than_the_tables_are_refused(tmp_path: Path) -> None:
         keep(delta, cuts([(("x", 1), 1)], [(("y", 1), 1)], start=1))
 
 
+def test_a_table_that_was_damaged_is_named_in_our_words(tmp_path: Path) -> None:
+    """Those of the library are the cause."""
+    delta = tmp_path / "delta"
+    keep(delta, cuts([(("a", 1), 1)]))
+    for file in (delta / "entries").glob("*.parquet"):
+        file.write_bytes(b"no Parquet, and long enough")
+    with pytest.raises(OutputError) as found:
+        shown(delta)
+
+    text = f"the Delta table in {delta / 'entries'} cannot be read: it is not as it was written: something else"
+    assert str(found.value).startswith(text) and found.value.__cause__ is not None
+
+
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     """A file in the way; a staged file that is gone; when they are back, all is right."""
     delta = tmp_path / "delta"

@@ -216,6 +216,20 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
         keep(lake, cuts())
 
 
+@pytest.mark.parametrize("damage", [b"", b"no Parquet", b"PAR1" * 9])
+def test_a_file_that_was_damaged_is_named_in_our_words(tmp_path: Path, damage: bytes) -> None:
+    """Those of the library are the cause."""
+    lake = tmp_path / "lake"
+    keep(lake, cuts([(("a", 1), 1)]))
+    (file,) = lake.glob("entries/*.parquet")
+    file.write_bytes(damage)
+    with pytest.raises(OutputError) as found:
+        read_lake(lake, "entries")
+
+    assert str(found.value).startswith(f"the lake's file {file} cannot be read: it is not as it was written: ")
+    assert "arquet magic" not in str(found.value) and found.value.__cause__ is not None
+
+
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     """A file in the way; when it is gone, all is right."""
     lake = tmp_path / "lake"

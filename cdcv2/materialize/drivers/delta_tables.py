@@ -21,7 +21,7 @@ from cdcv2.errors import (
 )
 from cdcv2.materialize.arrow_columns import DIGITS, arrow_column
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Manifest, Mark
-from cdcv2.materialize.drivers.lake_files import GONE, KEY, arrow, read_part, rows_of, type_of
+from cdcv2.materialize.drivers.lake_files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.wire.numbered import durable
 
@@ -206,7 +206,7 @@ def sync(place: Path, version: int) -> None:
         files = [place / unquote(one["add"]["path"]) for one in actions if "add" in one]
         durable(log, *files)
     except OSError as cause:
-        raise unusable(place, "written", cause) from cause
+        raise unusable(place, "written", reason(cause)) from cause
 
 
 class DeltaView:
@@ -322,17 +322,16 @@ def open_delta(folder: str | Path) -> DeltaView:
 
 @contextmanager
 def told(place: Path, what: str) -> Iterator[None]:
-    """Errors of deltalake as ours, in one line."""
+    """Errors of deltalake as ours; its words are in the cause."""
     try:
         yield
     except (delta().exceptions.DeltaError, arrow().ArrowException, OSError) as cause:
-        raise unusable(place, what, cause) from cause
+        raise unusable(place, what, reason(cause)) from cause
 
 
-def unusable(place: Path, what: str, cause: BaseException) -> OutputError:
+def unusable(place: Path, what: str, why: str) -> OutputError:
     """The error of a table that cannot be ``what``."""
-    line = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
     return OutputError(
-        f"the Delta table in {place} cannot be {what}: {line}. Make room, grant the rights, or restore it, and start "
+        f"the Delta table in {place} cannot be {what}: {why}. Make room, grant the rights, or restore it, and start "
         "again: what was committed is applied then"
     )

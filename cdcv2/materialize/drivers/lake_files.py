@@ -6,6 +6,8 @@ whatever the key's types are, and ``cdcv2_gone``.
 
 from __future__ import annotations
 
+import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +21,13 @@ from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
-from cdcv2.wire.file_system import in_words
 from cdcv2.wire.numbered import durable
 
 KEY, GONE = "cdcv2_key", "cdcv2_gone"
 #: how many rows are held in memory before they are written
 _BUFFER = 50_000
+#: How the library of Delta tables names an error of the system.
+_NUMBERED = re.compile(r"\(os error (\d+)\)")
 
 
 def arrow() -> Any:
@@ -36,6 +39,21 @@ def arrow() -> Any:
     except ImportError as cause:
         raise MissingExtraError("a lake of Parquet files needs pyarrow", "lake") from cause
     return pyarrow
+
+
+def reason(cause: BaseException) -> str:
+    """Why a file or table cannot be used, as the system says it or in our words; the library's stay in the cause.
+
+    >>> reason(OSError(28, "Error writing bytes to file")), reason(ValueError("Parquet magic bytes not found"))
+    ('No space left on device', 'it is not as it was written: something else has changed or damaged it')
+    """
+    number = cause.errno if isinstance(cause, OSError) else None
+    found = _NUMBERED.search(str(cause))
+    if number is None and found is not None:
+        number = int(found[1])
+    if number is not None:
+        return os.strerror(number)
+    return "it is not as it was written: something else has changed or damaged it"
 
 
 def type_of(column: Field) -> Any:
@@ -153,7 +171,7 @@ class Staged:
             return work()
         except OSError as cause:
             raise OutputError(
-                f"the lake in {self._folder.path} cannot be written: {in_words(cause)}; make room or grant the rights, "
+                f"the lake in {self._folder.path} cannot be written: {reason(cause)}; make room or grant the rights, "
                 "and start again: nothing of the transaction counts"
             ) from cause
 
@@ -215,7 +233,7 @@ def read_part(path: Path, wanted: Any = None) -> Any:
         return pa.parquet.read_table(path, filters=wanted, partitioning=None, use_threads=threads)
     except (OSError, pa.ArrowException) as cause:
         raise OutputError(
-            f"the lake's file {path} cannot be read: {in_words(cause)}; open the lake anew, or restore the file"
+            f"the lake's file {path} cannot be read: {reason(cause)}; open the lake anew, or restore the file"
         ) from cause
 
 
