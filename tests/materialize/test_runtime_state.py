@@ -10,23 +10,26 @@ import pytest
 from cdcv2 import steps
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError
-from cdcv2.materialize import Checkpoint, MemoryRecoveryLog, Range, Runtime
+from cdcv2.materialize import Checkpoint, Driver, Inline, MemoryRecoveryLog, Range, Runtime
 from cdcv2.materialize.fence import LAST, Piece
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
     Flush,
     Flushed,
+    Load,
     Loaded,
     Open,
     Opened,
     Patch,
+    Response,
     StartCommit,
     StartedCommit,
+    Store,
 )
 from cdcv2.materialize.runtime import AFTER_PREPARE, BEFORE_COMMIT
 from tests import toys
-from tests.materialize.test_runtime import THREE, TOTALS, fed
+from tests.materialize.test_runtime import IN_THE_END, THREE, TOTALS, fed
 
 START = Antichain([0])
 
@@ -167,3 +170,40 @@ def test_who_stops_between_two_transactions_settles_and_asks_who_has_taken_over(
     with pytest.raises(FencedError):
         made.demand()
     Runtime("m", [TOTALS], Agreeing(rows), fed(THREE)).demand()
+
+
+def test_a_runtime_gives_out_each_message_of_either_side() -> None:
+    """Before it is said, or taken note of: so one that schedules several can stop it there."""
+    made = Runtime("m", [TOTALS], toys.Authoritative(toys.Database()), fed(THREE[:2]), rows=1)
+    stored = [Store, StartCommit, StartedCommit, Acknowledge]
+
+    assert [
+        Open, Opened, Acknowledge, Load, Load, Acknowledged, Flush, Flushed, Store, *stored,
+        Load, Acknowledged, Loaded, Flush, Flushed, *stored, Acknowledged,
+    ] == list(made.steps())  # fmt: skip
+
+
+class Late(Inline):
+    """Gives an answer at each time of asking that the number divides, and none in between."""
+
+    def __init__(self, driver: Driver, every: int) -> None:
+        super().__init__(driver)
+        self._every, self._asked = every, 0
+
+    def poll(self) -> Response | None:
+        """Not yet, mostly."""
+        self._asked += 1
+        return super().poll() if self._asked % self._every == 0 else None
+
+
+@pytest.mark.parametrize("every", range(1, 6))
+def test_an_answer_counts_whenever_it_comes(every: int) -> None:
+    """Also while the source of a transaction that is repeated has nothing: what was loaded is not forgotten."""
+    log, rows, repeats = MemoryRecoveryLog("m"), toys.Rows(), Opened(repeats=True)
+    run(Agreeing(rows, repeats), log, 1)
+    with steps.placed(AFTER_PREPARE), pytest.raises(steps.PlacedCrash):
+        Runtime("m", [TOTALS], Agreeing(rows, repeats), fed(THREE), log=log).run()
+    pausing = fed([THREE[0], *(one for cut in THREE[1:] for one in (cut, *[None] * 5))])
+    Runtime("m", [TOTALS], Late(Agreeing(rows, repeats), every), pausing, log=log).run()
+
+    assert {"totals": IN_THE_END} == rows

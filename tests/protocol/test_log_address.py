@@ -18,6 +18,7 @@ UNSUPPORTED = (
 def test_a_path_is_a_directory(path: str) -> None:
     """As it is written; a colon behind the first folder, or behind what is no scheme, is one of its characters."""
     assert LogAddress("directory", path) == LogAddress.parse(path)
+    assert LogAddress("directory", path, "t") == LogAddress.parse(path, "t")
     assert path == str(LogAddress.parse(path))
 
 

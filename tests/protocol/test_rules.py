@@ -133,6 +133,7 @@ def test_a_state_that_does_not_know_its_start_counts_as_before() -> None:
 
     assert reader.absorb(Updates([("a", 4, 1)])) is None
     assert (1, 0) == (reader.counters["late"], reader.counters["before_start"])
+    assert batch([], [5], [9]) == reader.absorb(Progress([0], [9], {4: 1}))
     with pytest.raises(StartError):
         Ledger.restore(state["ledger"], start=Antichain([5])).left_out({4: 1})
 
