@@ -8,7 +8,7 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
-from cdcv2.errors import ContradictionError, UsageError
+from cdcv2.errors import ContradictionError, StartError, UsageError
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.timeline import Cut, Timeline, demand_begun
@@ -30,6 +30,33 @@ def test_what_one_part_has_finished_waits_for_the_other() -> None:
     both: dict[str, list[Any]] = {"accounts": [("alice", 3, -5)], "ledger": [("paid", 3, 1)]}
     assert Cut(both, Antichain([3]), Antichain([5])) == fourth
     assert (Antichain([5]), False) == (reader.frontier, reader.closed)
+
+
+def test_a_part_that_begins_later_holds_nothing_back_before() -> None:
+    """From there on what is finished needs both; an update before is an error of its log, held if that is asked for."""
+    reader = Timeline(["old", "young"], starts={"young": [7]})
+    reader.absorb("old", Updates([("a", 3, 1), ("b", 8, 1)]))
+    before = reader.absorb("old", Progress([0], [9], {3: 1, 8: 1}))
+    with pytest.raises(StartError):
+        reader.absorb("young", Updates([("z", 3, 1)]))
+    reader.absorb("young", Updates([("y", 8, 1)]))
+    behind = reader.absorb("young", Progress([7], [10], {8: 1}))
+
+    assert Cut({"old": [("a", 3, 1)]}, Antichain([0]), Antichain([7])) == before
+    assert Cut({"old": [("b", 8, 1)], "young": [("y", 8, 1)]}, Antichain([7]), Antichain([9])) == behind
+
+
+def test_a_reader_that_starts_behind_a_late_part_leaves_out_what_it_has_before() -> None:
+    """But not what is before that part's own beginning; and quarantine is that of every part."""
+    reader = Timeline(["old", "young"], start=[9], begins=[0], starts={"young": [7]}, on_error="quarantine")
+    reader.absorb("young", Updates([("y", 8, 1)]))
+    assert 1 == reader.readers["young"].counters["before_start"]
+    with pytest.raises(StartError):
+        reader.absorb("young", Updates([("z", 3, 1)]))
+    for diff in (1, 2):
+        reader.absorb("young", Updates([("y", 12, diff)]))
+    assert {12} == set(reader.readers["young"].quarantine)
+    assert Antichain([9]) == reader.frontier
 
 
 def test_a_cut_unpacks_to_updates_and_frontier() -> None:

@@ -417,8 +417,9 @@ def test_records_survive_their_bytes(record: Record) -> None:
                                  b'{"cdcv2-remap":1,"kind":"other","by":""}'])  # fmt: skip
 def test_bytes_that_are_no_record_are_an_error(raw: bytes) -> None:
     """Somebody else writes here; passing over it would be right only by luck."""
-    with pytest.raises(DamagedRecordError):
+    with pytest.raises(DamagedRecordError) as caught:
         known(GENESIS).absorb(View([(1, raw)], 2))
+    assert 1 == caught.value.position
     shelf = Shelf(GENESIS)
     shelf.raws.append(raw)
     with pytest.raises(DamagedRecordError, match=r"^remap\[0\]@1 is no record of a shared remap") as found:
