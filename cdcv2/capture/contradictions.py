@@ -33,6 +33,17 @@ UNKNOWN = (
     f"{_ANEW}"
 )
 
+LACKED = (
+    "The snapshot was released without all of its rows. Begin anew with empty logs and without the memory of this "
+    "capture (on a remap, with another remap); with the connector's notification topic (--notifications), if it was "
+    "not given: it says how many rows there are. If it was given, the producer sent a row twice: drop the replication "
+    "slot and the topics, too, and let Connect's producers be idempotent"
+)
+NO_SNAPSHOT = (
+    "Capture with --snapshot initial, into empty logs (on a remap, with another remap); or, if the connector was to "
+    "take no snapshot, begin with new topics, a new slot, empty logs, and the connector's snapshot.mode=no_data"
+)
+
 
 class Commit(NamedTuple, Generic[T]):
     """A transaction and its commit time: the LSN of its END."""
@@ -112,6 +123,31 @@ def early_end(tx: object, end: int, base: int, remedy: str, *, stated: bool = Fa
     beyond = "; the logs are stated beyond it" if stated else ""
     return Contradiction(f"transaction {tx} was committed at {end}, not after the snapshot at {base}{beyond}",
                          remedy, stated)
+
+
+def unwanted_snapshot(at: int, through: int, *, begun: bool) -> Contradiction:
+    """There are rows of a snapshot, and the history was to begin with nothing; ``begun``: something is stated of it.
+
+    The logs lack the rows where they are stated beyond ``at``, or before any transaction, as tables without rows.
+
+    >>> [unwanted_snapshot(100, through, begun=through > 0).stated for through in (0, 90, 100)]
+    [False, False, True]
+    """
+    reason = f"there are rows of a snapshot, at {at}, and no snapshot is wanted (--snapshot none)"
+    return Contradiction(reason, NO_SNAPSHOT, begun and not 0 < through < at)
+
+
+def second_snapshot(table: str, at: int, remedy: str) -> Contradiction:
+    """When a snapshot is released there are rows of another one."""
+    return Contradiction(f"there are rows of a second snapshot of {table}, at {at}", remedy)
+
+
+def lacked_row(table: str, where: object) -> Contradiction:
+    """When the snapshot is released there is one more row of it."""
+    return Contradiction(
+        f"a row of the snapshot of {table} stands at {where}, which is none of the rows that were released: the logs "
+        "are stated beyond it, and lack it", LACKED, True,
+    )
 
 
 def unknown_row(tx: object, after: int, oldest: int | None) -> Contradiction:

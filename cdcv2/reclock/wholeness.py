@@ -11,12 +11,16 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, early_end, uncounted_row, unknown_row
+from cdcv2.capture.contradictions import (
+    LOST, NEW_SOURCE, Commit, Contradiction, early_end, lacked_row, second_snapshot, uncounted_row, unknown_row,
+    unwanted_snapshot,
+)
 from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
+from cdcv2.protocol.log import Position
 from cdcv2.reclock.opened import Beside, Opened, stop_of
 from cdcv2.reclock.state import State, Unknown
 from cdcv2.reclock.temp import (
@@ -180,7 +184,6 @@ class Wholeness:
             else:
                 all_said.append(record)
         if not self._told and all_said:
-            self._told = True
             changed.temp.append((self._begun, 1))
         before, highest = self._through, self._tracker.highest
         touched: dict[Tx, Opened] = {}
@@ -201,6 +204,8 @@ class Wholeness:
         if self._through != before:
             said_so = ((before, -1), (self._through, 1))
             changed.temp.extend((held, diff) for held, diff in said_so if held is not None and held != self._start)
+        # Where this step can never be taken there is no output, unless there was one before.
+        self._told = self._told or bool(all_said)
         return changed
 
     def _is_repeat(self, said: Said, before: Through | None, highest: int) -> bool:
@@ -260,21 +265,22 @@ class Wholeness:
 
     def _is_snapshot_repeat(self, said: Row | Halt | End, before: Through | None) -> bool:
         """The same of what is said of the snapshot; when that is given out, nothing but its End is a repeat."""
-        if not self._begun.snapshot:
-            raise SourceStop("there are rows of a snapshot, and none was wanted", "Capture with the snapshot, or anew")
         if isinstance(said, Row) and said.table not in self._captured:
             return True
+        at = said.commit if isinstance(said, End) else said.after
+        if not self._begun.snapshot and at is not None:
+            given = max([0 if before is None else before.commit, *(done.commit for done in self._done.values())])
+            raise stop_of(unwanted_snapshot(at, given, begun=self._told))
         if before is None:
             return False
         if isinstance(said, Halt):
             raise SourceStop(said.reason, said.remedy)
-        at = said.commit if isinstance(said, End) else said.after
         if isinstance(said, End) and at == before.base:
             return True
-        # Of a row, also below H or at the same commit: the End has counted all that there are, and a record comes once.
-        # So this one is of another, and some of those that were given out may be, too.
-        reason = f"there is a second snapshot, at {at}; the one that is given out is at {before.base}"
-        raise SourceStop(reason, _ANEW, lasting=at == before.base)
+        # Of a row, also below H: the End has counted all that there are, and a record comes once.
+        if isinstance(said, Row) and at == before.base:
+            raise stop_of(lacked_row(said.table, _position(said)))
+        raise stop_of(second_snapshot(said.table if isinstance(said, Row) else "all tables", at or 0, _ANEW))
 
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
         if before is not None and self._begun.snapshot and said.commit <= before.base:
@@ -433,6 +439,11 @@ def _check_snapshot(opened: Opened) -> None:
         if seen > counted.get(table, 0):
             reason = f"transaction {SNAPSHOT} has {seen} rows of {table}, and its End counts {counted.get(table, 0)}"
             raise SourceStop(reason, NEW_SOURCE)
+
+
+def _position(row: Row) -> object:
+    """Where a row of the snapshot stands, which tells it from the others."""
+    return Position(*row.order) if isinstance(row.order, tuple) else row.order
 
 
 def _ends_in_order(said: Held) -> tuple[bool, int, str]:

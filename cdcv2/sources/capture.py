@@ -117,8 +117,10 @@ class Capture:
         kept = stop_of(self._writers.logs.values())
         if kept is not None:
             self._commits.keep(*kept)
-        sure = remembered["commits"] is not None or known == 0
-        self._evidence = None if sure else Evidence(self._writers.spans(), recipe.again)
+        sure = remembered["commits"] is not None or known == 0 or kept is not None
+        self._evidence = None if sure else Evidence(
+            self._writers.spans(), recipe.again, snapshot=recipe.snapshot == "initial"
+        )
         self._next: dict[Place, int] = {
             (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
         }
@@ -329,8 +331,8 @@ class Capture:
             self._told_snapshot_row(fact)
             return
         if self._commits.snapshot_released:
-            if self._evidence is not None and fact.lsn <= (self._commits.through or 0):
-                self._evidence.snapshot(fact.table, fact.lsn)
+            if self._evidence is not None:
+                self._evidence.snapshot(fact.table, fact.lsn, self._commits.through or 0)
             self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
             self.counters.repeats += 1
             return
@@ -412,7 +414,8 @@ class Capture:
     def release(self) -> Release | None:
         """Write all that is whole: updates, statements, memory. Returns what was released, or None.
 
-        Raises SourceStop once everything before the stop is written.
+        Raises SourceStop once everything before the stop is written. One that lasts is for good when it is known that
+        the topics are those of the logs, at their ends at the latest.
         """
         if self._failed:
             raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
@@ -425,7 +428,8 @@ class Capture:
             self._write(release)
             self._failed = False
         stop = self._commits.stopped()
-        if stop is not None:
+        # What the logs keep for ever must be of their own topics.
+        if stop is not None and not (stop.lasting and self._evidence is not None and not self._evidence.sure):
             put_stop(self._writers.logs.values(), stop)
             if self._commits.lost:
                 self.save()

@@ -26,17 +26,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.begins import Begins
-from cdcv2.capture.contradictions import LOST, Commit, Contradiction, early_end
+from cdcv2.capture.contradictions import (
+    LOST, Commit, Contradiction, early_end, lacked_row, second_snapshot, unwanted_snapshot,
+)
 from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.snapshot import ANEW, Runs
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UsageError
+from cdcv2.protocol.log import Position
 from cdcv2.sources.again import WRONGLY_TOLD, Again
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
-from cdcv2.sources.snapshot import LACKED, NO_SNAPSHOT, Place, Snapshot
+from cdcv2.sources.snapshot import Place, Snapshot
 
 
 class Commits:
@@ -337,7 +340,7 @@ class Commits:
         if self._again.rows_seen(table, lsn, distinct):
             self._check_snapshot()
         elif self._mode == "none":
-            self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
+            self._unwanted(lsn)
         else:
             self._snapshot.rows_seen(table, lsn, distinct)
             self._check_snapshot()
@@ -355,23 +358,21 @@ class Commits:
         if self.is_told(lsn):
             return
         if self._mode == "none":
-            self._halt_all(f"there are snapshot rows of {table}, and no snapshot is wanted", NO_SNAPSHOT, None)
+            self._unwanted(lsn)
             return
         through, base = self.through or 0, self._snapshot.lsn
-        if lsn > through:
-            reason = f"there are rows of a second snapshot of {table}, at {lsn}; all through {through} is released"
-            self._halt_another(reason, lsn)
-        elif base is not None and lsn != base:
+        if lsn > through or (base is not None and lsn != base):
             # Perhaps ENDs of transactions without rows were read before it: what the slot lost is lost all the same.
-            reason = f"there are rows of a second snapshot of {table}, at {lsn}; the one that is released is at {base}"
-            self._halt_another(reason, None)
+            self._halt_another(second_snapshot(table, lsn, ANEW).reason, lsn if lsn > through else None)
         elif self._snapshot.positions.lacked(table, lsn, place, offset, rows):
-            topic, part = place
-            self._spoil(
-                f"a row of the snapshot of {table} stands at {topic}[{part}]@{offset}, which is none of the rows that "
-                "were released: the logs are stated beyond it, and lack it", LACKED, False,
-            )
+            found = lacked_row(table, Position(*place, offset))
+            self._spoil(found.reason, found.remedy, False)
         self._learn_base(lsn <= through, lsn)
+
+    def _unwanted(self, lsn: int) -> None:
+        """There are rows of a snapshot where none is wanted: they are before all that is committed behind it."""
+        through = self.through or 0
+        self._contradicted(unwanted_snapshot(lsn, through, begun=through > 0), lsn - 1)
 
     @property
     def snapshot_read_to(self) -> dict[Place, int]:

@@ -21,14 +21,18 @@ class Evidence:
     """Compares what the topics say with the first and the last times of the logs.
 
     >>> evidence = Evidence({"public.t": (100, 130)})
-    >>> evidence.end(110); evidence.end(130); evidence.snapshot("public.t", 100); evidence.finished()
+    >>> evidence.end(110); evidence.end(130); evidence.snapshot("public.t", 100, 130); evidence.finished()
 
-    Each method raises ForeignStateError where the topics are of another source.
+    ``snapshot``: the logs begin with one. Each method raises ForeignStateError where the topics are of another source.
     """
 
-    def __init__(self, spans: Mapping[str, Span | None], again: Collection[int] = ()) -> None:
+    def __init__(
+        self, spans: Mapping[str, Span | None], again: Collection[int] = (), *, snapshot: bool = True
+    ) -> None:
         self._firsts = {table: None if span is None else _number(span[0]) for table, span in spans.items()}
         first = min((time for time in self._firsts.values() if time is not None), default=0)
+        # Where the snapshot was taken, if it has rows; without one rows of a snapshot show nothing of the logs.
+        self._snapshot = first if snapshot else None
         # Of each log the last time, which is an END's: only the first of all may be the snapshot's.
         self._wanted = {_number(span[1]): table for table, span in sorted(spans.items()) if span is not None}
         self._last = max(self._wanted, default=0)
@@ -38,10 +42,16 @@ class Evidence:
         #: Whether enough was seen of the topics: what comes now needs no comparing.
         self.sure = not any(spans.values())
 
-    def snapshot(self, table: str, lsn: int) -> None:
-        """There is a row of the table's snapshot."""
+    def snapshot(self, table: str, lsn: int, through: int) -> None:
+        """There is a row of the table's snapshot; the logs are stated up to ``through``.
+
+        One at the LSN of their snapshot, of a table that has none there, is theirs, and was not released; one beyond
+        what is stated is of another snapshot. Whether these stop the capture is not decided here.
+        """
+        if self._snapshot is None or lsn > through:
+            return
         first = self._firsts.get(table, lsn)
-        if first != lsn:
+        if lsn not in (first, self._snapshot):
             said = "has no updates" if first is None else f"begins at {first}"
             raise _foreign(f"the topics have rows of a snapshot of {table} at {lsn}, and its log {said}")
         self.sure |= not self._wanted

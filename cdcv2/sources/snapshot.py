@@ -22,16 +22,8 @@ from cdcv2.capture.snapshot import Place as Place
 from cdcv2.capture.coverage import indispensable, left_out, unknown
 from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking, not_empty
 
-#: What to do about a row of the snapshot that came when the snapshot was released.
-LACKED = (
-    "The snapshot was released without all of its rows. Begin anew with empty logs and without the memory of this "
-    "capture; with the connector's notification topic (--notifications), if it was not given: it says how many rows "
-    "there are. If it was given, the producer sent a row twice: drop the replication slot and the topics, too, and let "
-    "Connect's producers be idempotent"
-)
-#: The same where it has no topic: a dump may lack that.
+#: What to do about a table that has no topic: a dump may lack that.
 NO_TOPIC = f"If a dump is captured, and its topic was not dumped: dump that whole, too. {UNKNOWN}"
-NO_SNAPSHOT = "Capture with --snapshot initial, or begin with new topics and the connector's snapshot.mode=no_data"
 
 
 #: What the connector writes into the first and the last row of a table, and of all; a table's only row is its last.

@@ -86,9 +86,11 @@ class Capture(CaptureQuery):
             self.commits.keep(*kept)
         self.logs.described(describe_log_set({log.name: log for log in self.logs.all()}, self.stated))
         self.commits.recall(self._recalled(self.commits.through))
+        sure = remembered or not self.logs.meet() or kept is not None
         self._tally = Tally(
             self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
-            None if remembered or not self.logs.meet() else Evidence(self.logs.spans), Clock(times, self.logs.all()),
+            None if sure else Evidence(self.logs.spans, snapshot=recipe.snapshot == "initial"),
+            Clock(times, self.logs.all()),
         )
         self._old = OldConnector(recipe.prefix)
         self.updates = 0
@@ -129,17 +131,23 @@ class Capture(CaptureQuery):
         )
         if self.logs.stop is not None:
             self.commits.keep(*self.logs.stop)
-        error = self._tally.error() or self.commits.stopped()
-        if error is not None:
-            if isinstance(error, SourceStop):
-                put_stop(self.logs.all(), error)
-            if self.commits.lost:
-                self._remember()
-            raise error
+        self._raise_stop()
 
     def ended(self) -> None:
         """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
         self._tally.ended()
+        self._raise_stop()
+
+    def _raise_stop(self) -> None:
+        """Raise what stops it, if anything does; what the logs would keep for ever only where the topics are theirs."""
+        error = self._tally.error() or self.commits.stopped()
+        if error is None or (isinstance(error, SourceStop) and error.lasting and not self._tally.sure):
+            return
+        if isinstance(error, SourceStop):
+            put_stop(self.logs.all(), error)
+        if self.commits.lost:
+            self._remember()
+        raise error
 
     def _count(self, told: DataFrame, spark: SparkSession) -> None:
         parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()

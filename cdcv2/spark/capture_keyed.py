@@ -120,6 +120,8 @@ class KeyedCapture(CaptureQuery):
     def ended(self) -> None:
         """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
         self._capture.ended()
+        # A stop that lasts waits for it to be known that the topics are those of the logs.
+        self._capture.release()
 
     def close(self) -> None:
         """Release the logs. States nothing."""

@@ -133,6 +133,11 @@ class Tally:
             self._commits.consumed(self.counted)
         self._drop_repeats()
 
+    @property
+    def sure(self) -> bool:
+        """Whether it is known that the topics are those of the logs."""
+        return self._evidence is None or self._evidence.sure
+
     def ended(self) -> None:
         """There is nothing more in the topics."""
         if self._evidence is not None:
@@ -145,10 +150,10 @@ class Tally:
                 self._snapshot_first.setdefault(self._notifications, offset)
         for number, lsn, topic, part, low, high, count in said["snapshot"]:
             table, place = self._tables[number], (topic, part)
+            if self._commits.snapshot_released and self._evidence is not None:
+                self._evidence.snapshot(table, lsn, self._commits.through or 0)
             self._commits.snapshot_read(table, lsn, place, high, count)
             if self._commits.snapshot_released:
-                if self._evidence is not None:
-                    self._evidence.snapshot(table, lsn)
                 self.repeats += count
                 continue
             rows = self._snapshot_rows[table, lsn] = self._snapshot_rows.get((table, lsn), 0) + count

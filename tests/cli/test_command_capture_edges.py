@@ -197,6 +197,8 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
 # -- stops that last
 
 BEGUN = [row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST)]
+#: The snapshot of two tables, the second one empty.
+WHOLE = [note(0, "STARTED"), scanned(1, 2), scanned(2, 0, "public.u"), note(3, "COMPLETED")]
 
 
 def test_a_row_above_what_its_end_counted_stops_every_later_run(capture: Captures) -> None:
@@ -240,8 +242,118 @@ def test_a_stop_that_is_kept_comes_before_what_the_topics_lack(capture: Captures
     said = [capture([*dump, row(1, 0, 2)], *more)]
     said.append(capture([line for line in dump if f"p.{without}" not in json.loads(line)["topic"]], *more))
 
-    assert "there is a second snapshot" in said[0].err and "stated up to" in said[0].err, said
+    assert "a row of the snapshot of public.t stands at p.public.t[1]@0" in said[0].err, said
+    assert "stated up to" in said[0].err
     assert [(4, said[0].err)] * 2 == [(one.code, one.err.splitlines(keepends=True)[-1]) for one in said]
+
+
+@pytest.mark.parametrize("remap", [False, True])
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+@pytest.mark.parametrize("counted", [0, 1])
+def test_a_late_row_of_a_table_whose_log_has_none_of_the_snapshot(
+    capture: Captures, tmp_path: Path, counted: int, memory: str, remap: bool
+) -> None:
+    """Its log is empty, or begins with a transaction; one text in every way, with the table and where the row is."""
+    transaction = {"id": "5:1", "total_order": 1, "data_collection_order": 1}
+    inserted = row(0, 0, 10, table="u", op="c", txId=5, transaction=transaction)
+    dump = [*BEGUN, *WHOLE, end(0, 5, 120, counted).replace("public.t", "public.u"), *[inserted] * counted]
+    more = (*NOTIFIED, *(("--remap", str(tmp_path / "remap")) if remap else ()))
+    assert 0 == capture(dump, *more, tables="tu").code
+    capture.forget(memory)
+    said = [capture([*dump, row(1, 0, 2, table="u")], *more, tables="tu") for _ in range(2)]
+
+    assert [4, 4] == [one.code for one in said] and said[0].err == said[1].err, said
+    assert "a row of the snapshot of public.u stands at p.public.u[1]@0, which is none of the rows" in said[0].err
+    assert "the logs are stated up to" in said[0].err and 3 == capture.run("verify", capture.logs).code
+
+
+def test_a_stop_is_not_kept_in_the_logs_of_other_topics(capture: Captures) -> None:
+    """Without the memory, a snapshot at the same LSN with one row more: the ENDs show that it is another source."""
+    dump = [*BEGUN, insert(0, 2, 10, 5, 1, 100), end(0, 5, 120, 1)]
+    assert 0 == capture(dump).code
+    capture.forget("lost")
+    said = capture([*BEGUN, row(1, 0, 2), insert(0, 2, 10, 5, 1, 100), end(0, 5, 130, 1)], "--release-every", "1")
+
+    assert 4 == said.code and "the logs were made of other topics" in said.err, said
+    assert [] == [*capture.logs.glob("*/_stop.*")]
+    capture.forget("lost")
+    assert 0 == capture(dump).code
+
+
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_rows_of_a_second_snapshot_are_reported_in_the_same_words_by_every_run(
+    capture: Captures, tmp_path: Path, memory: str
+) -> None:
+    """Also by the run that reads them with what is released before them, and on a remap."""
+    first = [*BEGUN, *WHOLE, end(0, 5, 120, 0)]
+    dump = [*first, insert(0, 2, 10, 6, 1, 120), row(1, 0, 2, lsn=142), end(1, 6, 137, 1)]
+    assert 0 == capture(first, *NOTIFIED).code
+    said = []
+    for _ in range(2):
+        said.append(capture(dump, *NOTIFIED))
+        capture.forget(memory)
+    capture.logs = tmp_path / "others"
+    more = (*NOTIFIED, "--remap", str(tmp_path / "remap"))
+    assert 0 == capture(first, *more).code
+    bound = capture(dump, *more)
+
+    assert [4, 4] == [one.code for one in said] and said[0].err == said[1].err, said
+    words = "there are rows of a second snapshot of public.t, at 142; the logs are complete up to"
+    assert f"{words} [138]" in said[0].err and 4 == bound.code and words in bound.err, bound
+
+
+# -- a snapshot that nobody wants
+
+
+@pytest.mark.parametrize("remap", [False, True])
+def test_rows_of_a_snapshot_where_none_is_wanted_stop_it_before_anything_is_stated(
+    capture: Captures, tmp_path: Path, remap: bool
+) -> None:
+    """What was committed behind the snapshot is not complete without its rows; with them all is captured."""
+    dump = [*BEGUN, *WHOLE, insert(0, 2, 10, 5, 1, 100), end(0, 5, 120, 1)]
+    for every in ("1", "2000"):
+        more = ("--remap", str(tmp_path / f"none{every}"), "--bind-at-most", every) if remap else ()
+        said = capture(dump, "--snapshot", "none", "--release-every", every, *more)
+        shown = capture.run("verify", capture.logs)
+        assert 4 == said.code and "rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none)." in said.err
+        assert "complete through" not in shown.out and [] == capture.held(), (every, shown)
+        if remap:
+            shutil.rmtree(capture.logs)
+    more = ("--remap", str(tmp_path / "remap")) if remap else ()
+    assert (0, [1, 3, 10]) == (capture(dump, *NOTIFIED, *more).code, capture.held())
+
+
+@pytest.mark.parametrize("remap", [False, True])
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_rows_of_a_snapshot_where_none_is_wanted_stop_it_for_ever_once_more_is_stated(
+    capture: Captures, tmp_path: Path, memory: str, remap: bool
+) -> None:
+    """A transaction behind it is released: the logs keep the stop, and lack the rows at the time that they state."""
+    first = [insert(1, 0, 10, 5, 1, 100), end(0, 5, 120, 1)]
+    second = [*first, row(0, 0, 1)]
+    more = ("--snapshot", "none", *(("--remap", str(tmp_path / "remap")) if remap else ()))
+    said = [capture(first, *more)]
+    for _ in range(2):
+        capture.forget(memory)
+        said.append(capture(second, *more))
+    capture.forget("lost")
+    said.append(capture(first, *more))
+    shown = capture.run("verify", capture.logs)
+    words = {one.err.splitlines()[-1] for one in said[1:]}
+
+    assert [0, 4, 4, 4] == [one.code for one in said], said
+    assert 1 == len(words), said
+    assert "there are rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none)" in said[1].err
+    assert 3 == shown.code and "the capture stopped: there are rows of a snapshot, at 100" in shown.out
+
+
+def test_what_was_committed_before_a_snapshot_that_nobody_wants_is_released(capture: Captures) -> None:
+    """The connector was to take none, and took one when it had lost its slot: the logs are right up to there."""
+    dump = [insert(0, 0, 10, 5, 1, 80), end(0, 5, 90, 1), row(0, 1, 1), insert(0, 2, 11, 6, 1, 90), end(1, 6, 120, 1)]
+    said = capture(dump, "--snapshot", "none")
+
+    assert (4, [10]) == (said.code, capture.held()) and "the logs are complete up to [91]" in said.err, said
+    assert 0 == capture.run("verify", capture.logs).code and not [*capture.logs.glob("*/_stop.*")]
 
 
 def test_what_stops_only_for_what_is_not_released_is_judged_again_on_other_input(capture: Captures) -> None:

@@ -157,7 +157,7 @@ def test_many_transactions_in_turn_leave_nothing_behind() -> None:
     ([A1._replace(number=2), End.of(1, 10, {"a": 1})], "has 1 rows of a, numbered up to 2, but its END 10 counts 1"),
     ([A1._replace(number=1), A1._replace(number=2)], "two different rows of a numbered"),
     ([A1._replace(number=1), A2._replace(number=1)], "two different rows of a numbered 1"),
-    ([Row("a", SNAPSHOT, 1, 3, ())], "none was wanted"),
+    ([Row("a", SNAPSHOT, 1, 3, ())], "snapshot, at 3, and no snapshot is wanted"),
 ])  # fmt: skip
 @pytest.mark.parametrize("turned", (False, True))
 @pytest.mark.parametrize("together", (False, True))
@@ -247,12 +247,13 @@ def test_the_snapshot_comes_first() -> None:
 @pytest.mark.parametrize("said, reason", [
     ([SNAP, SNAP._replace(order=2, after=6)], "snapshots at [5, 6]"),
     ([SNAP, End.of(SNAPSHOT, 6, {"a": 1})], "snapshots at [5, 6]"),
-    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, SNAP._replace(after=11)], "second snapshot, at 11"),
-    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), SNAP._replace(order=("topic", 0, 1))], "second snapshot, at 5"),
-    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, SNAP._replace(after=7)], "second snapshot, at 7"),
+    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, SNAP._replace(after=11)], "second snapshot of a, at 11"),
+    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), SNAP._replace(order=("topic", 0, 1))],
+     "a row of the snapshot of a stands at topic[0]@1,"),
+    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, SNAP._replace(after=7)], "second snapshot of a, at 7"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), END1, A1, A2, Halt(SNAPSHOT, 7, "incremental", "")], "incremental"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), Halt(SNAPSHOT, None, "of no transaction", "")], "of no transaction"),
-    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), End.of(SNAPSHOT, 6, {"a": 1})], "second snapshot, at 6"),
+    ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), End.of(SNAPSHOT, 6, {"a": 1})], "second snapshot of all tables, at 6"),
     ([SNAP, End.of(SNAPSHOT, 5, {"a": 1}), End.of(3, 4, {})], "committed at 4, not after the snapshot at 5"),
     ([End.of(3, 4, {}), SNAP, End.of(SNAPSHOT, 5, {"a": 1})], "committed at 4, not after the snapshot at 5"),
     ([Halt(SNAPSHOT, 5, "a row without an id", "Begin anew")], "a row without an id"),

@@ -470,7 +470,7 @@ def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind
     commits.snapshot_read(TABLE, lsns[1], ("t", 0), 1)
     stop = commits.stopped()
 
-    assert stop is not None and f"at {lsns[1]}; the one that is released is at {lsns[0]}" in stop.reason
+    assert stop is not None and f"second snapshot of public.t, at {lsns[1]}" in stop.reason
 
 
 def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> None:

@@ -20,12 +20,13 @@ SPANS = {"a": (100, 130), "b": (100, 100), "c": (110, 120), "d": None}
 
 @pytest.mark.parametrize(("said", "found"), [
     ([("a", 90)], "snapshot of a at 90, and its log begins at 100"),
-    ([("d", 100)], "snapshot of d at 100, and its log has no updates"),
+    ([("d", 90)], "snapshot of d at 90, and its log has no updates"),
     ([110, 125, 130], "log of c has updates at 120, and no transaction ends there"),
     ([110, 120, 131], "log of a has updates at 130, and no transaction ends there"),
     ([110, 120, 125], "log of a has updates at 130, and the last END of the topics is at 125"),
     ([], "log of a has updates at 130, and the last END of the topics is at 0"),
     ([110, 120, 110, ("a", 100), ("b", 100), 120, 130, 140], None),
+    ([("d", 100), ("c", 100), ("a", 140), 120, 130], None),
 ])  # fmt: skip
 def test_the_first_and_the_last_times_must_be_found(said: list[int | tuple[str, int]], found: str | None) -> None:
     """Rows of the snapshot where the log begins, an END where it has updates last."""
@@ -34,7 +35,7 @@ def test_the_first_and_the_last_times_must_be_found(said: list[int | tuple[str, 
 
     def tell() -> None:
         for one in said:
-            evidence.end(one) if isinstance(one, int) else evidence.snapshot(*one)
+            evidence.end(one) if isinstance(one, int) else evidence.snapshot(*one, 130)
         evidence.finished()
 
     if found is None:
@@ -88,11 +89,11 @@ def test_a_topic_that_was_made_anew_is_told_by_its_identity(tmp_path: Path) -> N
 def test_it_is_sure_when_nothing_more_is_to_be_compared() -> None:
     """Not by a part of the rows and ENDs; where the logs have the snapshot alone, by a row of it, or a later END."""
     evidence, scanned, ended = Evidence(SPANS), Evidence({"a": (100, 100)}), Evidence({"a": (100, 100)})
-    evidence.snapshot("a", 100)
+    evidence.snapshot("a", 100, 130)
     evidence.end(120)
     assert not (evidence.sure or scanned.sure)
     evidence.end(130)
-    scanned.snapshot("a", 100)
+    scanned.snapshot("a", 100, 100)
     ended.end(101)
 
     assert evidence.sure and scanned.sure and ended.sure
