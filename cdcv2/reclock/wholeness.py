@@ -2,6 +2,8 @@
 
 What a step comes to depends on the set of records that come at its time, and on what was held before it, not on the
 order in which they came: rows, Ends and repeats are all admitted before anything is released.
+
+The file is long as it is one decision: each record changes what is held, and that decides what is released next.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ durable in all logs, in an order that a crash anywhere leaves right:
 A crash between the statements of two tables leaves some logs ahead. The next run resumes at the meet of all; what a
 log has already is not written again, and readers of the timeline see only the meet. With the memory lost, the topics
 are read from their start: it costs time, never facts.
+
+The file is long as it is one order: each method has a part in bringing facts, logs and memory from one release to the
+next.
 """
 
 from __future__ import annotations

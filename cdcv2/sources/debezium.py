@@ -22,6 +22,8 @@ without a key still needs FULL. A TRUNCATE then takes away what the table holds.
 
 The connector needs ``provide.transaction.metadata=true``, ``decimal.handling.mode=string``, and
 ``skipped.operations=none``: by default it leaves out a TRUNCATE without a word, and no count betrays it.
+
+The file is long as it is one table of rules, a function for each kind of record, which are to be read side by side.
 """
 
 from __future__ import annotations

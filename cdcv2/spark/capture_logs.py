@@ -7,6 +7,8 @@ if they are among what is written now; and nothing is stated of a time that diff
 Nothing is written to the log of a table that the connector does not cover (:mod:`cdcv2.sources.log_starts`).
 
 Rows travel as the canonical bytes of their row type, in which equal rows have equal bytes, so Spark may group by them.
+
+The file is long as both halves of a write, the driver's and the executors', must agree on what a log holds already.
 """
 
 from __future__ import annotations

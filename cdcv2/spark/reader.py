@@ -12,6 +12,8 @@ state's position is refused. One batch::
     statements, ranges  ->  updates into the stash  ->  fold  ->  settle  ->  target  ->  manifest  ->  clean
 
 The target moves before the manifest. A crash between them leaves the target ahead, which it notices by its own upper.
+
+The file is long as a batch is one sequence, of which each step goes on with what the one before it left.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def hands(broker: Any, tmp_path: Path) -> Hands:
 
 
 def test_ranges_are_read_exactly(hands: Hands) -> None:
-    """Of several partitions; what is behind the range is not given, and comes the next time."""
-    hands.make(2)
+    """Of several partitions; what is behind the range is not given, and comes the next time. What forgets is known."""
+    hands.make(2, retention_ms="604800000")
     hands.send(0, *"abcdef")
     hands.send(1, *"xyz")
     ranges = hands.ranges()
@@ -106,6 +106,7 @@ def test_ranges_are_read_exactly(hands: Hands) -> None:
 
     assert {(hands.name, 0): (0, 6), (hands.name, 1): (0, 3)} == look.spans
     assert {hands.name: Client(hands.bootstrap).topic_id(hands.name)} == look.ids
+    assert {hands.name: {"retention.ms": "604800000"}} == look.retention
     assert ([(0, 1), (0, 2), (0, 3), (1, 0)], [(0, 4), (0, 5)]) == (sorted(one), sorted(other))
 
 
