@@ -197,8 +197,8 @@ class Capture:
 
     @property
     def frontier(self) -> Antichain | None:
-        """Up to where all logs are complete; None before the snapshot is released."""
-        return self._commits.frontier
+        """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
+        return frontier_of(self._commits, self._recipe)
 
     def waits(self) -> Waiting:
         """Why nothing more can be released."""
@@ -524,6 +524,11 @@ def tables_of(places: Iterable[Place], recipe: Recipe) -> set[str]:
 def coverage_of(commits: Commits) -> Coverage:
     """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
     return Coverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
+
+
+def frontier_of(commits: Commits, recipe: Recipe) -> Antichain | None:
+    """Up to where the logs are complete; None where none of them has a statement: no table is covered yet."""
+    return None if commits.uncovered.issuperset(recipe.tables) else commits.frontier
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

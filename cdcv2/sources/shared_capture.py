@@ -242,7 +242,9 @@ class SharedCapture:
 
     @property
     def complete(self) -> Antichain:
-        """Up to where all tables are complete: not at all while a database has no output."""
+        """Up to where all tables are complete: not at all while a database has no output, or no table is covered."""
+        if set(self.coverage.uncovered).issuperset(self._binder.recipe.tables):
+            return Antichain([0])
         return self.frontier if all(output.has_begun for output in self._outputs) else Antichain([0])
 
     @property

@@ -60,10 +60,10 @@ class BoundCapture(SharedCapture):
         finally:
             self._let_go()
             if self.frontier != before:
-                fresh = self.records - records
+                fresh, stated = self.records - records, self.complete
                 self._report.tell(
-                    "carried", f"frontier {_text(self.frontier)}: {fresh} records ({self.records} in this run)",
-                    frontier=self.frontier.to_plain(), records=fresh, total_records=self.records,
+                    "carried", f"frontier {_text(stated)}: {fresh} records ({self.records} in this run)",
+                    frontier=stated.to_plain(), records=fresh, total_records=self.records,
                 )
             self._name()
 

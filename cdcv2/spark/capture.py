@@ -27,7 +27,7 @@ from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
-from cdcv2.sources.capture import coverage_of, tables_of
+from cdcv2.sources.capture import coverage_of, frontier_of, tables_of
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.evidence import Evidence
@@ -98,8 +98,8 @@ class Capture(CaptureQuery):
 
     @property
     def frontier(self) -> Antichain | None:
-        """Up to where all logs are complete; None before the snapshot is released."""
-        return self.commits.frontier
+        """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
+        return frontier_of(self.commits, self.recipe)
 
     @property
     def coverage(self) -> Coverage:

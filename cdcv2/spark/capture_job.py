@@ -169,7 +169,7 @@ def _capture(
     finally:
         made.close()
     frontier = made.frontier
-    through = "nothing is released" if frontier is None else f"frontier {frontier.elements[0]}"
+    through = "nothing is stated yet" if frontier is None else f"frontier {frontier.elements[0]}"
     report.tell("end", f"{through}; {made.waits().text}", frontier=frontier and frontier.to_plain())
     return made
 

@@ -81,7 +81,7 @@ class KeyedCapture(CaptureQuery):
 
     @property
     def frontier(self) -> Antichain | None:
-        """Up to where all logs are complete; None before the snapshot is released."""
+        """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
         return self._capture.frontier
 
     def waits(self) -> Waiting:

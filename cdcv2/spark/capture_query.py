@@ -115,7 +115,7 @@ class CaptureQuery(ABC):
     @property
     @abstractmethod
     def frontier(self) -> Antichain | None:
-        """Up to where all logs are complete; None before the snapshot is released."""
+        """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
 
     @property
     @abstractmethod
@@ -145,7 +145,7 @@ class CaptureQuery(ABC):
 
     def _tell_start(self, specs: Mapping[str, LogSpec]) -> None:
         through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1
-        where = "nothing is released yet" if through is None else f"all through {through} is in the logs"
+        where = "nothing is stated yet" if through is None else f"all through {through} is in the logs"
         memory = "the start of the topics, as it has no memory" if self._remembered is None else "its memory"
         self._report.tell("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
                           through=through, remembered=self._remembered is not None)
@@ -159,10 +159,13 @@ class CaptureQuery(ABC):
             assumed = "snapshot completeness assumed: no notification topic says how many rows it has"
             self._report.tell("assumed", assumed)
         snapshot = "" if release.snapshot is None else f"the snapshot at {release.snapshot} and "
+        # With no table covered no log has a statement.
+        frontier = None if self.frontier is None else release.through + 1
+        stated = "nothing is stated yet" if frontier is None else f"frontier {frontier}"
         self._report.tell(
             "released",
-            f"frontier {release.through + 1}: released {snapshot}{len(release.transactions)} transactions, {what}",
-            frontier=release.through + 1, snapshot=release.snapshot, transactions=len(release.transactions),
+            f"{stated}: released {snapshot}{len(release.transactions)} transactions, {what}",
+            frontier=frontier, snapshot=release.snapshot, transactions=len(release.transactions),
             total_transactions=self.transactions, **facts,
         )
 

@@ -320,6 +320,24 @@ def test_logs_that_are_behind_one_that_has_begun_come_up_to_it_in_any_steps(capt
 # -- on a remap, where times are those of a clock
 
 
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+def test_where_no_table_is_covered_nothing_is_complete(capture: Captures, before: str) -> None:
+    """A transaction of other tables is released, and no log has a statement: so `verify` finds it, too."""
+    more = ("--snapshot", "none", "--before", before)
+    other, first = end(0, 4, 110, other=1), [change("t", 0, 10, 5, 1, 110), end(1, 5, 120, t=1)]
+    for _ in range(2):
+        done = capture([other], *more, tables="tu")
+        assert (0, True) == (done.code, done.out.startswith("nothing is complete yet: "))
+        assert [0] == json.loads(capture([other], *more, "--json", tables="tu").out)["frontier"]
+        shown = capture.run("verify", capture.logs)
+        assert (1, True) == (shown.code, shown.out.endswith("so far nothing is complete yet\n")), shown.out
+        capture.forget("lost")
+
+    begun = capture([other, *first], *more, tables="tu")
+    assert (0, True) == (begun.code, begun.out.startswith("complete through 120: ")), begun.out
+    assert capture.run("verify", capture.logs).out.endswith("\ncomplete through 120\n")
+
+
 @pytest.fixture(params=["commit", "complete"])
 def bound(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Captures:
     """Captures on a remap, in both orderings."""
@@ -495,6 +513,17 @@ def test_on_a_remap_nothing_is_stated_before_the_snapshot_is_whole(bound: Captur
             assert 0 == bound.run("compact-remap", bound.folder / "remap").code
     assert 0 == bound(WHOLE, *NOTIFIED, tables="tu").code
     assert ([1, 3, 10, 11], [7, 8]) == (bound.held(), bound.held("u"))
+
+
+def test_on_a_remap_nothing_is_complete_where_no_table_is_covered(bound: Captures) -> None:
+    """A transaction of other tables is bound, and no log has a statement."""
+    other, first = end(0, 4, 110, other=1), [change("t", 0, 10, 5, 1, 110), end(1, 5, 120, t=1)]
+    done = bound([other], "--snapshot", "none", tables="tu")
+    assert (0, "nothing is complete yet: 2 records\n") == (done.code, done.out)
+    assert [0] == json.loads(bound([other], "--snapshot", "none", "--json", tables="tu").out)["frontier"]
+    assert (1, True) == ((shown := bound.run("verify", bound.logs)).code, "so far nothing is complete yet" in shown.out)
+    begun = bound([other, *first], "--snapshot", "none", tables="tu")
+    assert (0, True) == (begun.code, begun.out.startswith("complete through ")), begun.out
 
 
 def test_on_a_remap_a_late_row_of_its_snapshot_stops_the_capture(bound: Captures) -> None:

@@ -80,9 +80,11 @@ def test_without_a_snapshot_a_table_is_covered_if_it_has_a_topic(
 ) -> None:
     """What happened before its first record is in none."""
     capture = OnSpark(run, tmp_path, spark, "--snapshot", "none")
-    first = [change("t", 0, 10, 5, 1, 100), end(0, 5, 120, t=1)]
-    assert NAMED in capture.job(first)
-    capture.job(first, [change("u", 0, 7, 6, 1, 120), end(1, 6, 140, u=1)])
+    other, first = end(0, 4, 110, other=1), [change("t", 0, 10, 5, 1, 110), end(1, 5, 120, t=1)]
+    said = capture.job([other])
+    assert "nothing is stated yet: released 1 transactions" in said and "frontier" not in said
+    assert NAMED in capture.job([other], first)
+    capture.job([other], first, [change("u", 0, 7, 6, 1, 120), end(2, 6, 140, u=1)])
     assert ("140", [10], [7]) == (begins(capture), capture.held(), capture.held("u"))
     said: list[Any] = [entry.message for entry in DirectoryLog(capture.logs / "public.u").read() if entry is not None]
     assert [Progress([140], [141], {140: 1})] == [one for one in said if not isinstance(one, Updates)]
