@@ -32,7 +32,7 @@ from cdcv2.wire.file_system import is_there, names_in
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.log_json import demand_not_lost
-from cdcv2.wire.log_set import Expecting, LogPart, one_timeline
+from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline
 from cdcv2.wire.named import log_address, table_of
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_kind
@@ -104,8 +104,8 @@ def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[Named]:
     return named
 
 
-def check_timeline(logs: Sequence[Named], named: str | None) -> str | None:
-    """The timeline of logs that are read as one; ``named`` is what the user calls it. Raises as :func:`one_timeline`.
+def check_timeline(logs: Sequence[Named], named: str | None, *, naming: str = OPTION) -> str | None:
+    """The timeline of logs that are read as one; ``named``, ``naming`` and what it raises: as :func:`one_timeline`.
 
     A topic without a message states nothing yet: what it is of is compared with the first message.
     """
@@ -114,7 +114,7 @@ def check_timeline(logs: Sequence[Named], named: str | None) -> str | None:
         stated = description_of(one.log).timeline
         if stated is not None or not _is_empty_topic(one.log):
             parts.append(LogPart(f"the log {one.log.name}", stated))
-    timeline = one_timeline(parts, named)
+    timeline = one_timeline(parts, named, naming=naming)
     for one in logs:
         if timeline is not None and isinstance(one.log, Expecting):
             one.log.expect(timeline)

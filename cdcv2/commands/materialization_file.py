@@ -51,6 +51,7 @@ from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
+from cdcv2.wire.log_set import FIELD
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -85,7 +86,7 @@ def read_plan(path: str) -> Plan:
     logs = reader.logs(fields, {part: _log_of(part) for part in bound})
     demand_ordered(logs, "a view of")
     timeline = fields["timeline"].text() if "timeline" in fields else None
-    fields["logs"].told(lambda: check_timeline(logs, timeline))
+    fields["logs"].told(lambda: check_timeline(logs, timeline, naming=FIELD))
     if "types" in fields:
         logs = reader.typed(fields["types"], logs)
     types = {named.table: named.row_type for named in logs}

@@ -24,6 +24,7 @@ from cdcv2.protocol.log import Log
 from cdcv2.protocol.missing import Missing
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_set import FIELD
 
 
 class Shown(Protocol):
@@ -69,7 +70,7 @@ class Plan:
         Asked again once there is something to commit, as a topic without messages states nothing. Raises RefusedError.
         """
         demand_ordered(self.logs, "a view of")
-        timeline, identities = check_timeline(self.logs, self.timeline), dict[str, list[str]]()
+        timeline, identities = check_timeline(self.logs, self.timeline, naming=FIELD), dict[str, list[str]]()
         for named in self.logs:
             identities.setdefault(named.table, []).extend(_identities(named.log))
         return Provenance(timeline, identities)

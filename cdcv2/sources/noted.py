@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.unbegun import clear_unbegun
@@ -19,7 +20,8 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
 
     What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
     Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
-    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written.
+    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written, and as
+    :func:`read_note`.
     """
     # Without notifications nobody says how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
@@ -35,15 +37,9 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
     clear_unbegun(used, begun, recipe.tables)
     try:
         put_note(into, begun)
-        before = parse_json(path.read_bytes())
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error
-    except ValueError as error:
-        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another {option}") from error
-    if not isinstance(before, dict):
-        raise ForeignStateError(
-            f"{path} is not what a capture writes ({json.dumps(before)[:40]}): give another {option}"
-        )
+    before = read_note(path, option=option)
     changed = [name for name in begun if before.get(name) != begun[name]]
     if "snapshot" in changed:
         # What is known of the snapshot follows from whether there is one.
@@ -54,6 +50,24 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
             f"another {option}, or the same arguments as before"
         )
     return None if before.get("id") is None else str(before["id"])
+
+
+def read_note(path: Path, *, option: str) -> dict[str, Any]:
+    """The note that is there. Raises UnavailableError if it cannot be read, ForeignStateError if it is none."""
+    try:
+        plain = parse_json(path.read_bytes())
+    except OSError as error:
+        raise UnavailableError(
+            f"{path} cannot be read: {error.strerror or error}; it states which capture the logs in {path.parent} are "
+            "of: make it readable, and start again"
+        ) from error
+    except ValueError as error:
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another {option}") from error
+    if not isinstance(plain, dict):
+        raise ForeignStateError(
+            f"{path} is not what a capture writes ({json.dumps(plain)[:40]}): give another {option}"
+        )
+    return plain
 
 
 def _shown(plain: Mapping[str, Any], names: list[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.temp import AS_COMPLETE
+from cdcv2.sources.noted import read_note
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 from cdcv2.wire.file_system import is_there
 
@@ -22,7 +23,8 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
 
     ``ordering`` is that of transactions, for those who need a consistent cut; one that is none stays noted.
 
-    Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written.
+    Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written,
+    UnavailableError where the note cannot be read.
     """
     path = into / CAPTURE_FILE
     begun: dict[str, Any] = {
@@ -38,26 +40,17 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
             add_to_note(into, {"tables": fresh, "ordering": ordering})
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
-    except ValueError as error:
-        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
 
 
 def check_timeline(into: Path, timeline: str) -> None:
     """Whether the logs in ``into`` are of this timeline, if there are any. Raises as :func:`note_timeline`."""
-    path = into / CAPTURE_FILE
-    try:
-        if is_there(path):
-            _check_same(into, timeline)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror or error}; give another --into") from error
-    except ValueError as error:
-        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
+    if is_there(into / CAPTURE_FILE):
+        _check_same(into, timeline)
 
 
 def _check_same(into: Path, timeline: str) -> None:
-    before = json.loads((into / CAPTURE_FILE).read_bytes())
-    if not isinstance(before, dict) or before.get("timeline") != timeline:
-        other = before.get("timeline") if isinstance(before, dict) else None
+    other = read_note(into / CAPTURE_FILE, option="--into").get("timeline")
+    if other != timeline:
         raise ForeignStateError(
             f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
             f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"

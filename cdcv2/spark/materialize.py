@@ -53,6 +53,7 @@ from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import Logs, Place
 from cdcv2.spark.topics import settings
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.log_set import FIELD
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
@@ -194,7 +195,7 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
     return Plan(
         Logs(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
         Antichain([given.start]), options.available_now, options.interval,
-        given.timeline,
+        given.timeline, FIELD,
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ from cdcv2.spark.topics import Described, check, describe, settings
 from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import LogPart, one_timeline
+from cdcv2.wire.log_set import OPTION, LogPart, one_timeline
 from cdcv2.wire.meant import meant
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
@@ -52,7 +52,8 @@ from cdcv2.wire.rows import RowType
 class Plan:
     """What a replay is to do: the arguments, checked as far as they can be without Spark.
 
-    ``output``: None where the target is no folder. ``timeline``: that of logs which do not state it.
+    ``output``: None where the target is no folder. ``timeline``: that of logs which do not state it;
+    ``naming``: what stands before a name where a user may give it.
     """
 
     logs: Logs
@@ -64,6 +65,7 @@ class Plan:
     available_now: bool
     interval: float
     timeline: str | None = None
+    naming: str = OPTION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,7 +114,10 @@ def opened(
     nameable(spark, plan.state, plan.checkpoint, *called, *plan.logs.directories)
     topics = _topics(spark, plan)
     told = _stated(spark, plan, topics)
-    one_timeline([LogPart(f"the log {name}", one.timeline) for name, one in sorted(told.items())], plan.timeline)
+    one_timeline(
+        [LogPart(f"the log {name}", one.timeline) for name, one in sorted(told.items())], plan.timeline,
+        naming=plan.naming,
+    )  # fmt: skip
     covered = _coverage(plan, told)
     reader = Reader(
         plan.state, plan.logs, plan.tables, _target(plan, target, covered), start=plan.start,

@@ -75,10 +75,14 @@ class LogPart(NamedTuple):
     timeline: str | None
 
 
-def one_timeline(parts: Sequence[LogPart], named: str | None = None) -> str | None:
+#: How a user names the timeline of logs that do not state it: on a command line, and in a materialization's file.
+OPTION, FIELD = "--timeline ", "timeline: "
+
+
+def one_timeline(parts: Sequence[LogPart], named: str | None = None, *, naming: str = OPTION) -> str | None:
     """The timeline of logs that are read as one; None for a single one that states none.
 
-    ``named`` is what the user says of those that state none. Raises ForeignStateError where two of them, or one and
+    ``named`` is what the user says of those that state none, ``naming`` what stands before a name where they may. Raises ForeignStateError where two of them, or one and
     the user, name different ones, UsageError for several of which one states none and the user names none.
 
     >>> one_timeline([LogPart("a", "x"), LogPart("b", None)], "x")
@@ -94,7 +98,7 @@ def one_timeline(parts: Sequence[LogPart], named: str | None = None) -> str | No
     timeline = stating[0].timeline if stating else named
     if named not in (None, timeline):
         raise ForeignStateError(
-            f"{stating[0].name} is of the timeline {timeline}, and not of {named}, which --timeline names: leave that "
+            f"{stating[0].name} is of the timeline {timeline}, and not of {named}, which {naming.strip(' :')} names: leave that "
             "out, or read another log"
         )
     silent = [part.name for part in parts if part.timeline is None]
@@ -102,7 +106,7 @@ def one_timeline(parts: Sequence[LogPart], named: str | None = None) -> str | No
         other = (stating or [part for part in parts if part.name != silent[0]] or parts)[0].name
         raise UsageError(
             f"{silent[0]} does not state of which timeline its times are, and is to be read together with {other}"
-            f"{f', which is of {timeline}' if timeline else ''}: if they are of one timeline, name it, with --timeline "
+            f"{f', which is of {timeline}' if timeline else ''}: if they are of one timeline, name it, with {naming}"
             f"{timeline or 'NAME'}"
         )
     return timeline

@@ -107,7 +107,11 @@ def test_a_materialization_names_the_timeline_in_its_file(run: Run, tmp_path: Pa
     named = run("materialize", materialization(tmp_path, YAML + "timeline: x\n"))
 
     assert (2, True, 0) == (said.code, "m.yaml, line 3: " in said.err, named.code), said.err + named.err
+    assert said.err.endswith("name it, with timeline: NAME\n") and "--timeline" not in said.err
     assert 0 == run("compare", tmp_path / "m.yaml").code
+    logs(tmp_path / "stating", Y, Y)
+    other = run("materialize", materialization(tmp_path / "stating", YAML + "timeline: x\n"))
+    assert 4 == other.code and "not of x, which timeline names: leave that out" in other.err, other.err
 
 
 def test_a_view_goes_on_with_logs_of_its_own_timeline_only(run: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -89,6 +90,26 @@ def test_whatever_else_cannot_be_read_is_named(
 
     assert 4 == said.code, said
     assert denied in said.err and "Permission denied" in said.err and "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("more", [[], ["--remap", "new"]], ids=["commit times", "remap"])
+def test_a_note_that_a_capture_cannot_read_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    """And not the directory, which can be written."""
+    Path("rows").mkdir()
+    Path("rows/p.t.avsc").write_text('{"type": "record", "name": "t", "fields": [{"name": "id", "type": "long"}]}')
+    plain = {"topic": "x.transaction", "partition": 0, "offset": 0, "timestamp": 1, "key": None, "value": None}
+    Path("dump.jsonl").write_text(json.dumps(plain) + "\n")
+    capture = ("capture", "dump.jsonl", "--prefix", "x", "--rows", "rows", "--into", "to", "--snapshot", "none", *more)
+    first = run(*capture)
+    assert Path("to/_capture.json").exists(), first
+    deny(monkeypatch, Path("to/_capture.json"))
+    said = run(*capture)
+
+    assert 4 == said.code, said
+    assert "to/_capture.json cannot be read: Permission denied" in said.err and "written" not in said.err, said.err
+    assert "give another" not in said.err
 
 
 def test_what_was_added_to_a_note_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
