@@ -258,7 +258,7 @@ def _expected(
 
 
 def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
-    table = binding.view().table
+    table = view.kept(binding.view().table)
     width = len(table.key)
     expected = Here(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
     target: Side | None = None

@@ -18,7 +18,7 @@ from cdcv2.materialize import Binding, Driver, RecoveryLog
 from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding, Range
 from cdcv2.materialize.kept import Provenance, demand_provenance, demand_same
-from cdcv2.materialize.messages import Checkpoint, Key, Open, Values
+from cdcv2.materialize.messages import Checkpoint, Key, Open, Table, Values
 from cdcv2.materialize.recovery_log import begun
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.missing import Missing
@@ -36,6 +36,9 @@ class Shown(Protocol):
 
     def rows(self, table: str) -> Iterable[tuple[Key, Values]]:
         """A table's keys and values."""
+
+    def kept(self, table: Table) -> Table:
+        """The table with its columns in the types that they have there, by which its values are equal or not."""
 
     def close(self) -> None:
         """Leave."""

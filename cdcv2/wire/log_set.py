@@ -82,8 +82,9 @@ OPTION, FIELD = "--timeline ", "timeline: "
 def one_timeline(parts: Sequence[LogPart], named: str | None = None, *, naming: str = OPTION) -> str | None:
     """The timeline of logs that are read as one; None for a single one that states none.
 
-    ``named`` is what the user says of those that state none, ``naming`` what stands before a name where they may. Raises ForeignStateError where two of them, or one and
-    the user, name different ones, UsageError for several of which one states none and the user names none.
+    ``named`` is what the user says of those that state none, ``naming`` what stands before a name where they may.
+    Raises ForeignStateError where two of them, or one and the user, name different ones, UsageError for several of
+    which one states none and the user names none.
 
     >>> one_timeline([LogPart("a", "x"), LogPart("b", None)], "x")
     'x'
@@ -98,8 +99,8 @@ def one_timeline(parts: Sequence[LogPart], named: str | None = None, *, naming: 
     timeline = stating[0].timeline if stating else named
     if named not in (None, timeline):
         raise ForeignStateError(
-            f"{stating[0].name} is of the timeline {timeline}, and not of {named}, which {naming.strip(' :')} names: leave that "
-            "out, or read another log"
+            f"{stating[0].name} is of the timeline {timeline}, and not of {named}, which {naming.strip(' :')} "
+            "names: leave that out, or read another log"
         )
     silent = [part.name for part in parts if part.timeline is None]
     if len(parts) > 1 and silent and named is None:

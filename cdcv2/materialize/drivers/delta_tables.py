@@ -264,6 +264,10 @@ class DeltaView:
             raise ViewError(table, twice, "it has more than one row")
         return found.version(), there
 
+    def kept(self, table: Table) -> Table:
+        """The table with its columns in the types that they were made in."""
+        return self.manifest.kept_table(table)
+
     def close(self) -> None:
         """Nothing is held open."""
 

@@ -201,6 +201,10 @@ class LakeView:
         """The same as Python values: keys and values."""
         return rows_of(self._table(table), self.read(table))
 
+    def kept(self, table: Table) -> Table:
+        """The table with its columns in the types that they were made in."""
+        return self.manifest.kept_table(table)
+
     def close(self) -> None:
         """Nothing is held open."""
 

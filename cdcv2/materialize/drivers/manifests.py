@@ -55,8 +55,13 @@ class Applied(ABC):
     applied: Mapping[Range, Antichain] = field(default_factory=dict, kw_only=True)
 
     def kept(self, message: Open) -> Open:
-        """What is opened, with the tables as they are kept here: columns in the types that they were made in."""
-        return replace(message, tables=tuple(self.tables[table.name] for table in message.tables))
+        """What is opened, with the tables as they are kept here."""
+        return replace(message, tables=tuple(map(self.kept_table, message.tables)))
+
+    def kept_table(self, table: Table) -> Table:
+        """A table as it is kept here: its columns in the types that they were made in; another one as it is."""
+        there = self.tables.get(table.name)
+        return there if there == table and there is not None else table
 
     @property
     def frontier(self) -> Antichain:

@@ -74,6 +74,10 @@ class PostgresView:
         """The table, whose fingerprints the database works out itself; None where it cannot."""
         return side(self._session, table, self._tables[table.name].table, where)
 
+    def kept(self, table: Table) -> Table:
+        """The table as it is asked for: nothing is materialized into columns of other types."""
+        return table
+
     def close(self) -> None:
         """Leave."""
         self._session.close()
