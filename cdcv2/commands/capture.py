@@ -48,6 +48,7 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.memory import MEMORY_FILE, FileMemory
 from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
 from cdcv2.sources.in_use import FolderInUse
+from cdcv2.sources.kept_types import in_directories, kept_types
 from cdcv2.sources.noted import note
 from cdcv2.sources.release import Waiting
 from cdcv2.sources.running import Item, Topics
@@ -138,6 +139,8 @@ def run(args: argparse.Namespace) -> Exit:
         memory = FileMemory(into / MEMORY_FILE, logs=note(used, recipe, option="--into"))
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))
+        for text in kept_types(in_directories(args.into, recipe.tables)):
+            _say(text)
         capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         lines = Lines(_say)

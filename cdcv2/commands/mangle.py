@@ -30,6 +30,7 @@ from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import demand_room
+from cdcv2.wire.stops import Stopping
 
 EXAMPLES = (
     ("cdcv2 mangle logs copies", "all the logs of a capture, each fact twice, in any order"),
@@ -87,6 +88,7 @@ def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
         if stated != LogDescription():
             log.close()
             log = _open(target, named, args, stated)
+        _carry_stops(named.log, log)
         written = 0
         mangled = mangle(
             _messages(named), seed=args.seed, copies=args.copies, window=args.window, rebatch=not args.no_rebatch,
@@ -97,9 +99,18 @@ def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
             if written % TOGETHER == 0:
                 log.flush()
         log.flush()
+        # Those of a topic are known when it is read.
+        _carry_stops(named.log, log)
         return written
     finally:
         log.close()
+
+
+def _carry_stops(log: Log, copy: Log) -> None:
+    """Keep in the copy why the log's capture stopped: it lacks what the log does."""
+    if isinstance(log, Stopping) and isinstance(copy, Stopping):
+        for stop in log.stops():
+            copy.put_stop(stop)
 
 
 def _stated(named: Named, timeline: str | None) -> LogDescription:

@@ -27,6 +27,7 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.in_use import FolderInUse
+from cdcv2.sources.kept_types import in_directories, kept_types
 from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.outputs import outputs
@@ -194,6 +195,9 @@ def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ran
             asked, args.into,
             lambda name, kind: _log(args, name, kind, LogDescription() if kind is TEMP else described), opened,
         )
+
+        for text in kept_types(in_directories(args.into, asked.logs(args.into))):
+            _say(text)
 
         def own() -> None:
             whole = describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline))

@@ -172,7 +172,8 @@ def demand_held(field: Field, value: Any, table: str) -> None:
             kind = printed(source)
             raise MalformedError(
                 f"{table}: {one!r} of the column {field.name!r} is not held exactly by {kind}: the column was altered "
-                "in the source. Make the row schema again (cdcv2 rows), and alter the target's column as the source's"
+                "in the source. Make the row schema again (cdcv2 rows), name its folder with types in the file, and "
+                "alter the target's column as the source's"
             )
 
 
@@ -260,17 +261,12 @@ def _array(source: SourceType) -> SourceColumn | None:
 def kind_of(source: SourceType) -> str | None:
     """The kind that the log's values of such a column have; None where nothing can be made of them here."""
     if source.type == "time":
-        return "int" if in_millis(source) else "long"
+        return "int" if source.in_millis else "long"
     return "boolean" if source == SourceType("bit", length=1) else _KINDS.get(source.type)
 
 
-def in_millis(source: SourceType) -> bool:
-    """Whether the log counts a time or a timestamp of this type in milliseconds, and not in microseconds."""
-    return source.type in ("time", "timestamp") and source.precision is not None and source.precision <= 3
-
-
 def _expressions(source: SourceType) -> tuple[str, str]:
-    short = in_millis(source)
+    short = source.in_millis
     unit = "millisecond" if short else "microsecond"
     per_day = "86400000" if short else "86400000000"
     if source.type == "time":

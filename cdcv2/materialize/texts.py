@@ -17,7 +17,7 @@ from typing import Any, LiteralString
 
 from cdcv2.materialize.messages import Field, Table
 from cdcv2.materialize.reductions import EXACT
-from cdcv2.materialize.source_columns import SourceColumn, in_millis, source_column
+from cdcv2.materialize.source_columns import SourceColumn, source_column
 from cdcv2.sources.postgres_texts import InPostgres, TextColumn
 from cdcv2.sources.postgres_values import shown_text
 from cdcv2.wire.fingerprint import Texts
@@ -85,7 +85,7 @@ def _for_people(field: Field, text: str) -> Any:
 
 
 def _written(source: SourceType, text: str) -> str:
-    return shown_text(source.type, text, 1000 if in_millis(source) else 1)
+    return shown_text(source.type, text, 1000 if source.in_millis else 1)
 
 
 def _text_of(field: Field) -> Callable[[Any], str]:

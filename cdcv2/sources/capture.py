@@ -39,6 +39,7 @@ from cdcv2.sources.held import Held
 from cdcv2.sources.keyed import Contents
 from cdcv2.sources.memory import Memory
 from cdcv2.sources.old_connector import OldConnector
+from cdcv2.sources.places import of_topics
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import same_topics, tells_alike
@@ -227,14 +228,17 @@ class Capture:
         return self._commits.open_transactions()
 
     def positions(self) -> dict[Place, int]:
-        """For each partition seen, from where it must be read again: everything before it is released."""
+        """For each partition that the capture reads, from where it must be read again: all before it is released.
+
+        Not of other topics that a dump has: one of them may be named the next time, and would be begun behind its end.
+        """
         positions = self._next | self._held.firsts()
         for place, offset in self._stopping.items():
             positions[place] = min(offset, positions[place])
         first = self._commits.notifications_from
         if first is not None and self._notified is not None:
             positions[self._notified] = min(first, positions[self._notified])
-        return positions
+        return of_topics(positions, self._recipe.topics())
 
     def next_positions(self) -> dict[Place, int]:
         """For each partition seen, the offset behind the last record absorbed (or remembered)."""

@@ -6,7 +6,6 @@ added to it in a file of their own (:mod:`cdcv2.wire.captured`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
     Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written,
     UnavailableError where the note cannot be read.
     """
-    path = into / CAPTURE_FILE
     begun: dict[str, Any] = {
         "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
         "ordering": ordering,

@@ -26,6 +26,7 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.in_use import FolderInUse
+from cdcv2.sources.kept_types import in_directories, kept_types
 from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
@@ -277,6 +278,8 @@ def _opened(
             outputs.append(BoundDatabase(
                 len(outputs), recipe, logs, (temp, writer), spark, ordering=asked.ordering, names=names
             ))
+        for text in kept_types(in_directories(plan.logs, asked.logs(plan.logs))):
+            report.tell("kept-types", text)
         capture = BoundCapture(
             binder, ranges, frames, outputs, spark, at_most=options.max_records, report=report, own=own
         )

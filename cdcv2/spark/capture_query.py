@@ -19,6 +19,7 @@ from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.debezium import Recipe
+from cdcv2.sources.kept_types import kept_types
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.sources.transaction_topic import TransactionTopic
@@ -151,6 +152,9 @@ class CaptureQuery(ABC):
                           through=through, remembered=self._remembered is not None)
         for table, spec in sorted(specs.items()):
             self._report.tell("log", f"{table} -> {spec.name}", table=table, log=spec.name)
+        kept = [(Path(spec.folder), spec.row_type) for spec in specs.values() if spec.folder is not None]
+        for text in kept_types(kept):
+            self._report.tell("kept-types", text)
         self._tell_uncovered()
 
     def _tell_release(self, release: Release, what: str, **facts: Any) -> None:

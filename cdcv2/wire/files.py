@@ -33,6 +33,7 @@ from cdcv2.errors import (
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.wire import log_json
+from cdcv2.wire.altered import demand_same_meaning
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.captured import described_by_note
 from cdcv2.wire.container import ForeignFile, Origin, pack, unpack
@@ -276,6 +277,8 @@ def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times,
             f"the log {path} holds rows of another type, with the columns {', '.join(held.columns)}, not the "
             f"{', '.join(wanted.columns)} that were given: a changed row type needs a log of its own"
         )
+    if wanted is not None:
+        demand_same_meaning(path, held, wanted)
     if wanted_times is not None and wanted_times != times:
         raise ForeignStateError(f"the log {path} has times of the kind {times!r}, not {wanted_times!r}")
 

@@ -38,6 +38,11 @@ class SourceType:
     name: str = ""
     items: SourceType | None = None
 
+    @property
+    def in_millis(self) -> bool:
+        """Whether the log counts a time or a timestamp of this type in milliseconds, and not in microseconds."""
+        return self.type in ("time", "timestamp") and self.precision is not None and self.precision <= 3
+
     def to_plain(self) -> dict[str, Any]:
         """As the schema has it."""
         plain: dict[str, Any] = {"type": self.type}

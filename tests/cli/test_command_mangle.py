@@ -12,6 +12,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
 from cdcv2.wire.captured import CAPTURE_FILE, noted
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.stops import Stop
 from tests.cli.conftest import HISTORY, Run, append_raw
 
 
@@ -155,3 +156,12 @@ def test_garbled_bytes_cannot_be_copied(run: Run, prices: Path, tmp_path: Path) 
     said = run("mangle", prices, tmp_path / "copy")
 
     assert (3, True) == (said.code, f"{prices}[0]@6" in said.err)
+
+
+def test_a_stop_that_a_log_keeps_is_in_its_copy(run: Run, prices: Path, tmp_path: Path) -> None:
+    """The copy lacks what the log does, and `verify` of it finds the same."""
+    DirectoryLog(prices).put_stop(Stop("a row is lacking", "Begin with new logs"))
+    assert 0 == run("mangle", prices, tmp_path / "copy").code
+    shown = run("verify", tmp_path / "copy")
+
+    assert (3, True) == (shown.code, "the capture stopped: a row is lacking. Begin with new logs" in shown.out)

@@ -95,6 +95,18 @@ def test_the_others_go_on_without_it(capture: Captures, notified: bool, memory: 
     assert 1 == capture.run("verify", capture.logs / "public.u").code
 
 
+def test_the_right_notifications_are_read_from_their_start(capture: Captures) -> None:
+    """A first try named those of another connector, and its dump had the right ones, too: they were read over."""
+    other = [record("q.notifications", 0, 0, {
+        "aggregate_type": "Initial Snapshot", "type": "STARTED", "additional_data": {"connector_name": "q"},
+    })]  # fmt: skip
+    dump = [*BEGUN, *SAID, *FIRST_OF_T, *other]
+    wrong = capture(dump, "--notifications", "q.notifications")
+    assert 1 == wrong.code and [] == capture.held(), wrong.err
+    right = capture(dump, *NOTIFIED)
+    assert (0, [1, 3, 10]) == (right.code, capture.held()), right.err
+
+
 def test_a_capture_whose_tables_are_all_unknown_stops(capture: Captures) -> None:
     """There are no others that could go on."""
     refused = capture([*BEGUN, *SAID], *NOTIFIED, "--tables", "public.u", tables="tu")

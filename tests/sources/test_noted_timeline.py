@@ -49,7 +49,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
     note_timeline(tmp_path, "t1", ["a"], ordering=COMMIT_ORDER)
     with pytest.raises(ForeignStateError, match="the logs of the timeline t1, not of t2"):
         note_timeline(tmp_path, "t2", ["a"], ordering=COMMIT_ORDER)
-    for raw, said in (("{}", "of another capture"), ("[]", "of another capture"), ("{", "not what a capture writes")):
+    for raw, said in (("{}", "of another capture"), ("[]", "not what a capture writes"), ("{", "is not what")):
         (tmp_path / CAPTURE_FILE).write_text(raw, "utf-8")
         with pytest.raises(ForeignStateError, match=said):
             note_timeline(tmp_path, "t1", ["a"], ordering=COMMIT_ORDER)

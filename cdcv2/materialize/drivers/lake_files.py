@@ -28,6 +28,13 @@ KEY, GONE = "cdcv2_key", "cdcv2_gone"
 _BUFFER = 50_000
 #: How the library of Delta tables names an error of the system.
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
+#: What to do about a value that a column cannot hold: one of the log's own type, and one of the source's.
+_AS_LOGGED = "Mend the source's row, or leave the column out"
+_ALTERED = (
+    "If the column was altered in the source: make the row schema again (cdcv2 rows), name its folder with types in "
+    "the file, and begin in a new folder, with a new recovery log. Otherwise mend the source's row, or leave the "
+    "column out"
+)
 
 
 def arrow() -> Any:
@@ -145,7 +152,7 @@ class Staged:
             odd = next((value for value in values if not self._fits(value, column.type)), None)
             raise MalformedError(
                 f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold the "
-                f"value {odd!r}. Mend the source's row, or leave the column out"
+                f"value {odd!r}. {_AS_LOGGED if put is None else _ALTERED}"
             ) from cause
 
     def _fits(self, value: Any, kind: Any) -> bool:

@@ -329,7 +329,8 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
         raise RefusedError(
             f"the table {table.name} does not fit its binding: the column {field.name!r} {state} and should "
             f"have the type {type_of(field)}. Alter it, or start again if you have just given it the source's type: a "
-            "table is looked at when it is opened; or give the binding another target"
+            "table is looked at when it is opened. If the source's column was altered: make the row schema again "
+            "(cdcv2 rows), and name its folder with types in the file; or give the binding another target"
         )
 
 
