@@ -40,6 +40,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from cdcv2.commands.bookmark import Bookmark, covering
@@ -186,7 +187,9 @@ class _Reading:
 
     @staticmethod
     def _slowest(timeline: Timeline) -> set[str]:
-        return {part for part, reader in timeline.readers.items() if reader.frontier == timeline.frontier}
+        # Where all parts begin later than the timeline, none of them is where that is until one has a statement.
+        least = reduce(Antichain.meet, (reader.frontier for reader in timeline.readers.values()))
+        return {part for part, reader in timeline.readers.items() if reader.frontier == least}
 
     @property
     def _at(self) -> Antichain:

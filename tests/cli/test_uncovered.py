@@ -281,6 +281,19 @@ def test_views_go_on_without_it_and_take_it_in_when_it_is_covered(capture: Captu
     assert "t: 4 rows" in said.out and "u: 2 rows" in said.out and "equal: both, complete through 160" in said.out
 
 
+def test_a_view_of_it_alone_has_its_rows(capture: Captures) -> None:
+    """Its log begins later than the timeline, and no other one is read with it."""
+    pytest.importorskip("yaml")
+    pytest.importorskip("pyarrow")
+    path = capture.folder / "alone.yaml"
+    path.write_text(VIEWS.replace("  - {log: public.t, target: t, key: [id]}\n", ""), "utf-8")
+    for dump in ([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], WHOLE):
+        assert 0 == capture(dump, *NOTIFIED, tables="tu").code
+        done, said = capture.run("materialize", path), capture.run("compare", path)
+        assert (0, 0) == (done.code, said.code), done.err + said.err
+    assert "u: 2 rows" in said.out and "equal: both, complete through 160" in said.out
+
+
 def test_views_do_not_go_on_when_it_is_covered_while_they_are_made(
     capture: Captures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
