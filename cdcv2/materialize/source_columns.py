@@ -159,7 +159,7 @@ def normal_of(field: Field) -> Convert | None:
 
 
 def demand_held(field: Field, value: Any, table: str) -> None:
-    """Raises MalformedError for a value that the source's type would round."""
+    """Raises MalformedError for a value that the source's type would round or cut."""
     source = field.source
     if source is None or value is None:
         return

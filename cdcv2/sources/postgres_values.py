@@ -66,11 +66,14 @@ def normal(source: SourceType) -> Convert | None:
 
 
 def holds(source: SourceType) -> Callable[[Any], bool] | None:
-    """Whether the type holds a value of the log, not null, without rounding it; None: it does, or refuses it itself.
+    """Whether the type holds a value of the log, not null, as it is; None: it does, or refuses it itself.
 
-    >>> holds(SourceType("numeric", precision=12, scale=2))("1.505")
-    False
+    >>> holds(SourceType("numeric", precision=12, scale=2))("1.505"), holds(SourceType("varchar", length=3))("abc ")
+    (False, False)
     """
+    if source.type in ("varchar", "bpchar") and source.length is not None:
+        # PostgreSQL cuts blanks at the end without a word.
+        return partial(_has_length, source.length)
     digits = source.precision if source.precision is not None else 6
     if source.type in ("numeric", "money") and (source.type == "money" or source.precision is not None):
         return partial(_has_digits, 2 if source.type == "money" else source.scale or 0)
@@ -267,6 +270,10 @@ def decimal_of(value: str) -> Decimal:
             f"{value!r} is no number, and its column has numbers: the connector is at fault (it needs "
             "decimal.handling.mode=string), or another writer"
         ) from None
+
+
+def _has_length(length: int, value: str) -> bool:
+    return len(value) <= length
 
 
 def _has_digits(scale: int, value: str) -> bool:

@@ -23,7 +23,8 @@ from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.kept import marks
 from cdcv2.materialize.reductions import Reduction
-from cdcv2.materialize.source_columns import source_column
+from cdcv2.materialize.messages import Field
+from cdcv2.materialize.source_columns import demand_held, source_column
 from cdcv2.sources.postgres import row_type_from_postgres
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import identity
@@ -317,3 +318,13 @@ def binding(source: dict[str, Any] | None) -> Binding:
     field = {"name": "v", "type": "string"} | ({} if source is None else {"cdcv2.source": source})
     row_type = RowType({"type": "record", "name": "t", "fields": [{"name": "k", "type": "int"}, field]})
     return Binding("t", row_type, "t", ("k",), {"least": Min("v")})
+
+
+@pytest.mark.parametrize("source", [SourceType("varchar", length=3), SourceType("bpchar", length=3)])
+def test_blanks_that_a_column_would_cut_are_an_error(source: SourceType) -> None:
+    """PostgreSQL cuts them without a word: the column was altered in the source."""
+    for wanted, one in ((source, "abc  "), (SourceType("array", items=source), '["abc", "abc  "]')):
+        field = Field("v", "json" if wanted.items else "string", source=wanted)
+        with pytest.raises(MalformedError, match=r"t: 'abc  ' of the column 'v' is not held exactly by char.*\(3\)"):
+            demand_held(field, one, "t")
+        demand_held(field, one.replace("abc  ", "ab "), "t")
