@@ -143,8 +143,9 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
 def directory_logs(folder: Path) -> list[Path]:
     """The directory logs in what a capture wrote; the directory itself when it is a log.
 
-    Raises MissingLogError where there is neither, UnavailableError for what cannot be looked into, RefusedError for a
-    log that lost its description: a log that is left out would be missed by nobody.
+    Raises MissingLogError where there is neither, IncompleteError where a capture wrote some and all are gone,
+    UnavailableError for what cannot be looked into, RefusedError for a log that lost its description: a log that is
+    left out would be missed by nobody.
     """
     if is_there(folder / LOG_FILE):
         return [folder]
@@ -155,6 +156,8 @@ def directory_logs(folder: Path) -> list[Path]:
         demand_not_lost(directory)
     inside = [folder / name for name in names if is_there(folder / name / LOG_FILE)]
     if not inside:
+        for table in noted_tables(folder):
+            raise gone(folder / table)
         raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")
     return inside
 
@@ -317,9 +320,14 @@ def demand_whole(args: argparse.Namespace, logs: Sequence[Named]) -> None:
     """
     for log in gone_logs(args):
         if log.name not in {named.table for named in logs}:
-            raise IncompleteError(
-                f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture anew elsewhere"
-            )
+            raise gone(log)
+
+
+def gone(log: Path) -> IncompleteError:
+    """What is raised for a log that a capture wrote, and that is not there any more."""
+    return IncompleteError(
+        f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture anew elsewhere"
+    )
 
 
 def entries(

@@ -125,6 +125,8 @@ class _Reader:
             part.fail("a path is wanted here, and there is none: write one")
         if text.startswith("file:") or "://" in text:
             return part.told(lambda: local_path(text))
+        if text.startswith("kafka:"):
+            part.fail(f"a path is wanted here, and {text} is a topic: write a path")
         return self._folder / text
 
     def logs(self, fields: dict[str, Part], bound: dict[Part, str]) -> list[Named]:

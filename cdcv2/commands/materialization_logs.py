@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.logs import Named, directory_logs
+from cdcv2.commands.logs import Named, directory_logs, gone, noted_tables
 from cdcv2.commands.yaml_lines import Part
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Log, LogAddress
@@ -50,8 +50,11 @@ class FileLogs:
 
     def _captured(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[Named]:
         """What a capture wrote into a directory."""
-        found = {folder.name: folder for folder in _missing(part, lambda: directory_logs(self._folder / address.name))}
+        into = self._folder / address.name
+        found = {folder.name: folder for folder in _missing(part, lambda: directory_logs(into))}
         for binding, name in bound.items():
+            if name not in found and name in noted_tables(into):
+                raise gone(into / name)
             if name not in found:
                 there = f"there are {', '.join(found)}{meant(name, found)}"
                 binding.fail(f"there is no log {name!r} in {part.text()}; {there}")

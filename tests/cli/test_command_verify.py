@@ -191,6 +191,25 @@ def test_a_log_of_a_capture_that_is_gone_is_missed(run: Run, captured: Path, tmp
     assert 0 == run("replay", logs, captured / "logs" / "public.orders", "--output", tmp_path / "out").code
     assert 0 == run("verify", logs, captured / "logs" / "public.orders").code
 
+    pytest.importorskip("yaml")
+    view = tmp_path / "m.yaml"
+    view.write_text(
+        "materialization: m\nlogs: logs\nbindings: [{log: public.orders, target: t}]\n"
+        "target: {driver: lake, folder: lake}\nrecovery_log: recovery\n"
+    )
+    missed = run("materialize", view)
+    assert (1, True) == (missed.code, f"the whole log {logs / 'public.orders'}, which" in missed.err), missed
+    for log in [path for path in logs.iterdir() if path.is_dir()]:
+        shutil.rmtree(log)
+    for words in (["materialize", view], ["verify", logs], ["replay", logs]):
+        refused = run(*words)
+        assert (1, True) == (refused.code, f"the whole log {logs}/public." in refused.err), refused
+    view.write_text(view.read_text().replace("recovery_log: ", "recovery_log: kafka:"))
+    shutil.copytree(captured / "logs" / "public.orders", logs / "public.orders")
+    topic = run("materialize", view)
+    assert (2, True) == (topic.code, "a path is wanted here, and kafka:recovery is a topic" in topic.err), topic.err
+    assert not list(tmp_path.glob("kafka*"))
+
 
 @pytest.mark.parametrize("raw", ["{", "[]", ""])
 @pytest.mark.parametrize("command", ["verify", "replay", "mangle"])
