@@ -8,7 +8,6 @@ import pytest
 
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
-from cdcv2.sources import noted_timeline
 from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.wire import captured
 from cdcv2.wire.captured import CAPTURE_FILE, noted
@@ -37,8 +36,7 @@ def test_two_that_add_tables_at_once_lose_none(tmp_path: Path, monkeypatch: pyte
             note_timeline(tmp_path, "t1", tables, ordering=AS_COMPLETE)
         return whole(folder, content)
 
-    for module in (captured, noted_timeline):
-        monkeypatch.setattr(module, "write_temporary", overtaken)
+    monkeypatch.setattr(captured, "write_temporary", overtaken)
     note_timeline(tmp_path, "t1", ["a", "b"], ordering=COMMIT_ORDER)
 
     assert (["a", "b", "c"], AS_COMPLETE) == (noted(tmp_path)["tables"], noted(tmp_path)["ordering"])
