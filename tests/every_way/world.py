@@ -126,6 +126,10 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late)
     world.stages = _stages(chance, world, drawing.first)
+    staged = random.Random(f"{seed} staged")
+    if drawing.contradicts is not None and staged.random() < 0.5:
+        # All that is whole by then is given out, and the next start finds what contradicts it.
+        world.stages = [_before(world, *drawing.contradicts), world.whole]
     world.known = chance.choice((None, None, None, 2, 4))
     world.forgets = chance.random() < 0.2
     return world
@@ -141,6 +145,9 @@ class _Drawing:
         self.first: Cut = {}
         #: From which transaction on the connector covers the table that is covered late; None: there is none.
         self.covers: int | None = None
+        #: Where in the transaction topic an END stands that contradicts what is before it; the transaction whose rows
+        #: have not come by then, if there is one.
+        self.contradicts: tuple[int, int | None] | None = None
 
     @property
     def scanned(self) -> dict[str, list[Row]]:
@@ -212,6 +219,7 @@ class _Drawing:
         after = self.chance.choice(later)
         kept = [sent for at, sent in enumerate(ends) if at not in mine or at > after]
         kept.insert(kept.index(ends[after]) + 1, moved)
+        self.contradicts = kept.index(moved), moved.tx
         ends[:] = kept
         return True
 
@@ -224,7 +232,9 @@ class _Drawing:
         counts = Counter(dict(found[0].counts))
         counts[self.chance.choice(one.captured).table] += self.chance.choice((-1, 1))
         counts = Counter({table: number for table, number in counts.items() if number > 0})
-        ends.insert(self.chance.randint(ends.index(found[0]) + 1, len(ends)), self.connector.end(one, counts))
+        at = self.chance.randint(ends.index(found[0]) + 1, len(ends))
+        self.contradicts = at, None
+        ends.insert(at, self.connector.end(one, counts))
         return True
 
     def _early_end(self) -> bool:
@@ -314,6 +324,18 @@ class _Drawing:
 
 def _method(mishap: str) -> str:
     return "_" + mishap.lower().replace(" ", "_")
+
+
+def _before(world: World, at: int, late: int | None) -> Cut:
+    """All up to a place in the transaction topic; of partitions that have rows of a late transaction what is before.
+
+    So what is whole without it is given out.
+    """
+    cut = world.whole
+    for place, sent in world.entries.items():
+        rows = [row for row, one in enumerate(sent) if one.what == "row" and one.tx == late]
+        cut[place] = min(rows, default=cut[place])
+    return cut | {(TRANSACTIONS, 0): at}
 
 
 def _stages(chance: random.Random, world: World, first: Cut) -> list[Cut]:
