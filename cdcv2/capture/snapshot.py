@@ -14,6 +14,7 @@ the first run of a slot has an exact seam with the stream: it is read from the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 #: A partition of a topic.
@@ -31,6 +32,14 @@ UNKNOWN = (
     "snapshot of it: the connector's table.include.list, its publication, a new slot and new topics"
 )
 
+#: What to do about a scan of a table that states no number of rows that can be believed.
+RESCAN = (
+    "So nothing shows whether the snapshot is whole: stop the connector, mend what its log names, drop its replication "
+    "slot and its topics, remove the output and the memory of this capture, and begin anew with a new snapshot"
+)
+#: The ``status`` of a scan that went through the table; a connector may leave it out.
+SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
+
 #: What to do about a table that was not empty, as was said.
 NOT_EMPTY = (
     "Leave it out of --empty, and capture into empty logs; on a remap, with another remap, too"
@@ -38,14 +47,16 @@ NOT_EMPTY = (
 
 
 class Run(NamedTuple):
-    """A completed run: the rows of each table that it scanned (None: it did not say how many).
+    """A completed run: the rows of each table that it scanned (None: see ``wrong``).
 
     ``behind`` is the offset behind its last notification. ``skipped``: there was no snapshot, so no table has rows.
+    ``wrong`` has, of a table without a number that can be believed, what is wrong with its scan.
     """
 
     scanned: Mapping[str, int | None]
     behind: int
     skipped: bool = False
+    wrong: Mapping[str, str] = MappingProxyType({})
 
     def names(self, table: str) -> bool:
         """Whether the run covered the table."""
@@ -92,12 +103,15 @@ class Runs:
         #: Tables of ``empty`` that the first run does not name: nothing but the user says that they had no rows.
         self.assumed = self._empty
         self._scanned: dict[str, int | None] = {}
+        self._wrong: dict[str, str] = {}
         self._runs: dict[int, Run] = {}
         self._next = 0
         # From where the notifications of the runs that are not forgotten must be read.
         self._from = 0
 
-    def notification(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
+    def notification(
+        self, kind: str, table: str | None, rows: int | None, offset: int, status: str | None = None
+    ) -> None:
         """The next notification, with its offset; one that was taken before is ignored."""
         if offset < self._next:
             return
@@ -108,11 +122,27 @@ class Runs:
             self._contradict(f"the connector aborted its snapshot (notification ABORTED at offset {offset})")
         elif kind == "TABLE_SCAN_COMPLETED" and table is not None and self._expects:
             self.is_open = True
-            self._scanned[table] = rows
+            self._scan(table, rows, offset, status)
         elif kind == "COMPLETED" and self._expects:
-            self._complete(Run(self._scanned, self._next))
+            self._complete(Run(self._scanned, self._next, wrong=self._wrong))
         elif kind == "SKIPPED" and self._expects:
-            self._complete(Run(self._scanned, self._next, skipped=not self.is_open))
+            self._complete(Run(self._scanned, self._next, skipped=not self.is_open, wrong=self._wrong))
+
+    def _scan(self, table: str, rows: int | None, offset: int, status: str | None) -> None:
+        """A table was scanned, with so many rows; with the same number that may come again."""
+        wrong, before = None, self._scanned.get(table)
+        if status is not None and status not in SCANNED:
+            wrong = f"the connector did not scan {table} to its end (the notification at offset {offset} has the " \
+                    f"status {status})"
+        elif rows is None:
+            wrong = f"the notification of the scan of {table}, at offset {offset}, does not say how many rows it has " \
+                    "(total_rows_scanned)"
+        elif before is not None and before != rows:
+            wrong = f"two notifications say that {table} was scanned, one with {before} rows and one, at offset " \
+                    f"{offset}, with {rows}"
+        if wrong is not None:
+            self._wrong.setdefault(table, wrong)
+        self._scanned[table] = None if table in self._wrong else rows
 
     @property
     def _expects(self) -> bool:
@@ -130,14 +160,14 @@ class Runs:
             self._contradict(
                 f"the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset {offset})"
             )
-        self.is_open, self._scanned = True, {}
+        self.is_open, self._scanned, self._wrong = True, {}, {}
 
     def _complete(self, run: Run) -> None:
         if self.completed == 0:
             self.assumed = self._empty - run.scanned.keys()
             run = run._replace(scanned={**dict.fromkeys(self._empty, 0), **run.scanned})
         self._runs[self.completed] = run
-        self.completed, self.is_open, self._scanned = self.completed + 1, False, {}
+        self.completed, self.is_open, self._scanned, self._wrong = self.completed + 1, False, {}, {}
 
     def _contradict(self, reason: str) -> None:
         if self.contradiction is None:
@@ -179,8 +209,8 @@ def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> tupl
     for table in tables:
         said, held = run.rows(table), rows.get(table, 0)
         if said is None:
-            remedy = ANEW if run.names(table) else UNKNOWN
-            return f"the notifications do not say how many rows of {table} the snapshot scanned", remedy
+            unknown = f"the notifications do not say how many rows of {table} the snapshot scanned"
+            return (run.wrong[table], RESCAN) if table in run.wrong else (unknown, UNKNOWN)
         if held > said:
             return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
     return None

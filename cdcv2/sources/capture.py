@@ -284,7 +284,7 @@ class Capture:
         elif isinstance(fact, SnapshotRow):
             self._snapshot_row(fact, place)
         elif isinstance(fact, Notification):
-            self._commits.notification(fact.kind, fact.table, fact.rows, fact.offset)
+            self._commits.notification(*fact)
             self._notified = place
             if not self._commits.snapshot_released:
                 self._held.note_snapshot(position)

@@ -393,11 +393,13 @@ class Commits:
             self._snapshot.marked(marker, position)
             self._check_snapshot()
 
-    def notification(self, kind: str, table: str | None, rows: int | None, offset: int) -> None:
+    def notification(
+        self, kind: str, table: str | None, rows: int | None, offset: int, status: str | None = None
+    ) -> None:
         """A notification about the initial snapshot, in the order of its topic, with its offset there."""
         if self._mode == "none":
             return
-        self._runs.notification(kind, table, rows, offset)
+        self._runs.notification(kind, table, rows, offset, status)
         self._again.judge()
         self._check_snapshot()
         self._learn_base(self._snapshot.known_empty, 0)

@@ -397,7 +397,9 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
         number = None if rows is None else int(rows)
     except (TypeError, ValueError):
         raise _foreign(f"total_rows_scanned is {rows!r}", record) from None
-    return Notification(kind, more.get("scanned_collection"), number, record.offset)
+    status = more.get("status")
+    table, status = more.get("scanned_collection"), None if status is None else str(status)
+    return Notification(kind, table, number, record.offset, status)
 
 
 _ROW_TYPE = (

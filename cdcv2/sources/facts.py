@@ -147,13 +147,14 @@ class Notification(NamedTuple):
     """The connector tells how its initial snapshot goes.
 
     ``kind`` is STARTED, IN_PROGRESS, TABLE_SCAN_COMPLETED (then with ``table`` and the ``rows`` scanned, None if it
-    does not say), COMPLETED, ABORTED or SKIPPED.
+    does not say), COMPLETED, ABORTED or SKIPPED. ``status`` is how the scan of the table ended, if it says.
     """
 
     kind: str
     table: str | None
     rows: int | None
     offset: int
+    status: str | None = None
 
 
 class Nothing(NamedTuple):

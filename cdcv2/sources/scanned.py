@@ -49,7 +49,7 @@ class Scanned:
 
     def notification(self, fact: Notification) -> None:
         """Take the next one."""
-        self._runs.notification(fact.kind, fact.table, fact.rows, fact.offset)
+        self._runs.notification(*fact)
 
     def halt(self) -> Halt | None:
         """Why the notifications stop the capture, before the End or after it; None: they do not."""

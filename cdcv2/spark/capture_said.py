@@ -125,7 +125,7 @@ class Said:
         elif isinstance(fact, Begin):
             self.begins.append([position.offset, fact.tx])
         elif isinstance(fact, Notification):
-            self.notifications.append([position.offset, fact.kind, fact.table, fact.rows])
+            self.notifications.append([position.offset, fact.kind, fact.table, fact.rows, fact.status])
         elif isinstance(fact, (Truncate, Unfit)):
             lsn = fact.lsn if isinstance(fact, Unfit) else None
             table = self._numbers[fact.table]

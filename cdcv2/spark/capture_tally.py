@@ -144,8 +144,8 @@ class Tally:
             self._evidence.finished()
 
     def _absorb_snapshot(self, said: Mapping[str, Any]) -> None:
-        for offset, kind, table, rows in sorted(said["notifications"], key=lambda item: item[0]):
-            self._commits.notification(kind, table, rows, offset)
+        for offset, kind, table, rows, status in sorted(said["notifications"], key=lambda item: item[0]):
+            self._commits.notification(kind, table, rows, offset, status)
             if not self._commits.snapshot_released:
                 self._snapshot_first.setdefault(self._notifications, offset)
         for number, lsn, topic, part, low, high, count in said["snapshot"]:

@@ -194,6 +194,28 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
     assert [] == capture.held("u")
 
 
+@pytest.mark.parametrize("remap", [False, True])
+@pytest.mark.parametrize(("scan", "reason"), [
+    ({"total_rows_scanned": "1"}, "say that public.t was scanned, one with 2 rows and one, at offset 2, with 1."),
+    ({"total_rows_scanned": "2", "status": "SQL_EXCEPTION"}, "at offset 2 has the status SQL_EXCEPTION)."),
+    ({"status": "SUCCEEDED"}, "at offset 2, does not say how many rows it has (total_rows_scanned)."),
+    ({"total_rows_scanned": "2", "status": "SUCCEEDED"}, None),
+    ({"total_rows_scanned": "9", "status": "SQL_EXCEPTION", "scanned_collection": "public.x"}, None),
+])  # fmt: skip
+def test_a_scan_without_a_number_that_can_be_believed_stops_it(
+    capture: Captures, tmp_path: Path, scan: dict[str, str], reason: str | None, remap: bool
+) -> None:
+    """Before anything is written; the same number twice is one, and tables that are not captured count for nobody."""
+    again = note(2, "TABLE_SCAN_COMPLETED", **{"scanned_collection": "public.t", **scan})
+    dump = [*BEGUN, note(0, "STARTED"), scanned(1, 2), again, note(3, "COMPLETED"), end(0, 5, 120, 0)]
+    said = capture(dump, *NOTIFIED, *(("--remap", str(tmp_path / "remap")) if remap else ()))
+
+    assert ((0, [1, 3]) if reason is None else (4, [])) == (said.code, capture.held()), said
+    if reason is not None:
+        assert f"{reason} So nothing shows whether the snapshot is whole: stop the connector" in said.err
+        assert "begun twice" not in said.err
+
+
 # -- stops that last
 
 BEGUN = [row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST)]
