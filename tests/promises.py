@@ -291,8 +291,8 @@ def summary(found: Sequence[Verdict], of: int, commit: str) -> str:
         f"were broken, each by itself, in {seconds / 60:.0f} minutes; for {held} of them each test that is named "
         "beside it failed (in so many cases).\n",
     ]
-    about = ""
-    for verdict in found:
+    about, headings = "", list(dict.fromkeys(verdict.promise.about for verdict in found))
+    for verdict in sorted(found, key=lambda one: headings.index(one.promise.about)):
         promise = verdict.promise
         if promise.about != about:
             about = promise.about
