@@ -28,8 +28,9 @@ ANEW = (
 #: What to do about a table of which the connector never spoke.
 UNKNOWN = (
     "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
-    "taken, or did not exist yet, say so (--empty), which stays marked beside the logs. Otherwise begin anew with a "
-    "snapshot of it: the connector's table.include.list, its publication, a new slot and new topics"
+    "taken, or did not exist yet, say so (--empty), which stays marked beside the logs. On a remap, do either with "
+    "another remap and other logs. Otherwise begin anew with a snapshot of it: the connector's table.include.list, its "
+    "publication, a new slot and new topics"
 )
 
 #: What to do about a scan of a table that states no number of rows that can be believed.

@@ -188,7 +188,8 @@ def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None,
         raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=_BEHIND)
     if frontier == Antichain([plan.start]):
         raise IncompleteError(
-            "run cdcv2 materialize. If it had something before, its tables were lost",
+            "run cdcv2 materialize, once something is complete in its logs (cdcv2 verify says what is). If it had "
+            "something before, its tables were lost",
             what=f"the target of {plan.name} has nothing yet",
         )
     expected = _expected(plan, found, frontier, at, now=now)

@@ -10,6 +10,7 @@ from cdcv2.commands.logs import Named
 from cdcv2.core.order import Time
 from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import description_of
+from cdcv2.wire.stops import stops_of
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,22 @@ class Covered:
         self.of.demand_still(lambda: covered(self.opened).of)
 
     def remark(self, command: str) -> None:
+        """Name the tables that are not covered, or not from the beginning on, and why a capture stopped for good."""
+        self.remark_coverage(command)
+        self.remark_stops(command)
+
+    def remark_coverage(self, command: str) -> None:
         """Name the tables that are not covered, or not from the beginning on."""
         for text in self.of.texts():
             remark(f"{command}: {text}")
+
+    def remark_stops(self, command: str) -> None:
+        """Name the stops that the logs keep: what is complete is given out, and nothing comes after it any more.
+
+        Raises what reading them raises. Cost: a look at each log's last messages.
+        """
+        for stop in stops_of(named.log for named in self.opened):
+            remark(f"{command}: {stop.text}")
 
 
 def covered(logs: Sequence[Named]) -> Covered:

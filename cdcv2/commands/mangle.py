@@ -30,7 +30,7 @@ from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import demand_room
-from cdcv2.wire.stops import Stopping
+from cdcv2.wire.stops import Stopping, stops_of
 
 EXAMPLES = (
     ("cdcv2 mangle logs copies", "all the logs of a capture, each fact twice, in any order"),
@@ -108,8 +108,8 @@ def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
 
 def _carry_stops(log: Log, copy: Log) -> None:
     """Keep in the copy why the log's capture stopped: it lacks what the log does."""
-    if isinstance(log, Stopping) and isinstance(copy, Stopping):
-        for stop in log.stops():
+    if isinstance(copy, Stopping):
+        for stop in stops_of([log]):
             copy.put_stop(stop)
 
 

@@ -119,6 +119,8 @@ class _Reading:
     def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], bool]) -> None:
         self._plan, self._follow, self._told = plan, follow, told
         self._covered = some_covered(plan.logs)
+        # One that goes on for ever has to say it when it begins.
+        self._covered.remark_stops("cdcv2 materialize")
         self._logs = self._covered.logs
         self._of = Provenance()
         self._demanded = False
@@ -234,7 +236,7 @@ class _Reading:
 
     def remark(self) -> None:
         """Name the tables that are not covered."""
-        self._covered.remark("cdcv2 materialize")
+        self._covered.remark_coverage("cdcv2 materialize")
 
 
 def _laid(state: Any, named: Named) -> Any:

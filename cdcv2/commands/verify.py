@@ -38,7 +38,7 @@ from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.stops import Stop, Stopping
+from cdcv2.wire.stops import Stop, stops_of
 
 EXAMPLES = (
     ("cdcv2 verify logs", "all the logs of a capture"),
@@ -119,7 +119,7 @@ class Judged:
             f"{self.table}: {through} ({counted['updates']} updates, of them "
             f"{counted['repeats']} repeats; {counted['statements']} statements)"
         ]
-        findings = [f"wrong: the capture stopped: {reason}. {remedy}" for reason, remedy in self.stops]
+        findings = [f"wrong: {stop.text}" for stop in self.stops]
         findings += [f"wrong: {dispute.error()}" for dispute in self.disputes]
         kept = len(findings) + len(self.malformed.first)
         findings += self.malformed.text()
@@ -174,8 +174,7 @@ def run(args: argparse.Namespace) -> Exit:
             readers[named.table].absorb(entry)
     stops: dict[str, set[Stop]] = {table: set() for table in readers}
     for named in logs:
-        if isinstance(named.log, Stopping):
-            stops[named.table].update(named.log.stops())
+        stops[named.table].update(stops_of([named.log]))
     judged = [
         Judged(
             table, row_types[table], reader, malformed[table], closed=args.closed,

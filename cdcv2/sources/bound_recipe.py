@@ -110,6 +110,19 @@ class BoundRecipe:
                 found.append(f"{prefix!r} has the tables {', '.join(here)}, bound {', '.join(there)}")
         return found
 
+    def taken_otherwise(self, bound: BoundRecipe) -> list[str]:
+        """The tables that only one of both takes for empty at the snapshot, as a user stated.
+
+        >>> BoundRecipe({}, {"p": {}}).taken_otherwise(BoundRecipe({}, {"p": {"empty": ["public.a"]}}))
+        ['public.a']
+        """
+        both = self.databases.keys() & bound.databases.keys()
+        theirs, mine = (
+            {(prefix, table) for prefix in both for table in one.databases[prefix].get("empty", ())}
+            for one in (bound, self)
+        )
+        return sorted(table for _, table in theirs ^ mine)
+
     def made_anew(self, ids: Mapping[str, str]) -> list[str]:
         """The topics that are others now, under the same names, than those that are bound."""
         both = sorted(self.topics.keys() & ids.keys())

@@ -29,7 +29,9 @@ from pyspark.sql import functions as F
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
-from cdcv2.errors import ForeignStateError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError
+from cdcv2.errors import (
+    ForeignStateError, IncompleteError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError,
+)
 from cdcv2.protocol.timeline import demand_begun
 from cdcv2.reclock.binding import check_int
 from cdcv2.spark.codec import beyond
@@ -269,13 +271,17 @@ def as_of(
 
     Raises RefusedError when that is not finished, naming what is; UsageError for a text, for a time before the first
     one at which the output has anything, in any of its tables, and for one before the connector covered this table;
-    IncompleteError for a table that it does not cover; MalformedError when a row would be there less than zero times,
+    IncompleteError for a table that it does not cover, and without ``frontier`` where nothing is finished yet;
+    MalformedError when a row would be there less than zero times,
     or its multiplicity does not fit 64 bits; UsageError for a table or column name that cannot be; MissingLogError when
     there is no output. Cost: one job at once, to look for negative multiplicities.
     """
     _demand_times(frontier)
     _, newest = _newest(path)
-    row_type = RowType(newest["tables"][_table(newest, table, path)])
+    name = _table(newest, table, path)
+    if frontier is None:
+        _demand_some(newest, name, path)
+    row_type = RowType(newest["tables"][name])
     if multiplicity in row_type.columns:
         raise UsageError(f"the table has a column {multiplicity!r} of its own: give another name for the multiplicity")
     rows = history(spark, path, frontier, table=table)
@@ -369,12 +375,25 @@ def _frontier(
     return asked
 
 
+def _covered(newest: Mapping[str, Any], table: str) -> Coverage:
+    # Earlier releases had no output with a table that is not covered.
+    return (Coverage.from_plain(newest["coverage"]) if "coverage" in newest else ALL).of(table)
+
+
+def _demand_some(newest: Mapping[str, Any], table: str, path: str | Path) -> None:
+    """Raise IncompleteError unless a time of the table is finished: that it has no rows then would be no answer."""
+    covered = _covered(newest, table)
+    covered.demand([table])
+    upper = Antichain.from_plain(newest["upper"])
+    if covered.start(table, Antichain.from_plain(newest["start"])).dominates(upper):
+        raise IncompleteError(f"no time is finished in {table} yet: let the replay go on", what=f"the output {path}")
+
+
 def _demand_stated(newest: Mapping[str, Any], table: str, through: Antichain) -> None:
     """Raise IncompleteError, UsageError unless something is stated of the table up to there."""
-    # Earlier releases had no output with such a table.
-    covered = Coverage.from_plain(newest["coverage"]) if "coverage" in newest else ALL
-    covered.of(table).demand([table])
-    covered.of(table).demand_begun(check_int(through.elements[0]) - 1 if through else None)
+    covered = _covered(newest, table)
+    covered.demand([table])
+    covered.demand_begun(check_int(through.elements[0]) - 1 if through else None)
 
 
 def _first(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from cdcv2.core.antichain import Antichain
@@ -20,6 +20,7 @@ from cdcv2.core.order import sort_key, to_plain
 from cdcv2.protocol.missing import Missing
 from cdcv2.spark.reader import Report, Table
 from cdcv2.wire.coverage import Coverage
+from cdcv2.wire.stops import Stop
 
 
 class ProgressLines:
@@ -41,6 +42,11 @@ class ProgressLines:
         """Name the tables that the connector does not cover, or not from the beginning on."""
         for text in coverage.texts():
             self._line("not-covered", text, **coverage.to_plain())
+
+    def stopped(self, stops: Iterable[Stop]) -> None:
+        """Name the stops that the logs keep: what is complete is given out, and nothing comes after it any more."""
+        for stop in stops:
+            self._line("stopped", stop.text, **stop._asdict())
 
     def batch(self, report: Report) -> None:
         """Tell of a batch that is done."""

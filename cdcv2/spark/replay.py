@@ -37,15 +37,16 @@ from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
-from cdcv2.spark.sources import Logs, Place, row_type_of, stated
+from cdcv2.spark.sources import Logs, OfLog, Place, row_type_of, stated
 from cdcv2.spark.topics import Described, check, describe, settings
 from cdcv2.wire.coverage import Coverage, coverage
-from cdcv2.wire.description import LogDescription, description_of
+from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import OPTION, LogPart, one_timeline
 from cdcv2.wire.meant import meant
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import stops_of
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def opened(
     topics = _topics(spark, plan)
     told = _stated(spark, plan, topics)
     one_timeline(
-        [LogPart(f"the log {name}", one.timeline) for name, one in sorted(told.items())], plan.timeline,
+        [LogPart(f"the log {name}", one.description.timeline) for name, one in sorted(told.items())], plan.timeline,
         naming=plan.naming,
     )  # fmt: skip
     covered = _coverage(plan, told)
@@ -128,6 +129,7 @@ def opened(
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
     progress.covered(covered)
+    progress.stopped(sorted({stop for one in told.values() for stop in one.stops}))
     return reader
 
 
@@ -135,14 +137,15 @@ def _topics(spark: SparkSession, plan: Plan) -> list[Described]:
     return describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
 
 
-def _stated(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> dict[str, LogDescription]:
+def _stated(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> dict[str, OfLog]:
     """What the logs state of themselves now, by their places; topics without a message state nothing yet."""
     told = stated(spark, plan.logs.kafka, [one.topic for one in topics])
-    return told | {name: description_of(DirectoryLog(name)) for name in plan.logs.directories}
+    logs = {name: DirectoryLog(name) for name in plan.logs.directories}
+    return told | {name: OfLog(description_of(log), tuple(stops_of([log]))) for name, log in logs.items()}
 
 
-def _coverage(plan: Plan, told: Mapping[str, LogDescription]) -> Coverage:
-    return coverage((place.table, told[place.name]) for place in plan.logs.places if place.name in told)
+def _coverage(plan: Plan, told: Mapping[str, OfLog]) -> Coverage:
+    return coverage((place.table, told[place.name].description) for place in plan.logs.places if place.name in told)
 
 
 def _target(plan: Plan, target: Callable[[], Target] | None, covered: Coverage) -> Target:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,7 @@ from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.kafka_topics import Topic
 from cdcv2.wire.named import check_table, log_address
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import Stop, in_headers
 
 # What a directory log calls its files; nothing else in the directory is part of the log.
 _NAMES = "[0-9]" * 20 + ".avro"
@@ -150,12 +152,19 @@ def read_offsets(
     return _from_kafka(frame)
 
 
-def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic]) -> dict[str, LogDescription]:
+class OfLog(NamedTuple):
+    """What a log states of itself, and the stops that it keeps."""
+
+    description: LogDescription
+    stops: tuple[Stop, ...] = ()
+
+
+def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic]) -> dict[str, OfLog]:
     """What topics state of their logs, by the last message of each partition; those without a message are left out.
 
-    Raises ForeignStateError where messages of one topic disagree.
+    Raises ForeignStateError where messages of one topic disagree, RefusedError for a stop that cannot be read.
     """
-    found: dict[str, LogDescription] = {}
+    found: dict[str, OfLog] = {}
     for topic in topics:
         lasts = {str(part): high - 1 for part, (low, high) in topic.spans.items() if low < high}
         if not lasts:
@@ -166,10 +175,12 @@ def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic
             .option("startingOffsets", json.dumps({topic.name: lasts}))
             .option("endingOffsets", json.dumps({topic.name: {part: last + 1 for part, last in lasts.items()}})).load()
         )
-        found[topic.name] = LogDescription()
+        description, stops = LogDescription(), list[Stop]()
         for row in frame.select("headers").collect():
-            headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
-            found[topic.name] = LogDescription.from_headers(headers).joined(found[topic.name], topic.name)
+            headers = tuple((one["key"], bytes(one["value"] or b"")) for one in row["headers"] or ())
+            description = LogDescription.from_headers(headers).joined(description, topic.name)
+            stops += in_headers(headers)
+        found[topic.name] = OfLog(description, tuple(stops))
     return found
 
 

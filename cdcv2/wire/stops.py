@@ -37,6 +37,11 @@ class Stop(NamedTuple):
     reason: str
     remedy: str
 
+    @property
+    def text(self) -> str:
+        """For people, wherever it is shown."""
+        return f"the capture stopped: {self.reason}. {self.remedy}"
+
     def to_bytes(self) -> bytes:
         """As it is kept."""
         return json.dumps({"version": VERSION, "reason": self.reason, "remedy": self.remedy}, sort_keys=True).encode()
@@ -61,10 +66,14 @@ class Stopping(Protocol):
         """Keep it; it is durable when this returns. Putting it again changes nothing. Raises what writing raises."""
 
 
+def stops_of(logs: Iterable[Log]) -> list[Stop]:
+    """The stops that these logs keep, each once, in a fixed order. Raises what reading raises."""
+    return sorted({stop for log in logs if isinstance(log, Stopping) for stop in log.stops()})
+
+
 def stop_of(logs: Iterable[Log]) -> Stop | None:
     """The stop that one of these logs keeps, the same one for the same logs; None: none does."""
-    kept = {stop for log in logs if isinstance(log, Stopping) for stop in log.stops()}
-    return min(kept, default=None)
+    return next(iter(stops_of(logs)), None)
 
 
 def put_stop(logs: Iterable[Log], stop: SourceStop) -> None:

@@ -221,6 +221,13 @@ def test_a_scan_without_a_number_that_can_be_believed_stops_it(
 BEGUN = [row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST)]
 #: The snapshot of two tables, the second one empty.
 WHOLE = [note(0, "STARTED"), scanned(1, 2), scanned(2, 0, "public.u"), note(3, "COMPLETED")]
+VIEW = """
+materialization: view
+logs: {logs}
+bindings: [{{log: public.t, target: t, key: [id]}}]
+target: {{driver: lake, folder: lake}}
+recovery_log: recovery
+"""
 
 
 def test_a_row_above_what_its_end_counted_stops_every_later_run(capture: Captures) -> None:
@@ -253,6 +260,23 @@ def test_a_late_row_of_the_snapshot_stops_every_later_run(capture: Captures) -> 
     assert 0 == capture([*BEGUN, end(0, 5, 120, 0)]).code
     said = capture.same_stop([*BEGUN, end(0, 5, 120, 0), row(1, 0, 2)])
     assert "stands at p.public.t[1]@0" in said
+
+
+STOPPED = "the capture stopped: a row of the snapshot of public.t stands at p.public.t[1]@0"
+
+
+def test_readers_of_a_stopped_log_name_the_stop(capture: Captures, tmp_path: Path) -> None:
+    """What is complete is given out as ever, with the same exit code."""
+    dump = [*BEGUN, end(0, 5, 120, 0)]
+    assert (0, 4) == (capture(dump).code, capture([*dump, row(1, 0, 2)]).code)
+    pytest.importorskip("yaml")
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "view.yaml"
+    file.write_text(VIEW.format(logs=capture.logs), "utf-8")
+
+    for words in (["replay", capture.logs], ["as-of", capture.logs], ["materialize", file], ["compare", file]):
+        said = capture.run(*words)
+        assert (0, 1) == (said.code, said.err.count(f"cdcv2 {words[0]}: {STOPPED}")), said
 
 
 @pytest.mark.parametrize("without", ["public.t", "transaction", "notifications"])

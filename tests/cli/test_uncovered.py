@@ -321,6 +321,27 @@ def test_views_do_not_go_on_when_it_is_covered_while_they_are_made(
     assert 0 == said.code and "u: 2 rows" in said.out
 
 
+#: A view of the table alone that begins late, and of no other.
+ALONE = VIEWS.replace("  - {log: public.t, target: t, key: [id]}\n", "").replace("both", "alone")
+
+
+def views_of_late_logs_alone(capture: Captures, step: str) -> None:
+    """Materialize and compare such a view: where its log has stated its start, and no more, and then all of it."""
+    pytest.importorskip("yaml")
+    pytest.importorskip("pyarrow")
+    path = capture.folder / "alone.yaml"
+    path.write_text(ALONE, "utf-8")
+    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+        capture(WHOLE, *NOTIFIED, tables="tu")
+    waits, told = capture.run("materialize", path), capture.run("compare", path)
+    assert (0, 1) == (waits.code, told.code) and "nothing is complete yet" in waits.out
+    assert "the target of alone has nothing yet: run cdcv2 materialize, once something is complete" in told.err
+    assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+    done, said = capture.run("materialize", path), capture.run("compare", path)
+    assert (0, 0) == (done.code, said.code) and "1 transactions, 2 updates read" in done.out
+    assert "u: 2 rows" in said.out and "equal: alone" in said.out
+
+
 def test_logs_resume_behind_an_end_and_not_where_one_begins(capture: Captures) -> None:
     """Rows name the END before their own: where only the start is durable, they would pass for duplicates."""
     none = ("--snapshot", "none")
@@ -422,7 +443,10 @@ def test_on_a_remap_a_capture_whose_tables_are_all_unknown_stops(bound: Captures
     for dump in ([*BEGUN, *SAID], WHOLE):
         refused = bound(dump, *NOTIFIED, "--tables", "public.u", tables="tu")
         assert 4 == refused.code and "leave it out (--tables)" in refused.err
+        assert "On a remap, do either with another remap and other logs" in refused.err
         assert [] == statements(bound, "u")
+    empty = bound(dump, *NOTIFIED, "--tables", "public.u", "--empty", "public.u", tables="tu")
+    assert 4 == empty.code and "stops because of the snapshot of public.u, neither helps" in empty.err
 
 
 @pytest.mark.parametrize("dumps", [AT_ONCE, ONE_BY_ONE], ids=["at once", "one by one"])
@@ -439,6 +463,11 @@ def test_on_a_remap_it_is_captured_from_its_first_record_on(bound: Captures, dum
     assert (2, "") == (before.code, before.out)
     at = bound.run("as-of", bound.logs, "--table", "public.u", "--at", str(start))
     assert (0, True) == (at.code, at.out.startswith("id,v\n7,0\n"))
+
+
+def test_on_a_remap_views_of_logs_that_all_begin_late_have_their_rows(run: Run, tmp_path: Path) -> None:
+    """As by commit times."""
+    views_of_late_logs_alone(OnRemap(run, tmp_path), log_starts.COVERED)
 
 
 @pytest.mark.parametrize("before", ["from-envelope", "from-state"])
@@ -643,6 +672,12 @@ def test_a_table_that_is_said_to_be_empty_and_has_rows_is_an_error_that_says_so(
         assert shown in refused.err
         assert "Leave it out of --empty" in refused.err
     assert ASSUMED not in capture.run("verify", capture.logs).out
+    if kind == "remap":
+        other = capture([*BEGUN, *said], *more, "--empty", "public.u,public.v", tables="tuv")
+        assert other.err.endswith(
+            "If a capture as that recipe says stops because of the snapshot of public.t, neither helps, as what was "
+            "judged of it is bound: begin this one with a remap and logs of its own\n"
+        )
     shutil.rmtree(capture.logs)
     shutil.rmtree(tmp_path / "remap", ignore_errors=True)
     assert 0 == capture([*BEGUN, *said], *more, "--empty", "public.u", tables="tu").code

@@ -32,7 +32,8 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.rows import RowType
-from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, truth, updates
+from cdcv2.wire.stops import Stop
+from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, told, truth, updates
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -69,7 +70,10 @@ def over(broker: KafkaBroker, folder: Path, places: list[Place], **limits: Any) 
 def test_topics_and_files_are_replayed_as_iter_replays_them(
     spark: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    """Copies in two topics and a directory, mangled, in small batches, and again by a fresh checkpoint."""
+    """Copies in two topics and a directory, mangled, in small batches, and again by a fresh checkpoint.
+
+    A stop that one of them keeps is named.
+    """
     said = messages(updates(21), 12, seed=21)
     third = len(said) // 3
     places = [
@@ -84,7 +88,9 @@ def test_topics_and_files_are_replayed_as_iter_replays_them(
     assert reader.positions["equal.two"] == KafkaLog("equal.two", broker.bootstrap, ROWS).ends()
 
     again = over(broker, tmp_path, places)
-    run(spark, replace(again, checkpoint=tmp_path / "fresh"))
+    KafkaLog("equal.two", broker.bootstrap, ROWS).put_stop(Stop("a row is lacking", "Begin anew"))
+    _, people = told(spark, replace(again, checkpoint=tmp_path / "fresh"))
+    assert "the capture stopped: a row is lacking. Begin anew" in people
     assert truth({"things": said}) == replayed(spark, wanted)
     assert Antichain([12]) == finished(wanted.output)
 

@@ -9,11 +9,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MalformedError, OutputError, RefusedError, UsageError
+from cdcv2.errors import (
+    ForeignStateError, IncompleteError, MalformedError, OutputError, RefusedError, UsageError,
+)
 from cdcv2.protocol import Update
 from cdcv2.spark import output
 from cdcv2.spark.output import Output, as_of, files, finished, history
 from cdcv2.spark.schema import updates_type
+from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.numbered import Numbered, local_path
 from cdcv2.wire.rows import RowType
 from tests.spark.replaying import PLAIN
@@ -82,6 +85,19 @@ def test_a_time_before_the_history_is_an_error_in_each_of_its_tables(spark: Spar
     with pytest.raises(UsageError, match="the history begins at 7"):
         history(spark, moved.parent / "begun", 6)
     assert 1 == history(spark, moved.parent / "begun", 2**63 - 1).count()
+
+
+@pytest.mark.parametrize("starts", [{}, {"things": 9}])
+def test_an_output_in_which_nothing_is_finished_has_no_last_table(starts: dict[str, int], tmp_path: Path) -> None:
+    """That of a job which died before its first cut: an empty table would be an answer. Asked before anything is read.
+
+    So it is where the others have come to where the log of a table begins, and no further.
+    """
+    made = Output(tmp_path, {"things": PLAIN}, Antichain([5]), Coverage((), starts))
+    if starts:
+        made.apply({}, Antichain([5]), Antichain([9]))
+    with pytest.raises(IncompleteError, match="no time is finished in things yet: let the replay go on"):
+        as_of(None, tmp_path)
 
 
 @pytest.mark.parametrize("frontier", [7, [8], Antichain()])

@@ -18,9 +18,11 @@ from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, outcome
 from cdcv2.spark.sources import Place
 from cdcv2.wire.coverage import Coverage
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.stops import Stop
 from tests.cli.conftest import runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED, Captures
-from tests.cli.test_uncovered import FIRST_OF_T, NAMED, SAID, VIEWS, WHOLE
+from tests.cli.test_uncovered import ALONE, FIRST_OF_T, NAMED, SAID, VIEWS, WHOLE
 from tests.spark.replaying import plan, replay, run, told
 from tests.spark.test_materialize_job import run as materialized
 
@@ -61,7 +63,10 @@ class Then(ProgressLines):
 
 
 def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: SparkSession, capture: Captures) -> None:
-    """With the state of before: it begins where its log does. What is asked of it before that is an error."""
+    """With the state of before: it begins where its log does. What is asked of it before that is an error.
+
+    A stop that the logs keep is named once, and what is complete is given out.
+    """
     wanted = of(capture, "t", "u")
     reader, people = told(spark, wanted)
     assert (Exit.DONE, Antichain([121])) == (outcome(reader), finished(wanted.output))
@@ -78,9 +83,12 @@ def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: S
     with pytest.raises(RefusedError, match="the connector covers public.u by now, from 140 on"):
         replay(spark, wanted, Then(then), signals=False)
     assert Antichain([121]) == finished(wanted.output)
+    for table in "tu":
+        DirectoryLog(capture.logs / f"public.{table}").put_stop(Stop("a row is lacking", "Begin anew"))
     reader, people = told(spark, wanted)
     assert (Exit.DONE, Antichain([161])) == (outcome(reader), finished(wanted.output))
     assert "public.u is covered by the connector from 140 on" in people
+    assert 1 == people.count("the capture stopped: a row is lacking. Begin anew")
     assert (Counter([1, 3, 10, 11]), Counter([7, 8])) == (ids(spark, wanted, "t"), ids(spark, wanted, "u"))
     assert Counter([7]) == ids(spark, wanted, "u", 140)
     with pytest.raises(UsageError, match="nothing is stated of public.u at 139: the connector covers it from 140 on"):
@@ -91,7 +99,7 @@ def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: S
 
 
 def test_views_go_on_without_it_and_take_it_in_when_it_is_covered(spark: SparkSession, capture: Captures) -> None:
-    """As the command does, which takes its turn."""
+    """As the command does, which takes its turn; also where all of a view's logs begin late."""
     path = capture.folder / "both.yaml"
     path.write_text(VIEWS, "utf-8")
     assert Exit.DONE == outcome(materialized(spark, path))
@@ -101,3 +109,8 @@ def test_views_go_on_without_it_and_take_it_in_when_it_is_covered(spark: SparkSe
     said = capture.run("compare", path)
     assert 0 == said.code and "t: 4 rows" in said.out and "u: 2 rows" in said.out
     assert (0, 0) == (capture.run("materialize", path).code, capture.run("compare", path).code)
+    alone = capture.folder / "alone.yaml"
+    alone.write_text(ALONE.replace("lake}", "lone}").replace("recovery_log: recovery", "recovery_log: other"), "utf-8")
+    assert Exit.DONE == outcome(materialized(spark, alone, "--state", str(capture.folder / "alone")))
+    said = capture.run("compare", alone)
+    assert 0 == said.code and "u: 2 rows" in said.out and "equal: alone, complete through 160" in said.out
