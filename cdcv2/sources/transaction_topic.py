@@ -50,6 +50,8 @@ class TransactionTopic:
         return self._told(found._replace(gone=False) if begins else found, through)
 
     def _read(self, low: int, high: int) -> Iterator[TopicRecord[int]]:
+        if low >= high:
+            return
         for record in self._ranges.read({self._place: (low, high)}):
             try:
                 fact = classify(record, self._recipe)
