@@ -26,7 +26,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
 from cdcv2.commands.asked_at import TAKES, asked_at
@@ -259,7 +259,9 @@ def _expected(
 
 
 def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
-    table = view.kept(binding.view().table)
+    named = binding.view().table
+    # Equal is what the types call equal that the columns have there; of one that is as in the log, those of the file.
+    table = _typed(view.kept(named), named)
     width = len(table.key)
     expected = Here(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
     target: Side | None = None
@@ -270,6 +272,11 @@ def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
         target = Here(((texts(table.fields, (*key, *values)), 1) for key, values in there), width)
     with told("read", table.name) if isinstance(view, PostgresView) else nullcontext():
         return Found(table, compare(expected, target, width))
+
+
+def _typed(kept: Table, named: Table) -> Table:
+    fields = [there if there.source is not None else one for there, one in zip(kept.fields, named.fields)]
+    return replace(named, key=tuple(fields[: len(named.key)]), values=tuple(fields[len(named.key):]))
 
 
 def _there(binding: Binding) -> LiteralString:
