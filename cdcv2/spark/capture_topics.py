@@ -121,17 +121,12 @@ class FileTopics:
         return []
 
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
-        """All of the recipe's topics, as files know no positions; the tally passes over what was counted.
-
-        What is counted is not read again, so nothing of other topics is: another recipe may need them from their start.
-        """
+        """All of it, as files know no positions; the tally passes over what was counted."""
         # By default Spark overlooks a file that is a week older than the newest one.
         reader = spark.readStream.option("maxFileAge", "36500d")
         if self.files is not None:
             reader = reader.option("maxFilesPerTrigger", str(self.files))
-        lines = _dumped(reader.text(streamable(self.folder)))
-        # A line without a topic is none, and is an error where it is read.
-        return _records(lines.where(F.coalesce(F.col("topic").isin(self.recipe.topics()), F.lit(True))))
+        return _records(_dumped(reader.text(streamable(self.folder))))
 
     def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
         """By the first offset, the last one and the number of records; topics that nobody needs are not looked at."""

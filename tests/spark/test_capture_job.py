@@ -227,24 +227,3 @@ def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, t
     assert Antichain([21]) == tried(fields, "--before", "from-state", "--logs", apart, "--state", state).frontier
     for folder in ("logs", "keyed/public.t/log"):
         assert [ReleaseTime(20, 1795251720505)] == ReleaseTimes(tmp_path / folder).read()
-
-
-def test_the_right_topic_of_notifications_goes_where_another_failed(spark: SparkSession, tmp_path: Path) -> None:
-    """Of files that have both only what was to be read was read: the right one is begun at its start."""
-    source = {"name": "src", "schema": "public", "table": "t", "lsn": 9, "snapshot": "last"}
-    row = json.dumps({"op": "r", "after": {"id": 1}, "source": source}).encode()
-    records = [Record("src.public.t", 0, 0, None, row)]
-    for name in ("src", "other"):
-        of = {"aggregate_type": "Initial Snapshot", "type": "TABLE_SCAN_COMPLETED"}
-        more = {"scanned_collection": "public.t", "total_rows_scanned": "1", "connector_name": name}
-        told = [{**of, "additional_data": more}, {**of, "type": "COMPLETED", "additional_data": more}]
-        records += [Record(f"{name}.told", 0, at, None, json.dumps(one).encode()) for at, one in enumerate(told)]
-    dump_into(tmp_path / "topics", records, size=9)
-    (tmp_path / "rows").mkdir()
-    kind = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
-    (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
-    words = ["--files", str(tmp_path / "topics"), "--prefix", "src", "--rows", str(tmp_path / "rows"),
-             "--logs", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--available-now"]  # fmt: skip
-    plans = [planned(parser().parse_args([*words, "--notifications", f"{name}.told"])) for name in ("other", "src")]
-
-    assert [None, Antichain([10])] == [capture(spark, plan, Report(people=io.StringIO())).frontier for plan in plans]
