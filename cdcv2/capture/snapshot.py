@@ -213,8 +213,17 @@ def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> tupl
             unknown = f"the notifications do not say how many rows of {table} the snapshot scanned"
             return (run.wrong[table], RESCAN) if table in run.wrong else (unknown, UNKNOWN)
         if held > said:
-            return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
+            return too_many(table, held, said)
     return None
+
+
+def too_many(table: str, held: int, said: int) -> tuple[str, str]:
+    """That there are more rows of a table's snapshot than its notification says, and what to do.
+
+    >>> too_many("a", 2, 1)[0]
+    'there are 2 snapshot rows of a, but its notification says 1'
+    """
+    return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
 
 
 def not_empty(run: Run | None, rows: Mapping[str, int], empty: Iterable[str]) -> tuple[str, str] | None:

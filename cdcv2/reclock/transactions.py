@@ -199,7 +199,9 @@ class Transactions:
             changed = self._whole.advance(records)
         except SourceStop as found:
             self._frontier = Antichain([time])
-            self._stop = SourceStop(found.reason, found.remedy, self._complete(), found.lasting)
+            # One that lasts is of what is stated, given out or not.
+            frontier = self._frontier if found.lasting else self._complete()
+            self._stop = SourceStop(found.reason, found.remedy, frontier, found.lasting)
             return False
         summary.temp.extend((held, time, diff) for held, diff in changed.temp)
         summary.given.update((tx, time) for tx in changed.given)

@@ -19,6 +19,7 @@ from cdcv2.capture.contradictions import (
 )
 from cdcv2.capture.coverage import Uncovered
 from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.snapshot import too_many
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
@@ -439,8 +440,7 @@ def _check_snapshot(opened: Opened) -> None:
     counted = dict(opened.end.counts)
     for table, seen in opened.seen.items():
         if seen > counted.get(table, 0):
-            reason = f"transaction {SNAPSHOT} has {seen} rows of {table}, and its End counts {counted.get(table, 0)}"
-            raise SourceStop(reason, NEW_SOURCE)
+            raise SourceStop(*too_many(table, seen, counted.get(table, 0)))
 
 
 def _position(row: Row) -> object:

@@ -393,6 +393,32 @@ def test_rows_of_a_snapshot_where_none_is_wanted_stop_it_for_ever_once_more_is_s
     assert 3 == shown.code and "the capture stopped: there are rows of a snapshot, at 100" in shown.out
 
 
+def test_rows_of_a_snapshot_where_none_is_wanted_stop_a_remap_that_states_empty_tables(
+    capture: Captures, tmp_path: Path
+) -> None:
+    """Nothing was given out, and the table is stated to be empty: each run says up to where, in the same words."""
+    begin = record("p.transaction", 0, 0, {"status": "BEGIN", "id": "5:120"})
+    dump = [begin, insert(1, 0, 10, 5, 1, 100)]
+    more = ("--snapshot", "none", "--remap", str(tmp_path / "remap"))
+    assert 1 == capture(dump, *more).code
+    said = [capture([*dump, row(0, 0, 1)], *more) for _ in range(2)]
+    words = {one.err.splitlines()[-1] for one in said}
+
+    assert [4, 4] == [one.code for one in said] and 1 == len(words), said
+    assert "(--snapshot none); the logs are stated up to" in said[0].err
+    assert 3 == capture.run("verify", capture.logs).code
+
+
+@pytest.mark.parametrize("remap", [False, True])
+def test_more_rows_of_a_snapshot_than_were_scanned_stop_it(capture: Captures, tmp_path: Path, remap: bool) -> None:
+    """In the same words in every way."""
+    dump = [*BEGUN, note(0, "STARTED"), scanned(1, 1), note(2, "COMPLETED"), end(0, 5, 120, 0)]
+    said = capture(dump, *NOTIFIED, *(("--remap", str(tmp_path / "remap")) if remap else ()))
+
+    assert (4, []) == (said.code, capture.held())
+    assert "there are 2 snapshot rows of public.t, but its notification says 1. A snapshot that was begun" in said.err
+
+
 def test_what_was_committed_before_a_snapshot_that_nobody_wants_is_released(capture: Captures) -> None:
     """The connector was to take none, and took one when it had lost its slot: the logs are right up to there."""
     dump = [insert(0, 0, 10, 5, 1, 80), end(0, 5, 90, 1), row(0, 1, 1), insert(0, 2, 11, 6, 1, 90), end(1, 6, 120, 1)]
