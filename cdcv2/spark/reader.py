@@ -325,8 +325,10 @@ class Reader:
             table.ledger.settle()
         steps.reach(_AFTER_FOLD)
         frontier = reduce(Antichain.meet, (table.ledger.reported for table in self.tables.values()))
+        # Up to where the first of them begins nothing is stated.
+        first = reduce(Antichain.meet, (table.start for table in self.tables.values()))
         given = 0
-        if frontier != self.released:
+        if frontier != self.released and not first.dominates(frontier):
             given = self._give(session, frontier)
         for table in self.tables.values():
             identities = table.stash.tidy(session)

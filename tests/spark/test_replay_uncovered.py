@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.sources import table_writers
 from cdcv2.spark.output import as_of, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, outcome
@@ -96,6 +98,19 @@ def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: S
     fresh = replace(wanted, state=capture.folder / "fresh", checkpoint=capture.folder / "fresh" / "checkpoint")
     run(spark, replace(fresh, output=capture.folder / "again"))
     assert Counter([7, 8]) == ids(spark, replace(fresh, output=capture.folder / "again"), "u")
+
+
+def test_a_log_that_begins_late_is_complete_nowhere_before_it_states_something(
+    spark: SparkSession, capture: Captures
+) -> None:
+    """Where it begins is stated, and updates are in it, which no statement counts yet."""
+    with steps.placed(table_writers.UPDATES_DURABLE), pytest.raises(steps.PlacedCrash):
+        capture(WHOLE, *NOTIFIED, tables="tu")
+    wanted = of(capture, "u")
+    reader, people = told(spark, wanted)
+    assert (Antichain([0]), Antichain([0])) == (reader.released, finished(wanted.output)), people
+    assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+    assert Antichain([161]) == run(spark, wanted).released and Counter([7, 8]) == ids(spark, wanted, "u")
 
 
 def test_views_go_on_without_it_and_take_it_in_when_it_is_covered(spark: SparkSession, capture: Captures) -> None:
