@@ -137,10 +137,10 @@ def test_an_end_has_the_commit_time_and_the_counts() -> None:
 
 
 def test_notifications_tell_how_the_snapshot_goes() -> None:
-    """The number of rows comes as text."""
+    """The number of rows comes as text, beside how the scan ended."""
     scanned = {"type": "TABLE_SCAN_COMPLETED", "aggregate_type": "Initial Snapshot", "additional_data": {
         "connector_name": "src", "scanned_collection": "public.t", "total_rows_scanned": "1834", "status": "SUCCEEDED"}}
-    assert Notification("TABLE_SCAN_COMPLETED", "public.t", 1834, 17) == said(scanned, topic="notes")
+    assert Notification("TABLE_SCAN_COMPLETED", "public.t", 1834, 17, "SUCCEEDED") == said(scanned, topic="notes")
     started = {"type": "STARTED", "aggregate_type": "Initial Snapshot", "additional_data": {"connector_name": "src"}}
     assert Notification("STARTED", None, None, 17) == said(started, topic="notes")
 
