@@ -174,8 +174,11 @@ class Case:
         known = Known(self.world, cut)
         seen = {one.tx for one in known.of("row")}
         ended = {one.tx: known.facts(one) for one in known.ends()}
+        # What was committed before the snapshot that the logs have, if that is a later one, is a part of it.
+        first = max((lsn for lsn in self.snapshots if lsn in self.came.facts), default=0)
+        later = {one.tx for one in self.world.transactions if one.commit > first}
         return [tx for tx, facts in released.items()
-                if tx != SNAPSHOT and tx not in guilty and tx in seen and facts not in (real[tx], ended.get(tx))]
+                if tx in later - guilty and tx in seen and facts not in (real[tx], ended.get(tx))]
 
     # -- on a timeline
 
