@@ -9,6 +9,9 @@
 
 Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
+
+The file is long as every command that reads asks the same of what it was given, before it reads: which logs, of which
+timeline, whole, in which order, and from which times on.
 """
 
 from __future__ import annotations

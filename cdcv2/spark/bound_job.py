@@ -223,7 +223,10 @@ def _left(plan: BoundPlan, ranges: Ranges) -> Logs:
 def _opened(
     plan: BoundPlan, binder: Binder, ranges: Ranges, frames: Frames, spark: SparkSession, report: Report
 ) -> Iterator[BoundCapture]:
-    """The capture with its logs, which are made if they are not there."""
+    """The capture with its logs, which are made if they are not there.
+
+    Long, as it is one order: what is refused comes before what stays for ever, and all that was opened is closed.
+    """
     options, asked, folder = plan.options, plan.wanted, together(plan.logs)
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
