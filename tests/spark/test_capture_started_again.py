@@ -5,12 +5,15 @@ The dumps are those of the command's tests, and the command makes the logs.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2.errors import SourceStop
+from cdcv2.sources import dumped
+from cdcv2.spark.capture_topics import FileTopics
 from tests.cli.conftest import Run, runs
 from tests.cli.test_command_capture_edges import NOTIFIED, Captures, end, insert, row
 from tests.cli.test_started_again import BEGUN, Bound, begin
@@ -31,16 +34,22 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 class Way:
     """A way to capture: first by the command, then by the job, into the same logs."""
 
-    def __init__(self, run: Run, folder: Path, spark: SparkSession, kind: str, before: str) -> None:
-        self._words = (*NOTIFIED, "--before", before)
+    def __init__(
+        self, run: Run, folder: Path, spark: SparkSession, kind: str, before: str, how: tuple[str, ...] = NOTIFIED
+    ) -> None:
+        self._words = (*how, "--before", before)
         self._on_remap, self._folder, self._spark = kind == "remap", folder, spark
         self._job = OnSpark(run, folder, spark, *self._words)
         self.command: Captures = Bound(run, folder) if self._on_remap else self._job
 
     def begun(self, dump: list[str]) -> list[int]:
         """The rows that the command makes of it."""
-        self.command(dump, *self._words)
+        self.said = self.command(dump, *self._words).err
         return self.command.held()
+
+    def forget(self) -> None:
+        """Lose the memory of the command; the job has none yet."""
+        self.command.forget("lost")
 
     def job(self, dump: list[str]) -> None:
         """Go on with Spark. Raises what ends it."""
@@ -80,3 +89,56 @@ def test_a_transaction_that_an_old_connector_begins_again_is_never_given_out(
         way.job([*BEGUN, begin(1, 5), anew, end(2, 5, 120, 1)])
 
     assert [1, 3] == way.command.held() and "the connector of p is older than Debezium 3.7.0" in caplog.text
+
+
+def same(spark: SparkSession, run: Run, folder: Path, kind: str, first: list[str], then: list[str], *how: str) -> str:
+    """The stop of the command, and of the job in other logs, without a memory: in the same words, and kept alike."""
+    said, kept = [], []
+    for way in (Way(run, folder / name, spark, kind, "from-envelope", how) for name in ("command", "job")):
+        way.begun(first)
+        way.forget()
+        if not said:
+            way.begun(then)
+            said.append(way.said)
+        else:
+            with pytest.raises(SourceStop) as stop:
+                way.job(then)
+            said.append(str(stop.value))
+        kept.append([re.sub(r"\[[0-9]+\]", "", path.read_text()) for path in way.command.logs.glob("*/_stop.*")])
+        assert way.command.run("verify", way.command.logs).code == (3 if kept[-1] else 0)
+    # The times of a remap are those at which it was bound.
+    command, job = (re.sub(r"\[[0-9]+\]", "[T]", text) for text in said)
+    assert job in command and kept[0] == kept[1], (command, job, kept)
+    return job
+
+
+@pytest.mark.parametrize("kind", ["commit times", "remap"])
+def test_rows_of_a_snapshot_that_is_not_wanted_stop_it_as_they_stop_the_command(
+    spark: SparkSession, run: Run, tmp_path: Path, kind: str
+) -> None:
+    """The logs keep the stop where a transaction behind the snapshot is given out."""
+    first = [insert(1, 0, 10, 5, 1, 100), end(0, 5, 120, 1)]
+    said = same(spark, run, tmp_path, kind, first, [*first, row(0, 0, 1)], "--snapshot", "none")
+    assert "rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none); the logs are stated up to" in said
+
+
+TORN = "transaction 6 has a row of public.t numbered 2, but its END 140 counts 1"
+UNKNOWN = "whether a row of transaction 5, which comes after the commit 100, is a duplicate cannot be known"
+
+
+@pytest.mark.parametrize("late, text", [
+    pytest.param(insert(0, 4, 12, 6, 2, 120), TORN, id="known"),
+    pytest.param(insert(0, 4, 12, 5, 1, 100), UNKNOWN, id="unknown"),
+])  # fmt: skip
+def test_a_transaction_topic_without_its_head_stops_it_as_it_stops_the_command(
+    spark: SparkSession, run: Run, tmp_path: Path, late: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a memory, with the older of two ENDs gone: the one that is left shows that the topics are the logs'."""
+    # Topics of Kafka may lack their heads, dumps are refused then.
+    for check in ("_check_start", "_check_gaps"):
+        monkeypatch.setattr(dumped, check, lambda *_: None)
+    monkeypatch.setattr(FileTopics, "came", lambda *_: None)
+    rows = [*BEGUN[1:], insert(0, 2, 10, 5, 1, 100), insert(0, 3, 11, 6, 1, 120)]
+    left = [end(1, 6, 140, 1)]
+    first = [*rows, end(0, 5, 120, 1), *left]
+    assert text in same(spark, run, tmp_path, "commit times", first, [*rows, late, *left], *NOTIFIED)
