@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from cdcv2 import steps
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.binder import Binder
@@ -51,18 +51,32 @@ BOUND_STEPS = [name for name in steps.KNOWN if name.startswith(BOUND)]
 UNWANTED = "an error, and no stop:"
 
 
+@dataclass(frozen=True)
+class Given:
+    """From ``lower`` up to ``upper`` a log was stated when the records up to ``cut`` were known.
+
+    ``partly``: by a life that began at the positions of its memory, so it need not know what is before.
+    """
+
+    lower: int
+    upper: int
+    cut: Cut
+    partly: bool
+
+
 @dataclass
 class Came:
     """What a run came to: facts by time, how far the logs are stated, and what stopped it, life after life.
 
-    ``cuts`` says of a time what was known when its facts were written; of a timeline these are the bindings.
+    ``cuts`` are the bindings of a timeline.
     """
 
     facts: dict[int, Facts] = field(default_factory=dict)
     upper: int = 0
     cuts: dict[int, Cut] = field(default_factory=dict)
-    #: Times that were written by a life which began at the positions of its memory: it need not know what is before.
-    partly: set[int] = field(default_factory=set)
+    #: By commit times what was known when each table's log was stated, in the order in which it was; of some ways
+    #: that is not noted.
+    given: dict[str, list[Given]] = field(default_factory=dict)
     #: On a timeline, the least time up to which anything was stated of a table.
     first_stated: int | None = None
     #: Whether the transaction topic has lost its beginning on the way.
@@ -232,38 +246,39 @@ class SeenTopics:
 
 
 class WatchedLog(MemoryLog):
-    """Notes what was known when an update was written first, of those that came to be in the log.
+    """Notes what was known when it was stated, by a statement that came to be in the log.
 
-    What a killed life had sent and not flushed is in no log: the next one may know less, and writes what it knows.
+    Updates are given out by that: what a killed life wrote and did not state is none of it yet, and the next life may
+    know less, or other rows of a snapshot. Each table has a log, which may be stated by a life of its own.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.known: Callable[[], tuple[Cut, bool]] = lambda: ({}, False)
-        self.cuts: dict[int, tuple[Cut, bool]] = {}
-        self._sent_cuts: dict[int, tuple[Cut, bool]] = {}
+        self.given: list[Given] = []
+        self._sent_given: list[Given] = []
 
     def send(self, message: Message) -> None:
         """As the other one."""
-        if isinstance(message, Updates):
-            for _, time, _ in message.updates:
-                self._sent_cuts.setdefault(check_int(time), self.known())
+        if isinstance(message, Progress):
+            lower, upper = (check_int(frontier.elements[0]) for frontier in (message.lower, message.upper))
+            self._sent_given.append(Given(lower, upper, *self.known()))
         super().send(message)
 
     def flush(self) -> None:
         """As the other one."""
         super().flush()
-        self.cuts = self._sent_cuts | self.cuts
-        self._sent_cuts.clear()
+        self.given += self._sent_given
+        self._sent_given.clear()
 
     def close(self) -> None:
         """As the other one."""
         super().close()
-        self._sent_cuts.clear()
+        self._sent_given.clear()
 
 
-def by_commits(world: World, way: Way, seed: int) -> Came:
-    """A capture by commit times."""
+def by_commits(world: World, way: Way, seed: int, some: Iterable[Life] | None = None) -> Came:
+    """A capture by commit times, which lives so, or as is drawn."""
     chance, came, records = random.Random(seed), Came(), world.records()
     logs, memory, older = {table: WatchedLog(table) for table in TABLES}, KeptMemory(), [None]
     heads, forgets = Cut(), random.Random(f"{seed} heads")
@@ -271,7 +286,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
     def upper() -> int:
         return said_by(logs)[1]
 
-    for life in lives(world, chance, PLAIN_STEPS):
+    for life in lives(world, chance, PLAIN_STEPS) if some is None else some:
         older.append(memory.plain)
         memory.plain = {"kept": memory.plain, "lost": None, "older": chance.choice(older)}[life.memory]
         if world.forgets and memory.plain is not None:
@@ -290,10 +305,7 @@ def by_commits(world: World, way: Way, seed: int) -> Came:
         life.live(one, came, upper)
     came.forgot = bool(heads)
     came.facts, came.upper = said_by(logs)
-    for log in logs.values():
-        for time, (cut, from_memory) in log.cuts.items():
-            came.cuts.setdefault(time, cut)
-            came.partly |= {time} if from_memory else set()
+    came.given = {table: log.given for table, log in logs.items()}
     return came
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from cdcv2.errors import RefusedError, UsageError
 from tests.every_way import pure
 from tests.every_way.compare import Case, Different
-from tests.every_way.database import RARE, SNAPSHOT_LSN
+from tests.every_way.connector import PREFIX
+from tests.every_way.database import KEYLESS, RARE, SNAPSHOT_LSN
 from tests.every_way.judge import Way
 from tests.every_way.ways import ROADS, checked
 from tests.every_way.world import FEATURES, LATE_TABLE, MISHAPS, drawn
@@ -78,6 +80,39 @@ def test_what_a_killed_life_sent_and_did_not_flush_says_nothing_of_the_next_one(
     assert ("one snapshot row more",) == world.mishaps
     assert came.facts[SNAPSHOT_LSN]["public.a"] == {(2, "y"): 1, (4, "y"): 2, (1, "x"): 1}
     assert came.stop is not None and "which is none of the rows that were released" in came.stop
+
+
+def test_each_table_of_a_snapshot_is_what_was_known_when_its_log_was_stated() -> None:
+    """One row is there twice and another is late: by numbers it is whole, as a killed life and the next one read it.
+
+    Each read other rows, and the killed one had written, but not stated, a table. Stated is what the next one knew.
+    """
+    world = drawn(702949, FEATURES)
+    world.transactions.clear()
+    for sent in world.entries.values():
+        sent[:] = [one for one in sent if one.what in ("read", "note")]
+    keyless = f"{PREFIX}.{KEYLESS}"
+    assert {0: 3, 1: 2, 2: 1} == {part: len(sent) for (topic, part), sent in world.entries.items() if topic == keyless}
+    ends = ({(keyless, 1): 2, (keyless, 2): 0}, {(keyless, 1): 1, (keyless, 2): 1}, {})
+    lives = [pure.Life(random.Random(0), world.whole | end, ["writer.updates-sent"]) for end in ends]
+    for life in lives:
+        life.step, life.nth, life.memory = None, 2, "kept"
+    lives[0].step = "writer.updates-sent"
+    came = pure.by_commits(world, Way(), 0, lives)
+    (_, done, _), (_, stop, _) = came.lives
+
+    assert came.facts[SNAPSHOT_LSN][KEYLESS] == {(4, "x"): 1, (2, "z"): 2, (1, "y"): 2}
+    assert done is None and stop is not None and "which is none of the rows that were released" in stop
+    case = Case("commit times", world, Way(), came)
+    case.check()
+    assert (1, 1) == tuple(came.given[KEYLESS][0].cut[keyless, part] for part in (1, 2))
+    for part, why in ((1, "was not whole"), (0, f"of {KEYLESS} in 0, at {SNAPSHOT_LSN}, wanted is")):
+        one = came.given[KEYLESS][0]
+        # As if it had read a row less; or that one, and another one in its place.
+        fewer = one.cut | ({(keyless, 1): 0} if part else {(keyless, 1): 2, (keyless, 2): 0})
+        came.given[KEYLESS] = [replace(one, cut=fewer)]
+        with pytest.raises(Different, match=why):
+            case.check()
 
 
 def test_logs_that_hold_another_release_of_a_snapshot_are_refused() -> None:
