@@ -36,7 +36,8 @@ from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.log_json import demand_not_lost
 from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline
-from cdcv2.wire.named import log_address, table_of
+from cdcv2.wire.named import log_address, named_after, place_without_table, table_of
+from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times, check_kind
 
@@ -179,14 +180,14 @@ def log_to_read(text: str) -> LogAddress:
 
 def remap_place(text: str) -> LogAddress:
     """The address of a remap; for argparse."""
-    address = _argument(LogAddress.parse, text)
+    address = _argument(place_without_table, text)
     _argument(LogAddress.demand_one, address)
     return address
 
 
 def places(text: str) -> LogAddress:
-    """The address of the logs of several tables, perhaps with ``{table}``; for argparse."""
-    return _argument(LogAddress.parse, text)
+    """Where the logs of several tables are written, perhaps with ``{table}``; for argparse."""
+    return _argument(place_without_table, text)
 
 
 def folder(text: str) -> str:
@@ -389,7 +390,7 @@ def _open(address: LogAddress, args: argparse.Namespace) -> Iterator[Named]:
         raise UsageError(f"{address} holds the logs of {len(found)} tables, they cannot all be {table}")
     for path in found:
         log = DirectoryLog(path)
-        yield Named(table or path.resolve().name, log, log.row_type, log.times)
+        yield Named(table or named_after(path), log, log.row_type, log.times)
 
 
 def _row_type(table: str, args: argparse.Namespace) -> RowType:
@@ -399,7 +400,7 @@ def _row_type(table: str, args: argparse.Namespace) -> RowType:
     own: dict[str | None, str] = dict(table_of(row) for row in args.row)
     path = own.get(table, own.get(None))
     if path is None and args.rows:
-        path = str(Path(args.rows) / f"{table}.avsc")
+        path = str(path_to_read(args.rows) / f"{table}.avsc")
     if path is None:
         raise UsageError(f"the row type of {table} is not given, and Kafka does not know it: --row FILE.avsc")
     return RowType.load(path)

@@ -51,8 +51,10 @@ from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
+from cdcv2.wire.captured import noted
+from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
-from cdcv2.wire.numbered import local_path
+from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType
 
 #: Driver -> its settings: those that it needs, and those that it may have.
@@ -117,23 +119,32 @@ class _Reader:
     def __init__(self, folder: Path, fields: dict[str, Part]) -> None:
         self._folder = folder
         self._kafka = fields["kafka"].fields("", "bootstrap config") if "kafka" in fields else {}
+        # The directories of the logs, and of the captures that wrote them.
+        self._taken = set[Path]()
 
     def path(self, part: Part) -> Path:
         """A path from the file's folder, or a ``file:`` URI; other addresses would be made as folders of their name."""
         text = part.text()
         if not text.strip():
             part.fail("a path is wanted here, and there is none: write one")
-        if text.startswith("file:") or "://" in text:
-            return part.told(lambda: local_path(text))
         if text.startswith("kafka:"):
             part.fail(f"a path is wanted here, and {text} is a topic: write a path")
-        return self._folder / text
+        return self._folder / part.told(lambda: path_to_read(text))
+
+    def own_folder(self, part: Part) -> Path:
+        """A folder that is written: none in which the logs are, where one might be called as the other."""
+        folder = self.path(part)
+        if folder.resolve() in self._taken:
+            part.fail(f"{part.text()} holds the logs that are read: give what is written a folder of its own")
+        return folder
 
     def logs(self, fields: dict[str, Part], bound: dict[Part, str]) -> list[Named]:
         """The logs that the bindings need."""
         reader = FileLogs(self._folder, self.path, fields.get("types"), *self._reached(self._kafka))
         logs = reader.logs(fields["logs"], bound)
         for named in logs:
+            if isinstance(named.log, DirectoryLog):
+                self._taken |= _around(named.log.path)
             if named.times != "int":
                 fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
         return logs
@@ -188,13 +199,13 @@ class _Reader:
     def _lake(self, fields: dict[str, Part]) -> Callable[[], Driver]:
         from cdcv2.materialize.drivers.lake import LakeDriver
 
-        folder, files = self.path(fields["folder"]), fields["files"].number(1) if "files" in fields else 8
+        folder, files = self.own_folder(fields["folder"]), fields["files"].number(1) if "files" in fields else 8
         return lambda: LakeDriver(folder, files=files)
 
     def _delta(self, fields: dict[str, Part]) -> Callable[[], Driver]:
         from cdcv2.materialize.drivers.delta import DeltaDriver
 
-        folder = self.path(fields["folder"])
+        folder = self.own_folder(fields["folder"])
         return lambda: DeltaDriver(folder)
 
     def _to_kafka(self, fields: dict[str, Part]) -> Callable[[], Driver]:
@@ -287,7 +298,7 @@ class _Reader:
         if kind not in LOGGED:
             part.fail(f"the driver {kind!r} keeps the checkpoint in its store: leave recovery_log out")
         if part.is_text:
-            folder = self.path(part)
+            folder = self.own_folder(part)
             return lambda: FileRecoveryLog(name, folder)
         file = self.path(part.fields("sqlite")["sqlite"])
         return lambda: SqliteRecoveryLog(name, file)
@@ -305,6 +316,12 @@ def _demand_deletes(target: Part, bound: Iterable[Part], bindings: Iterable[Bind
                 "them: write deletes: hard (they are removed; the connector must do so), or deletes: soft (they stay, "
                 "with cdcv2_deleted)"
             )
+
+
+def _around(log: Path) -> set[Path]:
+    """The directory of a log, and that of the capture that wrote it."""
+    folder = log.resolve()
+    return {folder, folder.parent} if noted(folder.parent) else {folder}
 
 
 def _settings(part: Part) -> dict[str, Any]:

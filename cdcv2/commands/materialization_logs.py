@@ -12,6 +12,7 @@ from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.meant import meant
+from cdcv2.wire.named import named_after
 from cdcv2.wire.rows import RowType
 
 
@@ -51,7 +52,7 @@ class FileLogs:
     def _captured(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[Named]:
         """What a capture wrote into a directory."""
         into = self._folder / address.name
-        found = {folder.name: folder for folder in _missing(part, lambda: directory_logs(into))}
+        found = {named_after(folder): folder for folder in _missing(part, lambda: directory_logs(into))}
         for binding, name in bound.items():
             if name not in found and name in noted_tables(into):
                 raise gone(into / name)

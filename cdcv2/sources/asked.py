@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TypeAlias, Union
 
 from cdcv2.errors import UsageError
@@ -11,6 +10,7 @@ from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.file_system import matching
 from cdcv2.wire.meant import meant
 from cdcv2.wire.named import check_table
+from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType
 
 #: A parser, or a group of its arguments.
@@ -35,7 +35,7 @@ def recipe_of(
     UsageError for row types that lack or are none, and for what :class:`Recipe` refuses.
     """
     check_topic("--notifications", notifications)
-    folder = Path(rows)
+    folder = path_to_read(rows)
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.avsc")}
     wanted = listed("--tables", tables) or list(found)
     if not wanted:

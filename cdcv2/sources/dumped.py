@@ -32,6 +32,7 @@ from cdcv2.errors import (
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.snapshot import Place
+from cdcv2.wire.numbered import path_to_read
 
 _WHAT = "a dumped record"
 #: The names that the value, and the time, of a record may have: ours, and those of kcat.
@@ -55,7 +56,7 @@ class DumpedTopics:
         self._names = ", ".join(os.fspath(path) for path in paths)
         self._places: dict[Place, list[tuple[int, Record]]] = {}
         for path in paths:
-            for timestamp, record in _lines(Path(path)):
+            for timestamp, record in _lines(path_to_read(path)):
                 self._places.setdefault((record.topic, record.partition), []).append((timestamp, record))
         for records in self._places.values():
             records.sort(key=lambda entry: entry[1].offset)

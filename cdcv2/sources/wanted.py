@@ -26,6 +26,7 @@ from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.log_set import demand_room
 from cdcv2.wire.meant import meant
 from cdcv2.wire.named import table_of
+from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
@@ -201,7 +202,7 @@ def _plain(args: argparse.Namespace) -> dict[str, tuple[str, RowType]]:
             raise UsageError(f"--plain {text!r}: write TABLE=TOPIC")
         if table in plain or topic in {taken for taken, _ in plain.values()}:
             raise UsageError(f"--plain {text!r}: each table has one topic, and each topic one table")
-        path = Path(args.rows) / f"{table}.avsc"
+        path = path_to_read(args.rows) / f"{table}.avsc"
         if not is_there(path):
             raise UsageError(f"the row type of {table} is missing: {path}")
         plain[table] = topic, RowType.load(path)
@@ -210,9 +211,9 @@ def _plain(args: argparse.Namespace) -> dict[str, tuple[str, RowType]]:
 
 def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:
     """What is captured of a database, and the logs of its tables."""
-    folder, own = Path(args.rows) / prefix, True
+    folder, own = path_to_read(args.rows) / prefix, True
     if not is_there(folder):
-        folder, own = Path(args.rows), False
+        folder, own = path_to_read(args.rows), False
         if len(args.prefix) > 1:
             raise UsageError(f"of several databases each has a folder of row types: {folder / prefix} is missing")
     # Without a schema it is the row type of a plain topic.

@@ -47,6 +47,7 @@ from cdcv2.spark.session import tune
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
+from cdcv2.wire.named import place_without_table
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.remap_files import DirectoryRemap
@@ -82,7 +83,7 @@ def planned(options: argparse.Namespace) -> BoundPlan:
         raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if options.files is not None and not options.available_now:
         raise UsageError("dumped topics do not grow: give --available-now")
-    logs, remap = LogAddress.parse(options.logs), LogAddress.parse(options.remap)
+    logs, remap = place_without_table(options.logs), place_without_table(options.remap)
     logs.demand_several()
     remap.demand_one()
     if remap.is_topic and options.bootstrap is None and options.log_bootstrap is None:

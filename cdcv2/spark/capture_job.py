@@ -47,7 +47,6 @@ from pyspark.sql import SparkSession
 
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
-from cdcv2.protocol.log import LogAddress
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.in_use import FolderInUse
@@ -64,6 +63,7 @@ from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, r
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.wire.captured import log_set_in
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.named import place_without_table
 from cdcv2.wire.numbered import local_path
 from cdcv2.wire.release_times import ReleaseTimes
 
@@ -200,7 +200,7 @@ def planned(options: argparse.Namespace) -> Plan:
         topics = KafkaTopics(
             options.bootstrap, recipe, config_file=options.kafka_config, records=options.max_records
         )
-    address = LogAddress.parse(options.logs)
+    address = place_without_table(options.logs)
     logs = {
         table: LogSpec.of(address, table, row_type, options)
         for table, row_type in recipe.tables.items()

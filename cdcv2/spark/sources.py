@@ -28,7 +28,7 @@ from cdcv2.wire.container import Origin, unpack
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.kafka_topics import Topic
-from cdcv2.wire.named import check_table, log_address
+from cdcv2.wire.named import check_table, log_address, named_after
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, in_headers
 
@@ -64,7 +64,7 @@ class Place:
     def of(cls, address: LogAddress) -> Place:
         """The same from the address."""
         name = address.name if address.is_topic else str(Path(address.name).absolute())
-        table = check_table(address.table or (name if address.is_topic else Path(name).resolve().name))
+        table = check_table(address.table or (name if address.is_topic else named_after(name)))
         if not address.is_topic:
             streamable(name)
         return cls(table, address.kind, name)

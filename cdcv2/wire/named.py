@@ -34,6 +34,32 @@ def log_address(text: str) -> LogAddress:
     return LogAddress.parse(thing, table)
 
 
+def named_after(path: str | os.PathLike[str]) -> str:
+    """The table of a directory log that is given without one: the last name of its path, as the user wrote that.
+
+    What a symbolic link leads to may be called otherwise.
+
+    >>> named_after("logs/orders/"), named_after("logs/items/../orders")
+    ('orders', 'orders')
+    """
+    return os.path.basename(os.path.abspath(path))
+
+
+def place_without_table(text: str) -> LogAddress:
+    """The address of several logs, or of a remap: these are of no table. Raises UsageError for one that names a table.
+
+    >>> place_without_table("kafka:cdc.{table}").is_template
+    True
+    """
+    table, _ = table_of(text)
+    if table is not None:
+        raise UsageError(
+            f"{text!r}: {table}= names the table of a log that is read: leave it out here; a directory that is called "
+            f"so is written ./{text}"
+        )
+    return LogAddress.parse(text)
+
+
 def local_directory(path: str | os.PathLike[str]) -> Path:
     """The directory of a log or a remap. A text is read as an address is. Raises UsageError for another address.
 

@@ -37,10 +37,20 @@ def local_path(text: str | Path) -> Path:
         return Path(unquote(parts.path))
     if parts.scheme and "://" in str(text):
         raise UsageError(
-            f"{text}: state and output lie on a file system that every machine mounts, for now; "
-            f"{parts.scheme}: has no put-if-absent here yet"
+            f"{text}: {parts.scheme}: is not supported: write a path of this machine, or of a file system that every "
+            "machine mounts"
         )
     return Path(text).absolute()
+
+
+def path_to_read(text: str | os.PathLike[str]) -> Path:
+    """The path of what a user wrote, from the current directory, or from a ``file:`` URI; see :func:`local_path`.
+
+    >>> path_to_read("rows/orders.avsc")
+    PosixPath('rows/orders.avsc')
+    """
+    plain = os.fspath(text)
+    return local_path(plain) if plain.startswith("file:") or "://" in plain else Path(text)
 
 
 def durable(*files: Path) -> None:

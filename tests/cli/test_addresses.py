@@ -10,6 +10,7 @@ import pytest
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.commands.materialization_logs import FileLogs
 from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.named import named_after
 from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 
@@ -24,7 +25,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "here"
 
 
-@pytest.mark.parametrize("into", [*URLS, "kafka:cdc.{table}", "kafka:cdc", "logs/{table}"])
+@pytest.mark.parametrize("into", [*URLS, "kafka:cdc.{table}", "kafka:cdc", "logs/{table}", "t=logs", "t=kafka:cdc"])
 def test_capture_makes_no_folder_of_such_a_word(run: Run, captured: Path, elsewhere: Path, into: str) -> None:
     """Exit 2, with the word; topics are for --remap."""
     said = run("capture", captured / "topics.jsonl.gz", "--rows", captured / "rows", "--prefix", "clean_full",
@@ -34,7 +35,28 @@ def test_capture_makes_no_folder_of_such_a_word(run: Run, captured: Path, elsewh
     assert [] == list(elsewhere.iterdir())
 
 
-@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("dump, rows", [("s3://dump", None), ("dump", "s3://rows")])
+@pytest.mark.parametrize("more", [(), ("--remap", "remap", "--notifications", "n")])
+def test_what_a_capture_reads_is_named_as_it_was_written(
+    run: Run, captured: Path, elsewhere: Path, dump: str, rows: str | None, more: tuple[str, ...]
+) -> None:
+    """A dump and a folder of row types that a machine does not have as files."""
+    said = run("capture", dump, "--rows", rows or captured / "rows", "--prefix", "p", "--into", "logs", *more)
+
+    assert (2, "", True) == (said.code, said.out, f"{rows or dump}: s3: is not supported" in said.err), said.err
+    assert [] == list(elsewhere.iterdir())
+
+
+def test_a_directory_is_called_by_the_word_that_was_given(run: Run, captured: Path, elsewhere: Path) -> None:
+    """What a symbolic link leads to is called otherwise; of a log that the job on Spark reads, too."""
+    (elsewhere / "mine").symlink_to(captured / "logs" / "public.orders")
+    said = run("verify", "mine")
+
+    assert (0, True) == (said.code, said.out.startswith("mine: complete through")), said.out
+    assert "mine" == named_after("mine/") == named_after(elsewhere / "mine")
+
+
+@pytest.mark.parametrize("url", [*URLS, "t=place"])
 @pytest.mark.parametrize("option", ["--remap", "--into"])
 def test_a_capture_on_a_remap_makes_none(run: Run, captured: Path, elsewhere: Path, option: str, url: str) -> None:
     """Neither of its logs nor of the remap."""
@@ -46,7 +68,7 @@ def test_a_capture_on_a_remap_makes_none(run: Run, captured: Path, elsewhere: Pa
     assert [] == list(elsewhere.iterdir())
 
 
-@pytest.mark.parametrize("to", [*URLS, "kafka:copies"])
+@pytest.mark.parametrize("to", [*URLS, "kafka:copies", "t=copies"])
 def test_mangle_makes_none(run: Run, captured: Path, elsewhere: Path, to: str) -> None:
     """The logs of several tables do not fit into one topic either."""
     said = run("mangle", captured / "logs", to)
@@ -89,6 +111,25 @@ def test_a_yaml_file_names_logs_in_the_same_words(run: Run, elsewhere: Path, log
 
     assert (2, "", True, 1) == (said.code, said.out, why in said.err, said.err.count("m.yaml, line 2"))
     assert ["m.yaml", "row.avsc"] == sorted(path.name for path in elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("written", ["folder", "recovery_log"])
+def test_a_materialization_writes_nothing_among_its_logs(
+    run: Run, captured: Path, elsewhere: Path, written: str
+) -> None:
+    """The directory of the capture has them: a table of a lake may be called as a log is."""
+    pytest.importorskip("yaml")
+    logs = captured / "logs"
+    places = {"folder": elsewhere / "lake", "recovery_log": elsewhere / "recovery", written: logs}
+    (elsewhere / "m.yaml").write_text(
+        f"materialization: m\nlogs: {logs}\nbindings: [{{log: public.orders, target: t}}]\n"
+        f"target: {{driver: lake, folder: {places['folder']}}}\nrecovery_log: {places['recovery_log']}\n", "utf-8"
+    )  # fmt: skip
+    before = sorted(logs.iterdir())
+    said = run("materialize", "m.yaml")
+
+    assert (2, True) == (said.code, f"{logs} holds the logs that are read" in said.err), said.err
+    assert (["m.yaml"], before) == ([path.name for path in elsewhere.iterdir()], sorted(logs.iterdir()))
 
 
 @pytest.mark.parametrize(
