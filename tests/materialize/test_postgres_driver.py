@@ -321,6 +321,16 @@ def test_a_session_that_was_replaced_is_told_so(connect: Connect) -> None:
     assert [("a", 1)] == shown(connect, "SELECT * FROM entries")
 
 
+def test_one_that_is_closed_in_a_copy_logs_nothing(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    """psycopg would, of a COPY that it has to end itself."""
+    driver = PostgresDriver(connect=connect)
+    walk = Runtime("m", [ENTRIES], driver, cuts(["a", 1])).steps()
+    assert any(step.__name__ == "Store" for step in walk) and next(walk)  # type: ignore[union-attr]
+    driver.close()
+
+    assert [] == caplog.messages and [] == shown(connect, "SELECT * FROM entries")
+
+
 @pytest.mark.parametrize(
     ("statement", "text"),
     [

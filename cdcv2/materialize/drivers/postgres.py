@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -278,9 +278,15 @@ class PostgresDriver(Spread):
     def close(self) -> None:
         """Close the session; PostgreSQL rolls back what is open."""
         session, self._session, self._copying = self._session, None, None
-        if session is not None:
-            session.close()
-        self._copy_end.pop_all()
+        if session is None:
+            return
+        from psycopg import Error
+
+        session.close()
+        # A COPY that is under way ends with an error, which says nothing new: psycopg would log it, where it is not
+        # ended. Behind the session, so that no answer is waited for.
+        with suppress(Error):
+            self._copy_end.close()
 
     def _open_session(self) -> Connection[Any]:
         if self._session is None:
