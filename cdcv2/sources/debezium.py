@@ -303,8 +303,9 @@ def _snapshot_row(
     lsn = _check_lsn(_integer(source, "lsn", record), record)
     marker = str(source.get("snapshot"))
     if marker == "incremental":
+        # In the midst of the stream: no row of the initial snapshot, nor of one that was taken in its place.
         reason = f"an incremental snapshot of {table} was taken"
-        return Unfit(table, None, lsn, None, record.position, reason, _SIGNALLED)
+        return Unfit(table, None, None, None, record.position, reason, _SIGNALLED)
     reader, image = recipe._readers[table], _after(body, record)
     try:
         row = reader.read(image, table)

@@ -131,7 +131,8 @@ class Truncate(NamedTuple):
 class Unfit(NamedTuple):
     """A row that cannot become an update: its columns are not those of the row type, or an image is missing.
 
-    It belongs to transaction ``tx``, or to the snapshot at ``lsn`` (then ``tx`` is None).
+    It belongs to transaction ``tx``, or to the snapshot at ``lsn`` (then ``tx`` is None); or to neither, as a row of an
+    incremental snapshot: then it stops the capture where it stands.
     """
 
     table: str

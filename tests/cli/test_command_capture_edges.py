@@ -419,6 +419,37 @@ def test_more_rows_of_a_snapshot_than_were_scanned_stop_it(capture: Captures, tm
     assert "there are 2 snapshot rows of public.t, but its notification says 1. A snapshot that was begun" in said.err
 
 
+@pytest.mark.parametrize("remap", [False, True])
+@pytest.mark.parametrize("how", [NOTIFIED, ("--snapshot", "none")], ids=["snapshot", "none"])
+@pytest.mark.parametrize("memory", ["kept", "lost"])
+def test_an_incremental_snapshot_is_reported_as_that(
+    capture: Captures, tmp_path: Path, how: tuple[str, ...], memory: str, remap: bool
+) -> None:
+    """Whatever snapshot there is, and also in the run that begins; it is no second one, and no one that is not wanted.
+
+    The logs are right, so they keep no stop.
+    """
+    begun = [*BEGUN, *WHOLE] if how == NOTIFIED else []
+    begin = record("p.transaction", 0, 0, {"status": "BEGIN", "id": "5:120"})
+    first = [begin, *begun, insert(1, 0, 10, 5, 1, 100), end(1, 5, 120, 1)]
+    dump = [*first, row(1, 1, 10, lsn=130, snapshot="incremental")]
+    more = (*how, *(("--remap", str(tmp_path / "remap")) if remap else ()))
+    assert 0 == capture(first, *more).code
+    said, held = [], capture.held()
+    for _ in range(2):
+        capture.forget(memory)
+        said.append(capture(dump, *more))
+    capture.logs, more = tmp_path / "fresh", (*how, *(("--remap", str(tmp_path / "fresh remap")) if remap else ()))
+    said.append(capture(dump, *more))
+
+    assert [4, 4, 4] == [one.code for one in said] and 10 in held, said
+    for one in said:
+        text = one.err.splitlines()[-1]
+        assert text.startswith("cdcv2 capture: an incremental snapshot of public.t was taken"), text
+        assert ". Only the initial snapshot can be captured: to take another, begin anew with new topics" in text
+    assert [] == [*tmp_path.glob("*/*/_stop.*")]
+
+
 def test_what_was_committed_before_a_snapshot_that_nobody_wants_is_released(capture: Captures) -> None:
     """The connector was to take none, and took one when it had lost its slot: the logs are right up to there."""
     dump = [insert(0, 0, 10, 5, 1, 80), end(0, 5, 90, 1), row(0, 1, 1), insert(0, 2, 11, 6, 1, 90), end(1, 6, 120, 1)]

@@ -122,6 +122,17 @@ def test_rows_of_a_snapshot_that_is_not_wanted_stop_it_as_they_stop_the_command(
     assert "rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none); the logs are stated up to" in said
 
 
+@pytest.mark.parametrize("kind", ["commit times", "remap"])
+def test_an_incremental_snapshot_stops_it_as_it_stops_the_command(
+    spark: SparkSession, run: Run, tmp_path: Path, kind: str
+) -> None:
+    """It is neither a second snapshot nor one that is not wanted."""
+    first = [insert(1, 0, 10, 5, 1, 100), end(0, 5, 120, 1)]
+    then = [*first, row(1, 1, 10, lsn=130, snapshot="incremental")]
+    said = same(spark, run, tmp_path, kind, first, then, "--snapshot", "none")
+    assert said.startswith("an incremental snapshot of public.t was taken; the logs are complete up to")
+
+
 TORN = "transaction 6 has a row of public.t numbered 2, but its END 140 counts 1"
 UNKNOWN = "whether a row of transaction 5, which comes after the commit 100, is a duplicate cannot be known"
 
