@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdcv2.commands.console import remark
 from cdcv2.commands.logs import Named
 from cdcv2.core.order import Time
+from cdcv2.protocol.log import Entry
 from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import description_of
-from cdcv2.wire.stops import stops_of
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.stops import Stop, in_headers, stops_of
+
+#: How often, in seconds, directories that are followed are looked into for a stop.
+_LOOK = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,37 @@ class Covered:
 
         Raises what reading them raises. Cost: a look at each log's last messages.
         """
-        for stop in stops_of(named.log for named in self.opened):
-            remark(f"{command}: {stop.text}")
+        StopRemarks(command, self.opened).look()
+
+
+class StopRemarks:
+    """Names each stop that some logs keep, once, whenever it is found. ``command`` is who names it.
+
+    While a log is followed, a stop comes into a topic as a message, and into a directory as a file beside the log.
+    """
+
+    def __init__(self, command: str, logs: Sequence[Named]) -> None:
+        self._command, self._logs = command, [named.log for named in logs]
+        self._named = set[Stop]()
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Name those that the logs keep now. Raises what reading them raises. Cost: a look at their last messages."""
+        self._name(stops_of(self._logs))
+
+    def heard(self, entry: Entry | None) -> None:
+        """Name those that came with a message, or, where there is none now (None), those of directories; by and by."""
+        if entry is not None:
+            self._name(in_headers(entry.headers))
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LOOK
+            self._name(stops_of(log for log in self._logs if isinstance(log, DirectoryLog)))
+
+    def _name(self, stops: Iterable[Stop]) -> None:
+        for stop in stops:
+            if stop not in self._named:
+                remark(f"{self._command}: {stop.text}")
+            self._named.add(stop)
 
 
 def covered(logs: Sequence[Named]) -> Covered:

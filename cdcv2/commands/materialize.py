@@ -45,7 +45,7 @@ from typing import Any
 
 from cdcv2.commands.bookmark import Bookmark, covering
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import some_covered
+from cdcv2.commands.coverage import StopRemarks, some_covered
 from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.commands.plan import Plan
@@ -120,7 +120,8 @@ class _Reading:
         self._plan, self._follow, self._told = plan, follow, told
         self._covered = some_covered(plan.logs)
         # One that goes on for ever has to say it when it begins.
-        self._covered.remark_stops("cdcv2 materialize")
+        self._stops = StopRemarks("cdcv2 materialize", plan.logs)
+        self._stops.look()
         self._logs = self._covered.logs
         self._of = Provenance()
         self._demanded = False
@@ -150,6 +151,8 @@ class _Reading:
             self._parts, start=checkpoint.frontier, begins=[self._plan.start], starts=self._covered.starts,
         )
         for named, entry in self._turns(timeline, bookmarks):
+            if self._follow:
+                self._stops.heard(entry)
             if self._told():
                 # Asked for cuts, so between transactions.
                 raise _Stopped

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from cdcv2 import steps
-from cdcv2.commands import materialize
+from cdcv2.commands import coverage, materialize
 from cdcv2.commands.materialization_file import DRIVERS, read_plan
 from cdcv2.commands.materialize import _Reading
 from cdcv2.core.antichain import Antichain
@@ -28,10 +28,12 @@ from cdcv2.materialize.drivers.delta import open_delta
 from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
 from cdcv2.materialize.messages import Acknowledge, Acknowledged
 from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import HEADER, Stop
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, price, write
 from tests.materialize.test_webhook import Receiver
@@ -354,6 +356,32 @@ def test_following_ends_between_transactions_when_it_is_told_to(
     assert (code, "prices: complete through 7; 2 transactions, 2 updates read\n") == (following.returncode, out), err
     assert "Traceback" not in err
     assert 0 == run("materialize", path).code
+
+
+@pytest.mark.parametrize("place", ["directory", "topic"])
+def test_a_stop_that_comes_while_it_follows_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Nothing comes after it: it goes on, and waits. In a topic it is a message, in a directory it lies beside."""
+    log, later = DirectoryLog(write(tmp_path / "prices", *HISTORY[:1])), list[Entry]()
+    entries = DirectoryLog.read
+
+    def read(log: DirectoryLog, *args: Any, **options: Any) -> Iterator[Entry | None]:
+        for entry in entries(log, *args, **options):
+            yield later.pop() if entry is None and later else entry
+
+    monkeypatch.setattr(DirectoryLog, "read", read)
+    monkeypatch.setattr(coverage, "_LOOK", 0)
+    reading = _Reading(read_plan(str(written(tmp_path, LAKE))), follow=True, told=lambda: False)
+    cuts = reading.cuts(Checkpoint(Antichain([0])))
+    assert None is next(cuts) and "" == capsys.readouterr().err
+    stop = Stop("a row is lacking", "begin anew")
+    if place == "directory":
+        log.put_stop(stop)
+    else:
+        later.append(Entry(Position("t", 0, 7), Updates([]), ((HEADER, stop.to_bytes()),)))
+    assert [None] * 3 == [next(cuts) for _ in range(3)]
+    assert f"cdcv2 materialize: {stop.text}\n" == capsys.readouterr().err
 
 
 def test_what_fails_while_it_is_told_to_stop_is_said(
