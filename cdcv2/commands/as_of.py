@@ -17,8 +17,9 @@ from cdcv2.commands.asked_at import TAKES, asked_at
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.coverage import some_covered
-from cdcv2.commands.logs import Named, add_log_arguments, open_one, start_of
+from cdcv2.commands.logs import Named, add_log_arguments, open_one
 from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
+from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.exits import Exit
 from cdcv2.wire.plain import plain_int

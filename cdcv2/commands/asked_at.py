@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cdcv2.commands.console import remark
-from cdcv2.commands.logs import Named, asked_times
+from cdcv2.commands.logs import Named
+from cdcv2.commands.times import asked_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.reclock.gauges import lsn, lsn_text

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdcv2.commands.coverage import covered
-from cdcv2.commands.logs import LOG_FILE, Named, entries, noted_tables, start_of
+from cdcv2.commands.logs import LOG_FILE, Named, entries, noted_tables
 from cdcv2.commands.shown import frontier_text, row_text, through_text, time_text
+from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, less_equal, sort_key

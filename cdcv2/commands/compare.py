@@ -42,12 +42,12 @@ from cdcv2.commands.logs import (
     entries,
     log_to_read,
     open_logs,
-    start_of,
 )
 
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.shown import through_text
+from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError

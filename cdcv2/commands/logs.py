@@ -10,8 +10,8 @@
 Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
 
-The file is long as every command that reads asks the same of what it was given, before it reads: which logs, of which
-timeline, whole, in which order, and from which times on.
+All that a command asks of what it was given, before it reads, is here: which logs, of which timeline, whole, and in
+which order. From which times on is in :mod:`cdcv2.commands.times`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 
 from cdcv2.wire.meant import meant
 from cdcv2.commands.progress import progress
-from cdcv2.core.order import Product, Time, from_plain
-from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, UnsafeTopicError, UsageError
+from cdcv2.commands.times import kind_of_times
+from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.temp import check_ordered
 from cdcv2.wire.captured import noted
@@ -39,7 +39,7 @@ from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline
 from cdcv2.wire.named import log_address, named_after, place_without_table, table_of
 from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.times import Times, check_kind
+from cdcv2.wire.times import Times
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -231,57 +231,6 @@ def check_kafka(args: argparse.Namespace) -> float:
     return _patience(args)
 
 
-def parse_time(text: str) -> Time:
-    """A time as it is written on a command line: ``17``, or ``3,4`` for a Product. Raises UsageError.
-
-    >>> parse_time("17"), parse_time("3,4")
-    (17, Product(3, 4))
-    """
-    try:
-        numbers = [whole_number(part) for part in text.split(",")]
-        return from_plain(numbers if len(numbers) > 1 else numbers[0])
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no time: write an integer from 0 on, or 3,4 for a Product") from error
-
-
-def whole_number(text: str) -> int:
-    """The number that decimal digits are. Raises ValueError for other ways in which Python lets numbers be written."""
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError(f"{text!r} is not made of the digits 0 to 9")
-    return int(text)
-
-
-def start_of(texts: Sequence[str] | None, logs: Sequence[Named]) -> list[Time]:
-    """Where the histories of logs that are read as one begin: as --start says, else with the least time of their kind.
-
-    Raises UsageError for logs of different kinds of times, and as :func:`asked_times`.
-    """
-    kinds = {named.times: named for named in logs}
-    if len(kinds) > 1:
-        named_each = ", ".join(f"{named.table} ({_kind_text(times)})" for times, named in kinds.items())
-        raise UsageError(f"these logs have times of different kinds, so they are of no one timeline: {named_each}")
-    if texts:
-        return asked_times("--start", texts, logs)
-    (times,) = kinds
-    return [0] if times == "int" else [Product(*[0] * int(times))]
-
-
-def _kind_text(times: Times) -> str:
-    return "integers" if times == "int" else f"Products of {times}"
-
-
-def asked_times(option: str, texts: Iterable[str], logs: Iterable[Named]) -> list[Time]:
-    """The times given with an option, which must be of the kind that the logs have. Raises UsageError."""
-    times = [parse_time(text) for text in texts]
-    for named in logs:
-        for time in times:
-            try:
-                check_kind(named.times, time)
-            except MalformedError as error:
-                raise UsageError(f"{option} is for {named.table}: {error}") from None
-    return times
-
-
 def snapshot_assumed(args: argparse.Namespace) -> bool:
     """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
     return any(note.get("snapshot_completeness") == "assumed" for note in _notes(args))
@@ -382,7 +331,7 @@ def _open(address: LogAddress, args: argparse.Namespace) -> Iterator[Named]:
     table = address.table
     if address.is_topic:
         name = table or address.name
-        row_type, times = _row_type(name, args), _times(args.times)
+        row_type, times = _row_type(name, args), kind_of_times(args.times)
         yield Named(name, kafka_log(address.name, args, row_type, times), row_type, times)
         return
     found = directory_logs(Path(address.name))
@@ -404,15 +353,6 @@ def _row_type(table: str, args: argparse.Namespace) -> RowType:
     if path is None:
         raise UsageError(f"the row type of {table} is not given, and Kafka does not know it: --row FILE.avsc")
     return RowType.load(path)
-
-
-def _times(text: str) -> Times:
-    if text == "int":
-        return text
-    try:
-        return whole_number(text)
-    except ValueError:
-        raise UsageError(f"--times {text!r}: it takes int, or the number of coordinates of Product times") from None
 
 
 def _check_reachable(args: argparse.Namespace) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_kafka_arguments, asked_times, directory_logs, open_one, place, start_of
+from cdcv2.commands.logs import Named, add_kafka_arguments, directory_logs, open_one, place
 from cdcv2.commands.shown import json_line, through_text, time_text
+from cdcv2.commands.times import asked_times, start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import LogAddress

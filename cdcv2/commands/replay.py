@@ -19,8 +19,9 @@ from collections.abc import Callable
 
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.coverage import some_covered
-from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs, start_of
+from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
+from cdcv2.commands.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Update

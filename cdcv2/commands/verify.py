@@ -24,9 +24,10 @@ from typing import Any
 from cdcv2.commands.console import Output
 from cdcv2.commands.coverage import covered
 from cdcv2.commands.logs import (
-    add_log_arguments, assumed_empty, entries, gone_logs, open_logs, snapshot_assumed, start_of,
+    add_log_arguments, assumed_empty, entries, gone_logs, open_logs, snapshot_assumed,
 )
 from cdcv2.commands.shown import json_line, plain_position, raw_text, through_text
+from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
