@@ -22,8 +22,9 @@ interval                              micros, months as 30.4375 days         lon
 arrays                                an array                               array
 ====================================  =====================================  =======================
 
-PostgreSQL's infinite dates and timestamps come as extreme numbers, and not the same ones in a snapshot and in the
-stream (a date's are -622191234 and 2146033979). They are taken as they are.
+PostgreSQL's infinite dates and timestamps come as extreme numbers, those of a date not the same ones in a snapshot and
+in the stream (-622191234 and 2146033979). Where the row schema states that a column is a date, a snapshot's becomes the
+stream's, as the old row of the first change has that: else a row would go that was never there.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 from cdcv2.sources.facts import Part
+from cdcv2.sources.postgres_values import STREAM_DATES
 from cdcv2.sources.told_rows import part_type
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.schema import Shape
+from cdcv2.wire.source_types import SourceType
 
 #: What the connector writes for a large value that the change did not touch, where identity is not FULL.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -83,7 +86,10 @@ class ImageReader:
         self._row_type = row_type
         shape = row_type.shape
         self._names = frozenset(column.name for column in shape.columns)
-        converters = {column.name: _converter(column.shape) for column in shape.columns}
+        converters = {
+            column.name: _of_source(source) or _converter(column.shape)
+            for column, source in zip(shape.columns, row_type.sources)
+        }
         self._converters = [(name, convert) for name, convert in converters.items() if convert is not None]
         self._placeholders = {column.name: _placeholders(column.shape) for column in shape.columns}
 
@@ -213,6 +219,20 @@ def _converter(shape: Shape) -> _Convert | None:
         inside = [(column.name, _converter(column.shape)) for column in shape.columns]
         return _record([(name, convert) for name, convert in inside if convert is not None])
     return None
+
+
+def _of_source(source: SourceType | None) -> _Convert | None:
+    """The same for what the connector writes in two ways for one value of the source's type."""
+    if source is None:
+        return None
+    if source.type == "date":
+        return _date
+    inner = _of_source(source.items)
+    return None if inner is None else _array(inner)
+
+
+def _date(value: Any) -> Any:
+    return STREAM_DATES.get(value, value) if type(value) is int else value
 
 
 def _number(value: Any) -> Any:

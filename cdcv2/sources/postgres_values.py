@@ -23,12 +23,14 @@ Convert: TypeAlias = Callable[[Any], Any]
 DATES = {
     -622191234: "infinity", 2146033979: "infinity", -625821272: "-infinity", -2147472691: "-infinity",
 }  # fmt: skip
+#: What an infinite date is in a snapshot, which is no finite one, and in the stream.
+STREAM_DATES = {-622191234: 2146033979, -625821272: -2147472691}
 #: Infinite timestamps, in microseconds and in milliseconds.
 TIMESTAMPS = {
     2**63 - 1: "infinity", -(2**63): "-infinity",
     9223372036825200000: "infinity", -9223372036832400000: "-infinity",
 }  # fmt: skip
-_STREAM_DATES = {name: number for number, name in DATES.items() if number not in (-622191234, -625821272)}
+_STREAM_DATES = {name: number for number, name in DATES.items() if number not in STREAM_DATES}
 _MILLIS = {2**63 - 1: 9223372036825200000, -(2**63): -9223372036832400000}
 #: How the connector spells what is no number.
 NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}

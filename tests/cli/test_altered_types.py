@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli import test_command_capture_edges as edges
 from tests.cli.conftest import Run
 from tests.cli.test_command_capture_edges import Captures
 
@@ -99,3 +100,41 @@ def test_a_number_with_more_digits_goes_on_and_is_reported(altered: Altered, mor
     types = altered.arrange_rows("t").name
     Path("m.yaml").write_text(text % ("new", "new") + f"types: '{types}'\n", "utf-8")
     assert [0, 0] == [altered.run(command, "m.yaml").code for command in ("materialize", "compare")]
+
+
+def having(line: str, v: int, before: int | None = None) -> str:
+    """The record with this value in its row, and, where it is an update, with this one in the old row."""
+    plain = json.loads(line)
+    value = json.loads(plain["value"])
+    value["after"]["v"] = v
+    if before is not None:
+        value |= {"op": "u", "before": {**value["after"], "v": before}}
+    return json.dumps({**plain, "value": json.dumps(value)})
+
+
+@pytest.mark.parametrize("more", [
+    (), ("--before", "from-state"), ("--before", "from-state", "--full-identity", "public.t"), ("--remap", "remap"),
+], ids=["envelope", "state", "full", "remap"])  # fmt: skip
+@pytest.mark.parametrize("scanned_as, streamed", [(-622191234, 2146033979), (-625821272, -2147472691)])
+def test_an_infinite_date_of_a_snapshot_goes_when_it_is_changed(
+    altered: Altered, scanned_as: int, streamed: int, more: tuple[str, ...]
+) -> None:
+    """The connector writes it as one number in a snapshot, and as another in the old row of the first change."""
+    altered.physical, altered.source = "int", {"type": "date"}
+    notes = [edges.note(0, "STARTED"), edges.scanned(1, 2), edges.note(2, "COMPLETED")]
+    rows = [having(line, scanned_as) for line in edges.BEGUN]
+    change = [having(edges.insert(0, 2, 1, 5, 1, 100), 7, streamed), edges.end(1, 5, 120, 1)]
+    begin = edges.record("p.transaction", 0, 0, {"status": "BEGIN", "id": "5:1"})
+    said = altered([begin, *notes, *rows, *change], *edges.NOTIFIED, *more)
+    shown = altered.run("as-of", altered.logs, "--table", "public.t")
+
+    assert 0 == said.code, said.err
+    assert (0, f"id,v\n1,7\n3,{streamed}\n") == (shown.code, shown.out), shown.err
+
+
+def test_a_number_that_is_no_date_is_taken_as_it_is(altered: Altered) -> None:
+    """Of a column whose type in the source is another, or is not known."""
+    altered.physical, altered.source = "int", {"type": "int4"}
+    assert 0 == altered([having(line, -622191234) for line in edges.BEGUN]).code
+    shown = altered.run("as-of", altered.logs, "--table", "public.t")
+    assert "id,v\n1,-622191234\n3,-622191234\n" == shown.out, shown.err

@@ -12,6 +12,7 @@ import pytest
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.sources.debezium import classify
+from cdcv2.sources.images import ImageReader
 from cdcv2.sources.facts import (
     Begin, End, Nothing, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit,
 )
@@ -313,6 +314,16 @@ def test_an_incremental_snapshot_is_refused() -> None:
     reason, remedy = unfit(envelope("r", after=ROW, source={"snapshot": "incremental"}))
     assert "an incremental snapshot of public.t" in reason
     assert "begin anew" in remedy
+
+
+def test_an_infinite_date_in_an_array_is_that_of_the_stream() -> None:
+    """As one that stands alone; what is no number is left to the row type."""
+    dates = {"type": "array", "items": {"type": "date"}}
+    kind = {"type": "array", "items": ["null", "int"]}
+    field = {"name": "days", "type": kind, "cdcv2.source": dates}
+    row_type = RowType({"type": "record", "name": "t", "fields": [field]})
+    image = {"days": [-622191234, None, 5, -625821272]}
+    assert row_type.row({"days": [2146033979, None, 5, -2147472691]}) == ImageReader(row_type).read(image, "public.t")
 
 
 # -- records that are none
