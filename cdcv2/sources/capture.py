@@ -26,12 +26,12 @@ from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.coverage import had_rows
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, RefusedError, UsageError
+from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
 from cdcv2.protocol.log import Log, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.evidence import Evidence
+from cdcv2.sources.evidence import Evidence, is_for_good
 from cdcv2.sources.facts import (
     Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
 )
@@ -47,7 +47,7 @@ from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.stops import put_stop, stop_of
+from cdcv2.wire.stops import stop_of
 from cdcv2.wire.release_times import Clock, ReleaseTimes
 
 LOGGER = logging.getLogger(__name__)
@@ -391,8 +391,14 @@ class Capture:
         return self._commits.seeks_another
 
     def look(self, record: Record) -> None:
-        """Look whether the record, behind a stop, is a row of a snapshot. Takes nothing of it. Raises DecodeError."""
-        fact = classify(record, self._recipe)
+        """Look whether the record, behind a stop, is a row of a snapshot. Takes nothing of it.
+
+        One that is no record is none; it is judged when it is taken.
+        """
+        try:
+            fact = classify(record, self._recipe)
+        except DecodeError:
+            return
         if isinstance(fact, SnapshotRow):
             self.snapshot_found(fact.lsn)
 
@@ -435,9 +441,7 @@ class Capture:
             self._write(release)
             self._failed = False
         stop = self._commits.stopped()
-        # What the logs keep for ever must be of their own topics.
-        if stop is not None and not (stop.lasting and self._evidence is not None and not self._evidence.sure):
-            put_stop(self._writers.logs.values(), stop)
+        if stop is not None and is_for_good(stop, self._writers.logs.values(), sure=self._sure):
             if self._commits.lost:
                 self.save()
             raise stop
@@ -490,12 +494,17 @@ class Capture:
                 Captured(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
             )
 
+    @property
+    def _sure(self) -> bool:
+        """Whether it is known that the topics are those of the logs."""
+        return self._evidence is None or self._evidence.sure
+
     def save(self) -> None:
         """Make the positions durable, so that the next start need not read what is released.
 
         Not while it is open whether the topics are those of the logs: who remembers does not ask that any more.
         """
-        if self._memory is None or (self._evidence is not None and not self._evidence.sure):
+        if self._memory is None or not self._sure:
             return
         positions: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.positions().items()):

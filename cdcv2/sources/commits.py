@@ -161,8 +161,12 @@ class Commits:
 
     @property
     def lost(self) -> bool:
-        """Whether an END is lost, or was wrong: remember it then, as another run might see too late what showed it."""
-        return self._spoilt is not None or self._tracker.lost() is not None
+        """Whether an END is lost, or was wrong: remember it then, as another run might see too late what showed it.
+
+        Not before the topics were read to their ends for what explains it: what is remembered is not judged again.
+        """
+        seeking = self.seeks and not self._sought and self.seeks_another
+        return not seeking and (self._spoilt is not None or self._tracker.lost() is not None)
 
     @property
     def stopping(self) -> bool:

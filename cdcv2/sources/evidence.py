@@ -8,10 +8,12 @@ the LSN of a snapshot that was taken anew there need be no END.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from cdcv2.core.order import Time
-from cdcv2.errors import ForeignStateError
+from cdcv2.errors import ForeignStateError, SourceStop
+from cdcv2.protocol.log import Log
+from cdcv2.wire.stops import put_stop
 
 #: The first and the last time at which a log has updates; None: it has none.
 Span = tuple[Time, Time]
@@ -74,6 +76,18 @@ class Evidence:
                 f"{self._highest}"
             )
         self.sure = True
+
+
+def is_for_good(stop: SourceStop, logs: Iterable[Log], *, sure: bool) -> bool:
+    """Whether the stop is to be raised; one that lasts is in the logs when this returns. Raises what writing raises.
+
+    What the logs keep for ever must be of their own topics. So a stop that lasts waits until it is ``sure`` that these
+    are theirs, at their ends at the latest; until then they are read on.
+    """
+    if stop.lasting and not sure:
+        return False
+    put_stop(logs, stop)
+    return True
 
 
 def _number(time: Time) -> int:

@@ -78,21 +78,26 @@ def run(
     capture.will_seek()
     capture.reads(topics.identities())
     capture.recall(topics.ranges(capture.transaction_topic))
-    items = topics.read(capture.positions(), follow=follow)
-    try:
-        return _run(capture, topics, items, release_every, hold, stopping)
-    except SourceStop:
-        if not capture.seeks_another:
-            raise
-        getattr(items, "close", lambda: None)()
-        _seek(capture, topics)
+    start = capture.positions()
+    while True:
+        items = topics.read(start, follow=follow)
+        try:
+            return _run(capture, topics, items, release_every, hold, stopping)
+        except SourceStop:
+            if not capture.seeks_another:
+                raise
+            getattr(items, "close", lambda: None)()
+            _seek(capture, topics, stopping)
         capture.release()
-        raise
+        # The stop lasts, and whether these are the topics of the logs is not known yet: they are read on.
+        start = capture.next_positions()
 
 
-def _seek(capture: Capture, topics: Topics) -> None:
-    """Look for a row of the snapshot that stopped the capture, to where the topics end now."""
+def _seek(capture: Capture, topics: Topics, stopping: Callable[[], bool]) -> None:
+    """Look for a row of the snapshot that stopped the capture, to where the topics end now, or until told to stop."""
     for item in topics.read(capture.next_positions()):
+        if stopping():
+            return
         if isinstance(item, Record):
             capture.look(item)
             if not capture.seeks_another:

@@ -26,11 +26,11 @@ from pyspark.sql import functions as F
 from cdcv2 import steps
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import SourceStop, UnsafeTopicError, UsageError
+from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.sources.capture import coverage_of, frontier_of, tables_of
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
-from cdcv2.sources.evidence import Evidence
+from cdcv2.sources.evidence import Evidence, is_for_good
 from cdcv2.sources.log_starts import first_begun
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.release import Release, Waiting
@@ -47,7 +47,7 @@ from cdcv2.spark.session import tune
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.stops import put_stop, stop_of
+from cdcv2.wire.stops import stop_of
 from cdcv2.wire.release_times import Clock, ReleaseTimes
 
 BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
@@ -139,15 +139,15 @@ class Capture(CaptureQuery):
         self._raise_stop()
 
     def _raise_stop(self) -> None:
-        """Raise what stops it, if anything does; what the logs would keep for ever only where the topics are theirs."""
-        error = self._tally.error() or self.commits.stopped()
-        if error is None or (isinstance(error, SourceStop) and error.lasting and not self._tally.sure):
-            return
-        if isinstance(error, SourceStop):
-            put_stop(self.logs.all(), error)
-        if self.commits.lost:
-            self._remember()
-        raise error
+        """Raise what stops it, if anything does: a stop before a record that is none, as that may be mended."""
+        stop = self.commits.stopped()
+        if stop is not None and is_for_good(stop, self.logs.all(), sure=self._tally.sure):
+            if self.commits.lost:
+                self._remember()
+            raise stop
+        error = self._tally.error()
+        if error is not None:
+            raise error
 
     def _count(self, told: DataFrame, spark: SparkSession) -> None:
         parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
@@ -202,6 +202,9 @@ class Capture(CaptureQuery):
         )
 
     def _remember(self) -> None:
+        if not self._tally.sure:
+            # Whoever remembers does not ask any more whether the topics are those of the logs.
+            return
         self._memory.save(
             Remembered(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)
         )

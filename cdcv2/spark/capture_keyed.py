@@ -109,11 +109,13 @@ class KeyedCapture(CaptureQuery):
                 pass
         except SourceStop:
             self._waiting(spark)
-            if self._capture.seeks_another:
-                self._seek(spark, self._capture, self._capture.next_positions())
-                self._capture.release()
-            raise
-        self._waiting(spark)
+            if not self._capture.seeks_another:
+                raise
+            self._seek(spark, self._capture, self._capture.next_positions())
+            # If the stop lasts, and whether these are the topics of the logs is not known yet, they are read on.
+            self._capture.release()
+        else:
+            self._waiting(spark)
         if wrong is not None:
             raise wrong
 
