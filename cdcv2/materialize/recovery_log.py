@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.json_text import parse_json
+from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
 from cdcv2.materialize.messages import Checkpoint, Patch
@@ -206,19 +208,23 @@ def _to_plain(materialization: str, holdings: list[Holding]) -> dict[str, Any]:
 def _from_plain(materialization: str, plain: Any, place: object) -> list[Holding]:
     if not isinstance(plain, Mapping) or plain.get("format") != _FORMAT or plain.get("version") != _VERSION:
         raise ForeignStateError(f"{place} holds no recovery log of version {_VERSION}: name another place for it")
-    if plain["materialization"] != materialization:
-        raise ForeignStateError(
-            f"{place} holds the recovery log of {plain['materialization']!r}, not of {materialization!r}: "
-            "each needs a place of its own"
-        )
-    return [
-        Holding(
-            Range(one["begin"], one["end"]),
-            one["fence"],
-            {name: one[name] for name in ("checkpoint", "state", "extent")},
-        )
-        for one in plain["holdings"]
-    ]
+    with reading(place):
+        if plain["materialization"] != materialization:
+            raise ForeignStateError(
+                f"{place} holds the recovery log of {plain['materialization']!r}, not of {materialization!r}: "
+                "each needs a place of its own"
+            )
+        return [_holding(one) for one in plain["holdings"]]
+
+
+def _holding(plain: Mapping[str, Any]) -> Holding:
+    """A holding; its value stays plain, and is known to be what it is read as later."""
+    value = {name: plain[name] for name in ("checkpoint", "state", "extent")}
+    Checkpoint.from_plain(value["checkpoint"])
+    checked(value["state"], dict)
+    if value["extent"] is not None:
+        Antichain.from_plain(value["extent"])
+    return Holding(Range(checked(plain["begin"], int), checked(plain["end"], int)), checked(plain["fence"], int), value)
 
 
 class MemoryRecoveryLog(RecoveryLog):
@@ -324,14 +330,18 @@ class SqliteRecoveryLog(RecoveryLog):
         row = self._connection.execute(
             "SELECT log FROM cdcv2_recovery_log WHERE materialization = ?", [self.materialization]
         ).fetchone()
-        return _from_plain(self.materialization, json.loads(row[0]), self._path) if row else []
+        if not row:
+            return []
+        with reading(self._path):
+            plain = without_digest(parse_json(row[0]), self._path)
+        return _from_plain(self.materialization, plain, self._path)
 
     def _changed(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         after, result = decide(self._read())
         self._connection.execute(
             "INSERT INTO cdcv2_recovery_log VALUES (?, ?) "
             "ON CONFLICT (materialization) DO UPDATE SET log = excluded.log",
-            [self.materialization, json.dumps(_to_plain(self.materialization, after))],
+            [self.materialization, json.dumps(with_digest(_to_plain(self.materialization, after)))],
         )
         return result
 

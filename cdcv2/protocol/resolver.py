@@ -11,6 +11,7 @@ from typing import Any, Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, sort_key
+from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.protocol.ledger import Dispute, Ledger
 from cdcv2.protocol.log import Entry
@@ -238,18 +239,19 @@ class Resolver:
         """The reader that :meth:`export_state` made this of. Raises MalformedError for another version."""
         if plain.get("version") != VERSION:
             raise MalformedError(f"a reader's state of version {plain.get('version')!r}: this release reads {VERSION}")
-        ledger = Ledger.restore(plain["ledger"])
-        reader = cls.__new__(cls)
-        reader._begin(ledger, Stash.restore(plain["stash"], data_from_plain, total=plain["ledger"]["total"]))
-        reader._quarantine = plain["ledger"]["quarantine"]
-        reader._keep_all = plain["keep_all"]
-        reader.counters.update(plain["counters"])
-        for data, dispute in plain["diffs"]:
-            original = Dispute(*dispute)._replace(data=data_from_plain(data))
-            ledger.hold(original, _reason(original.data))
-        reader.parked = list(plain["parked"])
-        reader.resolutions = list(plain["resolutions"])
-        return reader
+        with reading("the state of a reader"):
+            ledger = Ledger.restore(plain["ledger"])
+            reader = cls.__new__(cls)
+            reader._begin(ledger, Stash.restore(plain["stash"], data_from_plain, total=plain["ledger"]["total"]))
+            reader._quarantine = plain["ledger"]["quarantine"]
+            reader._keep_all = plain["keep_all"]
+            reader.counters.update(plain["counters"])
+            for data, dispute in plain["diffs"]:
+                original = Dispute(*dispute)._replace(data=data_from_plain(data))
+                ledger.hold(original, _reason(original.data))
+            reader.parked = list(plain["parked"])
+            reader.resolutions = list(plain["resolutions"])
+            return reader
 
 
 def _reason(data: Any) -> Hashable:

@@ -42,7 +42,7 @@ from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.places import of_topics
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Release, Waiting
-from cdcv2.sources.remembered import same_topics, tells_alike
+from cdcv2.sources.remembered import demand_typed, same_topics, tells_alike
 from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.transaction_topic import TransactionTopic
@@ -154,6 +154,7 @@ class Capture:
                 f"the memory is of the capture {remembered.get('capture')}, this one is {identity(self._recipe)}: "
                 "give each capture a memory and logs of its own"
             )
+        demand_typed(remembered)
         if not tells_alike(remembered["commits"], self._recipe.again):
             LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
             return {"commits": None, "positions": {}, "logs": {}, "topics": remembered.get("topics", {})}

@@ -14,10 +14,12 @@ from typing import Any, Protocol
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.wire.file_system import in_words
-
+from cdcv2.core.own_json import with_digest, without_digest
 
 #: Where a capture without Spark keeps from where to read its topics again, beside its logs.
 MEMORY_FILE = "_memory.json"
+#: What to do about one that is damaged.
+FORGET = "remove it, and the topics are read from their start"
 
 
 class Memory(Protocol):
@@ -48,25 +50,24 @@ class FileMemory:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise ForeignStateError(
-                f"{self.path} is no memory of a capture ({error}): remove it, and the topics are read from their start"
-            ) from None
+            raise ForeignStateError(f"{self.path} is no memory of a capture ({error}): {FORGET}") from None
         if not isinstance(plain, dict):
             raise ForeignStateError(f"{self.path} is no memory of a capture: give another file")
+        plain = without_digest(plain, self.path, FORGET)
         if self._logs is not None and plain.pop("of", None) != self._logs:
             raise ForeignStateError(
-                f"{self.path} was made for other logs, and its positions skip what these lack: remove it, and the "
-                "topics are read from their start"
+                f"{self.path} was made for other logs, and its positions skip what these lack: {FORGET}"
             )
         return plain
 
     def save(self, plain: Mapping[str, Any]) -> None:
         """Write beside, then put in place: a crash leaves the old or the new."""
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        kept = plain if self._logs is None else {**plain, "of": self._logs}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(beside, "w", encoding="utf-8") as file:
-                json.dump(plain if self._logs is None else {**plain, "of": self._logs}, file, sort_keys=True)
+                json.dump(with_digest(kept), file, sort_keys=True)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.path)

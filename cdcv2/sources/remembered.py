@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError, RefusedError
 
 MEMORY_VERSION = 1
@@ -26,6 +27,30 @@ def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict
                 "with it: no memory, and other logs"
             )
     return {**remembered, **found}
+
+
+def demand_typed(plain: Mapping[str, Any]) -> None:
+    """Raises ForeignStateError where a value of the memory is of another type, or is missing.
+
+    A memory with a digest never has such a one; those that were written before there were digests may.
+    """
+    with reading("the memory of the capture", FORGET):
+        places = [*plain["positions"].values(), *(log["positions"] for log in plain["logs"].values() if log)]
+        for part, offset in (one for place in places for one in place.items()):
+            int(part), checked(offset, int)
+        checked(plain.get("topics", {}), dict)
+        commits = plain["commits"]
+        checked(commits["through"], int, type(None))
+        for told in (commits.get("again") or {"told": []})["told"]:
+            checked(told, int)
+        snapshot = commits["snapshot"]
+        checked(snapshot["released"], bool)
+        checked(snapshot["lsn"], int, type(None))
+        checked(snapshot["completed"], bool)
+        checked(snapshot.get("notified", 0), int)
+        # One that was never JSON has tuples.
+        for name in ("spoilt", "lost"):
+            checked(commits.get(name), list, tuple, type(None))
 
 
 def tells_alike(commits: Mapping[str, Any], again: tuple[int, ...]) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Positions
 from cdcv2.sources.snapshot import Place
@@ -46,8 +47,8 @@ class LogTail:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> LogTail:
         """The tail that :meth:`to_plain` made this of; one that was kept without marks has none."""
-        positions = {int(part): offset for part, offset in plain["positions"].items()}
-        return cls(plain["known"], positions, plain.get("marks", {}))
+        positions = {int(part): checked(offset, int) for part, offset in plain["positions"].items()}
+        return cls(checked(plain["known"], int), positions, checked(plain.get("marks", {}), dict))
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,14 @@ class CaptureMemory:
                 f"the memory in {self._folder} has version {plain.get('version')!r}, "
                 f"this release reads {VERSION}: {_FORGET}"
             )
-        self._check_binding(plain["binding"])
-        positions = {
-            (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
-        }
-        tails = {table: LogTail.from_plain(tail) for table, tail in plain["logs"].items()}
-        return Remembered(plain["commits"], positions, tails, plain["topics"])
+        with reading(self._folder, _FORGET):
+            self._check_binding(plain["binding"])
+            positions = {
+                (topic, int(part)): checked(offset, int)
+                for topic, parts in plain["positions"].items() for part, offset in parts.items()
+            }
+            tails = {table: LogTail.from_plain(tail) for table, tail in plain["logs"].items()}
+            return Remembered(checked(plain["commits"], dict), positions, tails, checked(plain["topics"], dict))
 
     def save(self, remembered: Remembered) -> None:
         """Keep it, durably. Raises RefusedError when another process saved meanwhile, OutputError when it cannot."""

@@ -35,7 +35,7 @@ def noted(folder: Path) -> dict[str, Any]:
     Raises RefusedError where it is damaged, as it says which logs there must be; UnavailableError if it cannot be read.
     """
     plain = _read(folder / CAPTURE_FILE)
-    added = [_read(path) for path in matching(folder, _ADDED.format("*"))] if plain else []
+    added = [_read(path, named=True) for path in matching(folder, _ADDED.format("*"))] if plain else []
     if added:
         tables = {table for one in (plain, *added) for table in one.get("tables", ())}
         plain = {**plain, "tables": sorted(tables)}
@@ -86,7 +86,7 @@ def described_by_note(folder: Path, log: str, own: LogDescription) -> LogDescrip
 def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:
     """Add to the note that is there, durably: ``tables``, and an ``ordering``. Raises OSError."""
     text = json.dumps(plain, sort_keys=True, indent=2) + "\n"
-    path = folder / _ADDED.format(hashlib.sha256(text.encode()).hexdigest()[:32])
+    path = folder / _added_name(text.encode())
     temporary = write_temporary(folder, text.encode())
     # If it is there, it says the same.
     link(temporary, path)
@@ -94,9 +94,15 @@ def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:
     sync_folder(folder)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _added_name(raw: bytes) -> str:
+    return _ADDED.format(hashlib.sha256(raw).hexdigest()[:32])
+
+
+def _read(path: Path, *, named: bool = False) -> dict[str, Any]:
+    """What a file states; one that is ``named`` is called by the digest of it."""
     try:
-        plain = parse_json(path.read_bytes())
+        raw = path.read_bytes()
+        plain = parse_json(raw)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -105,6 +111,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise _damaged(path, str(error)) from error
     if not isinstance(plain, dict):
         raise _damaged(path, json.dumps(plain)[:40])
+    if named and path.name != _added_name(raw):
+        raise _damaged(path, "it does not have the digest that its name has")
     for name, value in plain.items():
         if not _fits(name, value):
             raise _damaged(path, f"{name} is {json.dumps(value)[:40]}")

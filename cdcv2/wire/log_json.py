@@ -13,7 +13,6 @@ rows. A file without it is an older one, as is one without ``identity`` or ``tab
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import json
 import os
 import uuid
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.core.own_json import reading, with_digest, without_digest
+from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.file_system import in_words, is_there, names_in
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
@@ -37,7 +37,6 @@ LOG_FILE = "_log.json"
 _FORMAT = "cdcv2-log"
 #: What the files of a log are called.
 _FILES = "[0-9]" * 20 + ".avro"
-_DIGEST = "digest"
 
 
 class LogFile(NamedTuple):
@@ -94,10 +93,8 @@ def read(path: Path) -> LogFile:
     UnavailableError when it cannot be read.
     """
     plain = _plain(path)
-    try:
+    with reading(path / LOG_FILE, "restore it"):
         return LogFile(RowType(plain.get("row")), check_times(plain.get("times")), LogDescription.from_plain(plain))
-    except (MalformedError, UsageError) as cause:
-        raise RefusedError(f"{path / LOG_FILE} is damaged ({cause}): restore it") from None
 
 
 def describe(path: Path, description: LogDescription) -> LogDescription:
@@ -106,7 +103,8 @@ def describe(path: Path, description: LogDescription) -> LogDescription:
     Raises ForeignStateError where it states something else, OutputError, and what reading raises.
     """
     plain = _plain(path)
-    stated = LogDescription.from_plain(plain)
+    with reading(path / LOG_FILE, "restore it"):
+        stated = LogDescription.from_plain(plain)
     wanted = stated.joined(description, str(path))
     if wanted == stated:
         return stated
@@ -120,8 +118,7 @@ def describe(path: Path, description: LogDescription) -> LogDescription:
 
 
 def _text(plain: Mapping[str, Any]) -> bytes:
-    rest = {name: value for name, value in plain.items() if name != _DIGEST}
-    return json.dumps({**rest, _DIGEST: _digest(rest)}, indent=2).encode()
+    return json.dumps(with_digest(plain), indent=2).encode()
 
 
 def _plain(path: Path) -> dict[str, Any]:
@@ -145,15 +142,4 @@ def _plain(path: Path) -> dict[str, Any]:
             f"the log {path} has version {plain.get('version')!r} of the format, and this program knows version "
             f"{VERSION}: read it with the program that wrote it, or a newer one"
         )
-    if plain.get(_DIGEST, _digest(plain)) != _digest(plain):
-        raise RefusedError(
-            f"{file} is damaged (it was changed after it was written, and does not have the digest that it names): "
-            "restore it"
-        )
-    return plain
-
-
-def _digest(plain: Mapping[str, Any]) -> str:
-    """The digest of what a description states beside it."""
-    rest = {name: value for name, value in plain.items() if name != _DIGEST}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
+    return without_digest(plain, file, "restore it")

@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
 from cdcv2.wire.file_system import in_words
+from cdcv2.core.own_json import RESTORE, with_digest, without_digest
 
 _NUMBERED = re.compile(r"(\d{20})\.json\Z")
 
@@ -94,10 +95,10 @@ class Numbered:
         except OSError as error:
             raise OutputError(f"{self._whose} cannot be read: {in_words(error)}") from error
         except ValueError as error:
-            raise ForeignStateError(f"{path} is damaged ({error}): restore it, or begin anew without it") from error
+            raise ForeignStateError(f"{path} is damaged ({error}): {RESTORE}") from error
         if not isinstance(plain, dict):
-            raise ForeignStateError(f"{path} is damaged (no object): restore it, or begin anew without it")
-        return plain
+            raise ForeignStateError(f"{path} is damaged (no object): {RESTORE}")
+        return without_digest(plain, path)
 
     def last(self) -> tuple[int, dict[str, Any] | None]:
         """The greatest number and its value, -1 and None where there is none yet. Raises what :meth:`read` raises."""
@@ -126,7 +127,7 @@ class Numbered:
                 # Another process may make it at the same moment.
                 self.folder.mkdir(parents=True, exist_ok=True)
             with open(temporary, "w", encoding="utf-8") as file:
-                json.dump(plain, file, separators=(",", ":"))
+                json.dump(with_digest(plain), file, separators=(",", ":"))
                 file.flush()
                 os.fsync(file.fileno())
             try:

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from cdcv2.core.json_text import parse_json
+from cdcv2.core.order import check_time
 from cdcv2.errors import OutputError, RefusedError, UnavailableError
 from cdcv2.protocol.log import Headers, Log
+from cdcv2.core.own_json import checked, reading
 from cdcv2.wire.put_if_absent import sync_folder
 
 #: The name of the file.
@@ -32,6 +34,7 @@ TIMES_FILE = "_times.jsonl"
 #: The header of a statement in a topic.
 HEADER = "cdcv2-release"
 _VERSION = 1
+_REMEDY = "restore it, or ask for a time instead of a moment"
 
 
 class ReleaseTime(NamedTuple):
@@ -50,19 +53,25 @@ class ReleaseTime(NamedTuple):
 
     @classmethod
     def from_text(cls, text: bytes, place: str) -> ReleaseTime | None:
-        """What is kept so; None for what is broken off. Raises RefusedError for a later version, with the place."""
+        """What is kept so; None for what is broken off.
+
+        Raises RefusedError for a later version and for what is damaged, with the place.
+        """
         try:
             plain = parse_json(text)
         except ValueError:
             return None
-        if not isinstance(plain, dict):
-            return None
-        if plain.get("version") != _VERSION:
-            raise RefusedError(
-                f"{place} has release times of version {plain.get('version')!r}, and this release reads {_VERSION}: "
-                "read it with the program that wrote it, or a newer one"
-            )
-        return cls(plain["lsn"], plain["ts_ms"])
+        with reading(place, _REMEDY):
+            if checked(plain, dict).get("version") != _VERSION:
+                raise RefusedError(
+                    f"{place} has release times of version {plain.get('version')!r}, and this release reads "
+                    f"{_VERSION}: read it with the program that wrote it, or a newer one"
+                )
+            found = cls(checked(plain["lsn"], int), checked(plain["ts_ms"], int))
+            # A time that a log can have, and a moment that there is.
+            check_time(found.lsn)
+            clock_text(found.ts_ms)
+            return found
 
 
 @runtime_checkable
@@ -102,7 +111,7 @@ class ReleaseTimes:
     def read(self) -> list[ReleaseTime]:
         """What was kept, each once, by LSN; nothing where there is no file.
 
-        Raises UnavailableError where it cannot be read, RefusedError for lines of a later version.
+        Raises UnavailableError where it cannot be read, RefusedError for lines of a later version or that are damaged.
         """
         try:
             lines = self._path.read_bytes().splitlines()

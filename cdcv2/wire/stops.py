@@ -50,9 +50,9 @@ class Stop(NamedTuple):
     def from_bytes(cls, raw: bytes) -> Stop:
         """The stop that is kept so. Raises ValueError for what is none."""
         plain: Any = parse_json(raw)
-        if not isinstance(plain, Mapping) or not {"reason", "remedy"} <= plain.keys():
+        if not isinstance(plain, Mapping) or not all(isinstance(plain.get(name), str) for name in cls._fields):
             raise ValueError("a stop has a reason and a remedy")
-        return cls(str(plain["reason"]), str(plain["remedy"]))
+        return cls(plain["reason"], plain["remedy"])
 
 
 @runtime_checkable
@@ -97,20 +97,31 @@ def in_folder(folder: Path) -> list[Stop]:
     found = []
     for path in matching(folder, _FILE.format("*")):
         try:
-            found.append(Stop.from_bytes(path.read_bytes()))
+            raw = path.read_bytes()
+            found.append(Stop.from_bytes(raw))
         except OSError as error:
             raise UnavailableError(f"{path} cannot be read: {error.strerror or error}") from error
         except ValueError as error:
-            raise RefusedError(
-                f"{path} is not what a capture writes ({error}), and it says why nothing more was captured: restore it"
-            ) from error
+            raise _damaged(path, str(error)) from error
+        if path.name != _name(raw):
+            raise _damaged(path, "it does not have the digest that its name has")
     return found
+
+
+def _name(raw: bytes) -> str:
+    return _FILE.format(hashlib.sha256(raw).hexdigest()[:32])
+
+
+def _damaged(path: Path, why: str) -> RefusedError:
+    return RefusedError(
+        f"{path} is not what a capture writes ({why}), and it says why nothing more was captured: restore it"
+    )
 
 
 def put_in_folder(folder: Path, stop: Stop) -> None:
     """Keep a stop in the directory of a log, durably. Raises OutputError."""
     raw = stop.to_bytes()
-    path = folder / _FILE.format(hashlib.sha256(raw).hexdigest()[:32])
+    path = folder / _name(raw)
     try:
         temporary = write_temporary(folder, raw)
         # If it is there, it says the same.

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.own_json import checked
 from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize.drivers.manifests import Applied, Manifests, Part, is_staged
 from cdcv2.materialize.fence import Range
@@ -60,8 +61,8 @@ class Manifest(Applied):
     @classmethod
     def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
         """See :class:`Applied`."""
-        parts = {name: tuple(Part(*one) for one in parts) for name, parts in plain["files"].items()}
-        return {"parts": parts, "removing": tuple(plain.get("removing", ()))}
+        parts = {name: tuple(map(Part.from_plain, parts)) for name, parts in plain["files"].items()}
+        return {"parts": parts, "removing": tuple(checked(one, str) for one in plain.get("removing", ()))}
 
 
 class Folder(Manifests[Manifest]):

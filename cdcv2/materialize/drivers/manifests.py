@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.fence import Holding, Piece, Range, ahead, meet_of, pieces
 from cdcv2.materialize.messages import Field, Open, Table
@@ -31,6 +32,12 @@ class Part:
 
     name: str
     rows: int
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[Any]) -> Part:
+        """The file that a manifest names, or the state of a driver. Raises TypeError and ValueError."""
+        name, rows = plain
+        return cls(checked(name, str), checked(rows, int))
 
 
 _STAGED = re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII)
@@ -103,12 +110,13 @@ class Applied(ABC):
             raise ForeignStateError(
                 f"{place} holds no {cls.WHAT} of cdcv2, version {_VERSION}: name another folder, or use a newer cdcv2"
             )
-        return cls(
-            plain["materialization"], Antichain.from_plain(plain["start"]),
-            {name: _table_of(name, one) for name, one in plain["tables"].items()},
-            applied={Range(begin, end): Antichain.from_plain(at) for begin, end, at in plain["applied"]},
-            **cls.more_from_plain(plain),
-        )  # fmt: skip
+        with reading(place):
+            return cls(
+                checked(plain["materialization"], str), Antichain.from_plain(plain["start"]),
+                {name: _table_of(name, one) for name, one in plain["tables"].items()},
+                applied={Range(begin, end): Antichain.from_plain(at) for begin, end, at in plain["applied"]},
+                **cls.more_from_plain(plain),
+            )  # fmt: skip
 
 
 class Manifests(ABC, Generic[S]):
@@ -210,4 +218,6 @@ def _table_of(name: str, plain: Mapping[str, Any]) -> Table:
 def _field_of(plain: Sequence[Any]) -> Field:
     """A column; files from before types of the source were kept say nothing of one: then it is as the log has it."""
     name, kind, nullable, precision, scale, *source = plain
-    return Field(name, kind, nullable, precision, scale, SourceType.from_plain(source[0]) if source else None)
+    digits = checked(precision, int, type(None)), checked(scale, int, type(None))
+    typed = SourceType.from_plain(source[0]) if source else None
+    return Field(checked(name, str), checked(kind, str), checked(nullable, bool), *digits, typed)

@@ -1,0 +1,87 @@
+"""JSON objects that a program of ours keeps for itself: with a digest of what they state, so that damage is found.
+
+::
+
+    {"version": 1, "positions": {"p.t": {"0": 7}}, "digest": "b2f1..."}
+
+A file that was changed after it was written does not have the digest that it names, whatever was changed in it: a value
+of another type, one that is missing, a number that is another one. A file without a digest is older, and is read
+without this check; what is wrong with its values is found where they are read, within :func:`reading`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from cdcv2.errors import ForeignStateError, RefusedError
+
+#: The name of the digest in an object.
+DIGEST = "digest"
+_KINDS = {int: "whole number", bool: "truth value", str: "text", list: "list", tuple: "list", dict: "object"}
+#: What to do about a file that is damaged, where nothing else is said.
+RESTORE = "restore it, or begin anew without it"
+
+
+def with_digest(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be kept, as JSON has it, and the digest of it.
+
+    >>> with_digest({"at": {1: 2}})
+    {'at': {'1': 2}, 'digest': 'b672e536f54b0e052dbaa0b480dba9f6'}
+    """
+    kept: dict[str, Any] = json.loads(json.dumps(plain))
+    kept.pop(DIGEST, None)
+    return {**kept, DIGEST: digest(kept)}
+
+
+def without_digest(plain: Mapping[str, Any], place: object, remedy: str = RESTORE) -> dict[str, Any]:
+    """What was kept so at a place. Raises ForeignStateError where it has another digest than it names.
+
+    >>> without_digest(with_digest({"at": 1}), "_memory.json")
+    {'at': 1}
+    """
+    kept = {name: value for name, value in plain.items() if name != DIGEST}
+    if DIGEST in plain and plain[DIGEST] != digest(kept):
+        raise ForeignStateError(
+            f"{place} is damaged (it was changed after it was written, and does not have the digest that it names): "
+            f"{remedy}"
+        )
+    return kept
+
+
+def digest(plain: Mapping[str, Any]) -> str:
+    """The digest of an object, the same for equal ones, in any order of their names. Cost: linear."""
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def reading(place: object, remedy: str = RESTORE) -> Iterator[None]:
+    """Within it, what was kept at a place is made into values: what cannot be raises ForeignStateError with the place.
+
+    >>> with reading("recovery/7.json", "restore it"):
+    ...     {}["holdings"]
+    Traceback (most recent call last):
+    cdcv2.errors.ForeignStateError: recovery/7.json is damaged ('holdings' is missing): restore it
+    """
+    try:
+        yield
+    except RefusedError:
+        # It says what is wrong itself.
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
+        what = f"{cause} is missing" if isinstance(cause, KeyError) else cause
+        raise ForeignStateError(f"{place} is damaged ({what}): {remedy}") from cause
+
+
+def checked(value: Any, *kinds: type) -> Any:
+    """The value, if it is of one of these kinds; a bool is no int. Raises TypeError.
+
+    >>> checked(7, int), checked(None, int, type(None))
+    (7, None)
+    """
+    if type(value) not in kinds:
+        raise TypeError(f"{json.dumps(value)[:60]} is no {' or '.join(_KINDS.get(kind, 'null') for kind in kinds)}")
+    return value
