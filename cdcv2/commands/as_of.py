@@ -21,6 +21,7 @@ from cdcv2.commands.logs import Named, add_log_arguments, open_one
 from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.wire.plain import plain_int
 from cdcv2.wire.rows import Row
@@ -49,6 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """Add up the updates, and print what they come to."""
+    if args.table == "":
+        raise UsageError("--table '' names nothing: name a table, or leave it out")
     logs = open_one(args, args.table)
     at = asked_at(args.at, logs, "cdcv2 as-of") if args.at is not None else None
     found = some_covered(logs)

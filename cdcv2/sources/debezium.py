@@ -98,6 +98,8 @@ class Recipe:
     _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not self.prefix:
+            raise UsageError("the prefix '' names nothing: it is the connector's topic.prefix")
         if not self.tables:
             raise UsageError("a capture needs at least one table")
         for table in self.tables:

@@ -78,7 +78,8 @@ def test_without_a_finished_time_there_is_no_table(run: Run, prices: Path, tmp_p
     [("verify", ""), ("verify", "prices="), ("replay", "kafka:"), ("as-of", ""), ("mangle", "prices", ""),
      ("mangle", "", "copy"), ("where", ""), ("open-transactions", ""),
      ("capture", "x", "--prefix", "p", "--rows", "rows", "--into", ""),
-     ("capture", "x", "--prefix", "p", "--rows", "", "--into", "logs")],
+     ("capture", "x", "--prefix", "p", "--rows", "", "--into", "logs"),
+     ("as-of", "prices", "--table", "")],
 )  # fmt: skip
 def test_a_name_that_is_empty_is_not_the_current_directory(
     run: Run, prices: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

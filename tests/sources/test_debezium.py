@@ -386,6 +386,7 @@ def test_a_foreign_key_is_named_too() -> None:
 
 
 @pytest.mark.parametrize("wrong, text", [
+    ({"prefix": ""}, "names nothing"),
     ({"tables": {}}, "at least one table"),
     ({"tables": {"t": row_type(*FIELDS)}}, "write public.t"),
     ({"snapshot": "always"}, "'initial' or 'none'"),
