@@ -46,6 +46,17 @@ class Case:
                 raise self.fail("a stop is forgotten")
             stopped |= stop is not None and self.is_lasting(cut, upper, stop)
 
+    def _check_kept(self) -> None:
+        """What the logs are stated beyond is kept in them by each run without its memory that finds it.
+
+        But where a new slot may explain it: what shows it names no commit, which reads as that of the snapshot.
+        """
+        stop, keeps = self.came.kept or (None, False)
+        if stop is None or keeps or "the logs are stated beyond it" not in stop or "--snapshot-again" in stop:
+            return
+        if not any(first in stop for first in ("before any other commit", "commit 0 ", f"commit {SNAPSHOT_LSN} ")):
+            raise self.fail(f"a run without memory did not keep its stop: {stop}")
+
     def is_lasting(self, cut: Cut, upper: int, stop: str) -> bool:
         """Whether a stop there has other reasons than records of what is not given out: those are judged again.
 
@@ -66,6 +77,7 @@ class Case:
     def check(self) -> None:
         """All of it."""
         self.check_lives()
+        self._check_kept()
         if self.bound:
             self.check_bound()
         else:

@@ -33,6 +33,7 @@ from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
+from cdcv2.wire.stops import stops_of
 from tests.every_way.connector import PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
@@ -83,6 +84,9 @@ class Came:
     forgot: bool = False
     #: Of each life that was not killed: how far the topics were, what stopped it, how far the logs were then.
     lives: list[tuple[Cut, str | None, int]] = field(default_factory=list)
+    #: By commit times what stopped one more run, of all topics, that had no memory and released after each record; and
+    #: whether the logs then keep a stop.
+    kept: tuple[str | None, bool] | None = None
 
     @property
     def stop(self) -> str | None:
@@ -305,8 +309,26 @@ def by_commits(world: World, way: Way, seed: int, some: Iterable[Life] | None = 
         life.live(one, came, upper)
     came.forgot = bool(heads)
     came.facts, came.upper = said_by(logs)
+    if some is None and not heads:
+        came.kept = _without_memory(world, way, logs)
     came.given = {table: log.given for table, log in logs.items()}
     return came
+
+
+def _without_memory(world: World, way: Way, logs: Mapping[str, WatchedLog]) -> tuple[str | None, bool]:
+    """What stops a run that has no memory and releases after each record, and whether the logs then keep a stop."""
+    came, topics = Came(), SeenTopics(world.records(), world.whole, random.Random(world.seed), Cut())
+    life = Life(random.Random(0), world.whole, PLAIN_STEPS)
+    life.step = None
+    for log in logs.values():
+        log.close()
+
+    def one() -> None:
+        with Capture(recipe(world, way), logs) as capture:
+            run(capture, topics, release_every=1)
+
+    life.live(one, came, lambda: 0)
+    return came.stop, bool(stops_of(logs.values()))
 
 
 def _forget(before: int, heads: Cut, chance: random.Random) -> None:
