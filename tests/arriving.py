@@ -95,6 +95,10 @@ def arriving() -> Iterator[Source]:
             session.execute(every_type.create(name).encode())
             session.execute(f"ALTER TABLE {name} REPLICA IDENTITY FULL".encode())
             session.execute(every_type.insert(0, name).encode())
+        # The snapshot spells these otherwise than the stream does, in which they are changed.
+        session.execute(
+            "INSERT INTO every (id, day, a_day) VALUES (100, 'infinity', '{infinity}'), (101, '-infinity', '{}')"
+        )
         config = debezium_config(
             "src", TABLES, host=server.host, port=server.port, database=server.database, user=server.username
         )
@@ -106,6 +110,8 @@ def arriving() -> Iterator[Source]:
             session.execute("UPDATE finite SET price = price - 1, at = at + interval '1 day' WHERE id < 2")
             session.execute("DELETE FROM finite WHERE id = 2")
             session.execute("UPDATE every SET words = 'changed' WHERE id BETWEEN 6 AND 8")
+            session.execute("UPDATE every SET words = 'changed' WHERE id = 100")
+            session.execute("DELETE FROM every WHERE id = 101")
             yield Source(server, session, broker.bootstrap)
 
 
