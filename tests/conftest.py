@@ -23,6 +23,8 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+#: What is longer is no name for a case.
+LONGEST_NAME = 100
 #: How the files of those tests begin that capture with Spark.
 CAPTURES = ("test_bound_", "test_capture_", "test_every_way_")
 
@@ -31,6 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Started in the background of a shell, this process ignores Ctrl-C; those that tests interrupt must not."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Begin and length of a long text: names of 10 MB would go to each worker, and into each line of the log."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return f"{ascii(val[:16])} and so on, {len(val)} long"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

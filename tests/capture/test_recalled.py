@@ -39,7 +39,7 @@ def recalled(topic: list[TopicRecord[int]], first: int, at: int, through: int | 
     return recall(lambda low, high: topic[low:high], first, at, through, known=KNOWN)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(topics(), st.data())
 def test_the_ends_released_last_are_read_again(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
     """The last ones up to H, without gaps, if the topic has them; and all that came after H."""
@@ -109,7 +109,7 @@ def test_a_start_reads_on_to_the_last_end_that_is_released(topic: list[TopicReco
     assert behind == (later[0].offset + (later[0].end == through) if later else len(topic))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(topics(), st.data())
 def test_no_end_vouches_for_itself(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
     """One that was never sent before comes behind a later one, or one comes with other counts: neither was released."""

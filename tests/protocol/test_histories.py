@@ -21,7 +21,7 @@ LEAST = 10_000
 MUTATE = os.environ.get("HYPOTHESIS_PROFILE") == "mutate"
 DIVISOR = 50 if MUTATE else 1
 SIZE = 500 // DIVISOR
-KINDS = {"mangled": 9, "moved": 3, "mangled by mangle": 3, "contradictory": 3, "in quarantine": 3, "folded late": 3}
+KINDS = {"mangled": 5, "moved": 3, "mangled by mangle": 3, "contradictory": 3, "in quarantine": 3, "folded late": 3}
 BLOCKS = [
     (kind, range(1_000_000 * number + SIZE * block, 1_000_000 * number + SIZE * (block + 1)))
     for number, (kind, blocks) in enumerate(KINDS.items())

@@ -17,8 +17,8 @@ from cdcv2.reclock.shared import Shared
 from tests.minters import Decision, Objects, Race, Topic, decided, held
 from tests.strategies import seeded
 
-# Of each kind of log; 1,100 ordinarily.
-SCHEDULES = 11 * settings.default.max_examples
+# Of each kind of log; 600 ordinarily.
+SCHEDULES = 6 * settings.default.max_examples
 CHUNKS = 4
 
 

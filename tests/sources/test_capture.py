@@ -94,7 +94,7 @@ def end_of(history: History, *, snapshot: bool = True) -> Antichain:
     return Antichain([1001 if snapshot and any(history.snapshot.values()) else 1 if snapshot else 0])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["none", "marked", "notified"]))
 def test_any_history_arrives_whole_and_once(seed: int, snapshot: str) -> None:
     """Whatever is sent again and however the topics are interleaved: the logs hold the history, and state it."""
@@ -114,7 +114,7 @@ def test_any_history_arrives_whole_and_once(seed: int, snapshot: str) -> None:
     assert {end_of(history, snapshot=snapshot != "none")} == frontiers(logs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["kept", "lost", "older"]), st.booleans())
 def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str, notified: bool) -> None:
     """At any step, any number of times, with the memory kept, lost or set back: the same logs."""
@@ -137,7 +137,7 @@ def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str
     assert {end_of(history)} == frontiers(logs)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_log_that_fails_in_the_middle_is_healed_by_the_next_run(seed: int) -> None:
     """Some messages became durable, others not; the failed capture is of no more use, the next one resumes."""

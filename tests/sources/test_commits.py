@@ -76,7 +76,7 @@ def whole_through(history: History, facts: list[Fact]) -> int:
     return len(history.transactions)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 3))
 def test_a_transaction_is_released_as_soon_as_it_and_all_before_are_whole(seed: int, crashes: int) -> None:
     """Never earlier, never later, whatever the connector sends again and however the partitions are interleaved."""

@@ -59,7 +59,7 @@ def stop_of(capture: Capture, read: object, ends_now: dict[tuple[str, int], int]
     return caught.value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["none", "marked", "notified"]))
 def test_whichever_end_is_lost_it_is_missed(seed: int, snapshot: str) -> None:
     """Rows sent again, topics interleaved by chance: all before it is whole, if its rows came before what is after."""

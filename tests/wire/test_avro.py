@@ -121,7 +121,7 @@ MESSAGES: list[Message] = [
 ]
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(st.data())
 def test_damaged_messages_are_a_decode_error_or_a_message(data: st.DataObject) -> None:
     """Nothing else: no other exception, and what is read can be written and read again."""
