@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.work/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo demo-small demo-tables demo-doubled archives test test-fast check stress bench mutate promises jars zip clean python java
+.PHONY: help venv demo demo-small demo-tables demo-doubled archives collected test test-fast check stress bench mutate promises jars zip clean python java
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,11 @@ $(SMALL)/.installed: setup.cfg pyproject.toml | python
 
 archives: java venv ## start Spark and Kafka once, so that their tests start them in half the time
 	@$(PY) -m cdcv2.embedded.rehearse
+
+# Tests are compiled once, and not by all workers at once: ten seconds of a core for each of them in a fresh clone.
+collected: venv
+	@mkdir -p .work
+	@$(PY) -m pytest tests --collect-only -qq >.work/collected.log 2>&1 || { tail -n 40 .work/collected.log >&2; exit 1; }
 
 test: java venv archives ## all tests; fetches and starts what they need
 	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup
