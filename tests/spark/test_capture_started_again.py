@@ -145,7 +145,7 @@ def test_a_transaction_topic_without_its_head_stops_it_as_it_stops_the_command(
     spark: SparkSession, run: Run, tmp_path: Path, late: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a memory, with the older of two ENDs gone: the one that is left shows that the topics are the logs'."""
-    # Topics of Kafka may lack their heads, dumps are refused then.
+    # A start without a memory refuses topics without their heads before it judges anything: that is left out here.
     for check in ("_check_start", "_check_gaps"):
         monkeypatch.setattr(dumped, check, lambda *_: None)
     monkeypatch.setattr(FileTopics, "came", lambda *_: None)
