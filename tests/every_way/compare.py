@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from itertools import accumulate
@@ -46,16 +47,51 @@ class Case:
                 raise self.fail("a stop is forgotten")
             stopped |= stop is not None and self.is_lasting(cut, upper, stop)
 
-    def _check_kept(self) -> None:
+    def _check_without_memory(self) -> None:
         """What the logs are stated beyond is kept in them by each run without its memory that finds it.
 
         But where a new slot may explain it: what shows it names no commit, which reads as that of the snapshot.
         """
-        stop, keeps = self.came.kept or (None, False)
+        stop, keeps = self.came.without_memory or (None, False)
         if stop is None or keeps or "the logs are stated beyond it" not in stop or "--snapshot-again" in stop:
             return
         if not any(first in stop for first in ("before any other commit", "commit 0 ", f"commit {SNAPSHOT_LSN} ")):
             raise self.fail(f"a run without memory did not keep its stop: {stop}")
+
+    def check_kept(self) -> None:
+        """A stop lasts if, and only if, it is of what is stated; then each log keeps it, whatever the topics show."""
+        for cut, stop, upper in self.came.lives:
+            if stop is None or stop.startswith(UNWANTED):
+                continue
+            lasts = stop in self.came.lasting
+            if not lasts and self._may_be_mended(cut, stop):
+                continue
+            if lasts != ("the logs are stated beyond it" in stop):
+                raise self.fail(f"whether it lasts ({lasts}) is not what it says: {stop}")
+            if not self.bound and lasts != self._is_of_stated(cut, upper, stop):
+                raise self.fail(f"whether it lasts ({lasts}) is not whether it is of what is stated: {stop}")
+        for name, kept in self.came.kept.items():
+            if kept != self.came.lasting:
+                raise self.fail(f"the log of {name} keeps {kept}, and not {self.came.lasting}")
+        if not self.came.lasting.issuperset(self.came.afterwards):
+            raise self.fail(f"with nothing but the logs it is {self.came.afterwards}, and not {self.came.lasting}")
+
+    def _may_be_mended(self, cut: Cut, stop: str) -> bool:
+        """Whether a new slot, or a topic that has not lost its beginning, may explain what the logs are stated beyond.
+
+        It is of a lost END whose rows name no commit, as the first ones of a slot, or of an END from before what is
+        known to be the logs' snapshot only by the topics.
+        """
+        lost = re.match(r"the END of transaction (\d+) is missing", stop)
+        rows = Known(self.world, cut).of("row", int(lost[1])) if lost is not None else []
+        of_slot = any(json.loads(row.value["source"]["sequence"])[0] is None for row in rows)
+        return of_slot or ", not after the snapshot at " in stop or "cannot be known" in stop
+
+    def _is_of_stated(self, cut: Cut, upper: int, stop: str) -> bool:
+        """Whether it is of what the logs are stated beyond; a second snapshot is behind all that they are."""
+        released = self.released(upper)
+        culprits = self._blamed(self.judge.culprits(Known(self.world, cut), released), stop)
+        return any(one.tx in released or one.at == SNAPSHOT and SNAPSHOT in released for one in culprits)
 
     def is_lasting(self, cut: Cut, upper: int, stop: str) -> bool:
         """Whether a stop there has other reasons than records of what is not given out: those are judged again.
@@ -77,21 +113,21 @@ class Case:
     def check(self) -> None:
         """All of it."""
         self.check_lives()
-        self._check_kept()
+        self._check_without_memory()
         if self.bound:
             self.check_bound()
         else:
             self.check_commits()
+        self.check_kept()
 
-    def check_named(self, culprits: list[Culprit], stop: str) -> None:
-        """The stop names a transaction that is at fault, if it is one, or what misses a row of it in the state.
+    def _named(self, culprits: list[Culprit], stop: str) -> list[Culprit]:
+        """Those that the stop names: of them it can be, or it is of what misses a row of one in the state.
 
         That the logs are of other topics, where these show it, is judged with the lives.
         """
-        if stop.startswith(UNWANTED) or self.way.state and "that is not there" in stop:
-            return
-        if not self._blamed(culprits, stop):
-            raise self.fail(f"the stop names none of {sorted({one.tx for one in culprits}, key=str)}: {stop}")
+        in_state = "that is not there" in stop or stop.startswith("there are two rows of")
+        is_any = stop.startswith(UNWANTED) or self.way.state and in_state
+        return culprits if is_any else self._blamed(culprits, stop)
 
     def _blamed(self, culprits: list[Culprit], stop: str) -> list[Culprit]:
         """Those that the stop can be of: it names the transaction, or the snapshot."""
@@ -187,9 +223,12 @@ class Case:
             return
         if not step.may:
             raise self.fail(f"a false stop at {cut}: {stop}")
-        self.check_named(step.culprits, stop)
-        blamed = self._blamed(step.culprits, stop) or step.culprits
-        if fresh and not any(one.at in (1, EVER) or not one.must or one.at_once for one in blamed):
+        named = self._named(step.culprits, stop)
+        if not named:
+            raise self.fail(f"the stop names none of {sorted({one.tx for one in step.culprits}, key=str)}: {stop}")
+        at = min(one.at for one in named)
+        fresh = [tx for tx in fresh if self.judge.commits.get(tx, SNAPSHOT) < at]
+        if fresh and not any(one.at_once for one in named):
             raise self.fail(f"{fresh} are whole at {cut}, before the stop, and not given out")
 
     def _unfounded(self, cut: Cut, released: dict[int, Facts], step: Step) -> list[int]:
@@ -211,7 +250,7 @@ class Case:
         """Facts at every time, exactly, up to the stop, which is where it may be and no later than it must be."""
         self._check_stops()
         upper, stop, released = self.came.upper, self.came.stop, dict[int, Facts]()
-        time = 0
+        time, before = 0, list[Culprit]()
         for time, cut in sorted(self.came.cuts.items()):
             if not time:
                 continue
@@ -220,15 +259,15 @@ class Case:
             if self.came.forgot and upper <= time and stop is not None and "cannot be known" in stop:
                 # What would show whether a record is a duplicate is gone.
                 return
-            if stop is not None and step.may and self._stops_here(time, step, facts):
-                return self.check_named(step.culprits, stop)
+            if stop is not None and self._stops_here(time, step, before, facts):
+                return
             if step.must:
                 raise self.fail(f"it must stop at {time} ({cut}): {step.culprits}")
             if upper <= time:
                 raise self.fail(f"it goes no further than {upper}, and {cut} is bound at {time}: {step.culprits}")
             if facts != summed(step.fresh.values()) and not (self.way.state and self.judge.some_is_wrong(released)):
                 raise self.fail(f"at {time} ({cut}) wanted is {[*step.fresh]}: {_short(summed(step.fresh.values()))}")
-            released |= step.fresh
+            released, before = released | step.fresh, step.culprits
             if SNAPSHOT not in released and self.world.snapshot != "none" and self.came.first_stated is not None:
                 if self.came.first_stated <= time + 1:
                     raise self.fail(f"tables are stated up to {self.came.first_stated}, before the snapshot is whole")
@@ -242,14 +281,20 @@ class Case:
         if len(uppers) > 1:
             raise self.fail(f"it stops at different times: {sorted(uppers)}")
 
-    def _stops_here(self, time: int, step: Step, facts: Facts) -> bool:
-        """Before the time, or behind what is whole at it."""
-        if self.came.upper != time + 1:
-            return self.came.upper == time
-        given = list(accumulate(([one] for one in step.fresh.values()), initial=[]))
-        if not any(one.at in (SNAPSHOT, 1, EVER) or not one.must for one in step.culprits):
-            given = given[-1:]
-        return facts in [summed(some) for some in given]
+    def _stops_here(self, time: int, step: Step, before: list[Culprit], facts: Facts) -> bool:
+        """Whether it stops before the time, or behind all that is whole at it, for what may be known only then.
+
+        What is certain may stop it at any time from which on it is known. What is not must be new: these are what the
+        cut ``before`` showed already, and it passed that.
+        """
+        blamed = self._named(step.culprits, str(self.came.stop))
+        if self.came.upper == time + 1:
+            given = list(accumulate(([one] for one in step.fresh.values()), initial=[]))
+            given = given if any(one.at_once for one in blamed) else given[-1:]
+            certain = any(one.must or one.at == EVER for one in blamed)
+            return certain and facts in [summed(some) for some in given]
+        old = {(one.why, one.tx) for one in before if not one.must}
+        return self.came.upper == time and any(one.must or (one.why, one.tx) not in old for one in blamed)
 
 
 def _short(facts: Facts) -> str:

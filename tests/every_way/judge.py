@@ -106,6 +106,11 @@ class Known:
         started = max(at for at, one in enumerate(notes) if one.kind == "STARTED")
         return {table: rows for one in notes[started:] for table, rows in one.counts}
 
+    def has_more_than_scanned(self, reads: Iterable[Sent]) -> bool:
+        """Whether these rows are more than the completed run has; of a table that it does not name it has none."""
+        held, scanned = Counter(one.table for one in reads), self.scanned
+        return scanned is not None and any(number > scanned.get(table, 0) for table, number in held.items())
+
     def first_reads(self) -> list[Sent]:
         """The rows of the first snapshot, of a run that was broken off, too; of another one if no others are known."""
         reads = self.of("read")
@@ -200,27 +205,33 @@ class Judge:
         lsns = {one.commit for one in known.of("read")}
         if TWICE & {*self.world.mishaps} and lsns:
             # Their looks may show it before the notifications do.
-            yield Culprit("snapshot rows that are there twice", SNAPSHOT, False)
+            yield Culprit("snapshot rows that are there twice", SNAPSHOT, False, at_once=True)
         if "STARTED" in kinds[first:] or len(lsns) > 1 and max(lsns) > SNAPSHOT_LSN:
-            yield Culprit("a second snapshot", EVER, True, now=given)
+            yield Culprit("a second snapshot", EVER, True, now=given, at_once=True)
         elif max(lsns, default=0) > SNAPSHOT_LSN:
-            yield Culprit("rows of another snapshot", EVER, False)
+            # Nothing tells them from those of the first one, but that there are too many.
+            more = known.has_more_than_scanned(known.of("read"))
+            at = EVER if given or not more else SNAPSHOT
+            yield Culprit("rows of another snapshot", at, more, now=more, at_once=True)
         elif len(lsns) > 1:
             yield Culprit("two snapshots", SNAPSHOT, True, now=True)
         firsts = known.first_reads()
         if given and not self._is_another_snapshot(released):
             firsts = [one for one in firsts if one.commit <= SNAPSHOT_LSN]
-        reads = Counter(one.table for one in firsts)
-        if known.scanned is not None and any(reads[table] > n for table, n in known.scanned.items()):
+        if known.has_more_than_scanned(firsts):
             yield Culprit("more snapshot rows than were scanned", SNAPSHOT, True, now=True)
-        read = facts_of(firsts)
+        read, reads = facts_of(firsts), Counter(one.table for one in firsts)
         if given and any(n > released[SNAPSHOT][table][row] for table in TABLES for row, n in read[table].items()):
             # Without a memory only their number tells it: the logs do not say at which positions they stood.
             more = any(reads[table] > released[SNAPSHOT][table].total() for table in TABLES)
             yield Culprit("a snapshot row after the snapshot", SNAPSHOT, more, now=True)
+        base = min((one.commit for one in firsts), default=SNAPSHOT_LSN)
         for one in known.ends():
-            if one.commit <= min((one.commit for one in firsts), default=SNAPSHOT_LSN):
-                yield Culprit("an END before the snapshot", 1, bool(lsns), now=given and bool(lsns), early=one.tx)
+            if one.commit <= SNAPSHOT_LSN:
+                # Of a run that was broken off there may be rows from before it, which hide that.
+                is_early = bool(lsns) and one.commit <= base
+                due = is_early and (given or known.snapshot_is_whole())
+                yield Culprit("an END before the snapshot", SNAPSHOT, is_early, now=due, early=one.tx)
 
     def _of_transactions(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         seen = 0
@@ -231,7 +242,7 @@ class Judge:
                 passed = any(self.commits.get(tx, 0) > end.commit for tx in released)
                 passed &= self._is_open(end.tx, released)
                 harm = passed and bool(end.counts) and self.way.ordering == "commit"
-                yield Culprit("a late END", end.commit, harm, end.tx)
+                yield Culprit("a late END", end.commit, harm, end.tx, at_once=True)
             seen = max(seen, end.commit)
             yield from self._of_one(end, known, released)
         for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
@@ -332,7 +343,7 @@ class Judge:
         # What is given out here may be wrong already, and what comes behind it here, too, look for its rows.
         wrong = self.some_is_wrong(released | step.fresh) or self._is_passed_by(known, released)
         if self.way.state and wrong:
-            culprits.append(Culprit("an old row that is not there", EVER, False))
+            culprits.append(Culprit("an old row that is not there", EVER, False, at_once=True))
         return step
 
     def _give_all(self, known: Known, released: dict[int, Facts], step: Step) -> None:

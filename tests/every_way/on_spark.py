@@ -22,7 +22,7 @@ from tests.every_way.compare import Case
 from tests.every_way.connector import NOTIFICATIONS, PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
-from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, of_covered, recipe
+from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, kept_in, of_covered, recipe
 from tests.every_way.ways import judged_by
 from tests.every_way.world import Cut, World
 from tests.spark.binding import Bound, dumped
@@ -99,6 +99,11 @@ def _told(logs: Path) -> tuple[dict[int, Facts], int]:
     )
 
 
+def _kept(logs: Path) -> dict[str, set[str]]:
+    """The stops that the logs which there are keep."""
+    return kept_in({table: DirectoryLog(logs / table) for table in TABLES if (logs / table).is_dir()})
+
+
 def _told_on_a_remap(run: Bound) -> tuple[dict[int, Facts], int]:
     """The same; up to where TEMP is stated, while no table has an output."""
     facts, upper = _told(run.folder / "logs")
@@ -120,6 +125,7 @@ def _live(
         return
     except SourceStop as found:
         stop = f"{found.reason}. {found.remedy}"
+        came.lasting |= {stop} if found.lasting else set()
     except Cdcv2Error as found:
         stop = f"{UNWANTED} {type(found).__name__}: {found}"
     came.lives.append((cut, stop, told()[1]))
@@ -140,6 +146,7 @@ def by_commits(world: World, way: Way, seed: int, spark: SparkSession, folder: P
         before = cut
         _live(came, lambda: _told(run.logs), cut, lambda: run.run(spark), _step(chance, cut == world.whole))
     came.facts, came.upper = _told(run.logs)
+    came.kept = _kept(run.logs)
     return came
 
 
@@ -162,4 +169,5 @@ def bound(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) 
         )
     came.facts, came.upper = _told_on_a_remap(run)
     came.cuts = bindings(DirectoryRemap(folder / "remap"))
+    came.kept = _kept(folder / "logs")
     return came

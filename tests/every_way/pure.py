@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,6 @@ from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
-from cdcv2.sources.facts import Record
 from cdcv2.sources.places import places
 from cdcv2.sources.ranged import Look
 from cdcv2.sources.running import run
@@ -33,10 +32,11 @@ from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
-from cdcv2.wire.stops import stops_of
-from tests.every_way.connector import PREFIX, TRANSACTIONS, Place
+from cdcv2.wire.stops import Stopping, stops_of
+from tests.every_way.connector import PREFIX, TRANSACTIONS
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
+from tests.every_way.seen import Given, SeenTopics, WatchedLog
 from tests.every_way.world import Cut, World, recipe_words
 from tests.remap_in_memory import RemapInMemory
 
@@ -50,19 +50,6 @@ BOUND_STEPS = [name for name in steps.KNOWN if name.startswith(BOUND)]
 
 #: What ended a life and is no stop.
 UNWANTED = "an error, and no stop:"
-
-
-@dataclass(frozen=True)
-class Given:
-    """From ``lower`` up to ``upper`` a log was stated when the records up to ``cut`` were known.
-
-    ``partly``: by a life that began at the positions of its memory, so it need not know what is before.
-    """
-
-    lower: int
-    upper: int
-    cut: Cut
-    partly: bool
 
 
 @dataclass
@@ -86,7 +73,12 @@ class Came:
     lives: list[tuple[Cut, str | None, int]] = field(default_factory=list)
     #: By commit times what stopped one more run, of all topics, that had no memory and released after each record; and
     #: whether the logs then keep a stop.
-    kept: tuple[str | None, bool] | None = None
+    without_memory: tuple[str | None, bool] | None = None
+    #: The stops that were said to last, and those that the logs keep, log by log.
+    lasting: set[str] = field(default_factory=set)
+    kept: dict[str, set[str]] = field(default_factory=dict)
+    #: Where one lasts, what stops one more life, without a memory and without what need not be in the topics any more.
+    afterwards: list[str | None] = field(default_factory=list)
 
     @property
     def stop(self) -> str | None:
@@ -170,6 +162,7 @@ class Life:
             return
         except SourceStop as found:
             stop = f"{found.reason}. {found.remedy}"
+            came.lasting |= {stop} if found.lasting else set()
         except Cdcv2Error as found:
             stop = f"{UNWANTED} {type(found).__name__}: {found}"
         came.lives.append((self.cut, stop, upper()))
@@ -185,100 +178,6 @@ def lives(world: World, chance: random.Random, names: list[str]) -> list[Life]:
 
 
 # -- by commit times
-
-
-class SeenRanges:
-    """Some of the topics, to be read by ranges."""
-
-    def __init__(self, records: Mapping[Place, list[Record]], heads: Cut) -> None:
-        self._records, self._heads = records, heads
-
-    def look(self) -> Look:
-        """From where on, and how far, they are there."""
-        return Look({at: (self._heads.get(at, 0), len(found)) for at, found in self._records.items() if found})
-
-    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
-        """The records of ranges."""
-        for place, (low, high) in ranges.items():
-            assert low >= self._heads.get(place, 0)
-            yield from self._records.get(place, [])[low:high]
-
-
-class SeenTopics:
-    """The topics as far as a stage goes, read in any order; ``seen`` is what was read or is behind the positions."""
-
-    def __init__(self, records: Mapping[Place, list[Record]], cut: Cut, chance: random.Random, heads: Cut) -> None:
-        self._records, self._cut, self._chance, self._heads = records, cut, chance, heads
-        self.seen: Cut = {}
-        self.from_memory = False
-
-    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Record | None]:
-        """Each partition in order; now and then nothing."""
-        gone = [place for place, head in self._heads.items() if positions.get(place, 0) < head]
-        if gone:
-            raise UnsafeTopicError(f"{gone[0]} begins at {self._heads[gone[0]]}")
-        chance = self._chance
-        left = {place: positions.get(place, 0) for place, end in self._cut.items() if positions.get(place, 0) < end}
-        self.from_memory = bool(positions)
-        self.seen = {place: min(end, positions.get(place, 0)) for place, end in self._cut.items()}
-        weights = {place: chance.choice((1, 1, 5, 40)) for place in left}
-        while left:
-            place = chance.choices(list(left), [weights[place] for place in left])[0]
-            self.seen[place] = left[place] + 1
-            yield self._records[place][left[place]]
-            left[place] += 1
-            if left[place] == self._cut[place]:
-                del left[place]
-            if chance.random() < 0.1:
-                yield None
-
-    def identities(self) -> dict[str, str]:
-        """They have none."""
-        return {}
-
-    def ranges(self, topic: str) -> SeenRanges:
-        """One of them."""
-        seen = {at: found[:self._cut.get(at, 0)] for at, found in self._records.items() if at[0] == topic}
-        return SeenRanges(seen, self._heads)
-
-    def ends(self) -> Cut:
-        """Of the stage."""
-        return dict(self._cut)
-
-    def let_wait(self, is_ahead: object) -> None:
-        """They do not."""
-
-
-class WatchedLog(MemoryLog):
-    """Notes what was known when it was stated, by a statement that came to be in the log.
-
-    Updates are given out by that: what a killed life wrote and did not state is none of it yet, and the next life may
-    know less, or other rows of a snapshot. Each table has a log, which may be stated by a life of its own.
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.known: Callable[[], tuple[Cut, bool]] = lambda: ({}, False)
-        self.given: list[Given] = []
-        self._sent_given: list[Given] = []
-
-    def send(self, message: Message) -> None:
-        """As the other one."""
-        if isinstance(message, Progress):
-            lower, upper = (check_int(frontier.elements[0]) for frontier in (message.lower, message.upper))
-            self._sent_given.append(Given(lower, upper, *self.known()))
-        super().send(message)
-
-    def flush(self) -> None:
-        """As the other one."""
-        super().flush()
-        self.given += self._sent_given
-        self._sent_given.clear()
-
-    def close(self) -> None:
-        """As the other one."""
-        super().close()
-        self._sent_given.clear()
 
 
 def by_commits(world: World, way: Way, seed: int, some: Iterable[Life] | None = None) -> Came:
@@ -309,9 +208,12 @@ def by_commits(world: World, way: Way, seed: int, some: Iterable[Life] | None = 
         life.live(one, came, upper)
     came.forgot = bool(heads)
     came.facts, came.upper = said_by(logs)
+    came.given = {table: [*log.given] for table, log in logs.items()}
+    came.kept = kept_in(logs)
+    if came.lasting:
+        came.afterwards.append(_stop_of(lambda: _captured(recipe(world, way), logs, SeenTopics({}, {}, chance, {}))))
     if some is None and not heads:
-        came.kept = _without_memory(world, way, logs)
-    came.given = {table: log.given for table, log in logs.items()}
+        came.without_memory = _without_memory(world, way, logs)
     return came
 
 
@@ -331,10 +233,29 @@ def _without_memory(world: World, way: Way, logs: Mapping[str, WatchedLog]) -> t
     return came.stop, bool(stops_of(logs.values()))
 
 
-def _forget(before: int, heads: Cut, chance: random.Random) -> None:
-    """The transaction topic loses some of what need not be read on from, which stands before an offset."""
+def _captured(how: Recipe, logs: Mapping[str, WatchedLog], topics: SeenTopics) -> None:
+    with Capture(how, logs) as capture:
+        run(capture, topics)
+
+
+def kept_in(logs: Mapping[str, Stopping]) -> dict[str, set[str]]:
+    """The stops that these logs keep."""
+    return {name: {f"{stop.reason}. {stop.remedy}" for stop in log.stops()} for name, log in logs.items()}
+
+
+def _stop_of(capture: Callable[[], None]) -> str | None:
+    """What stops it."""
+    try:
+        capture()
+    except SourceStop as found:
+        return f"{found.reason}. {found.remedy}"
+    return None
+
+
+def _forget(before: int, heads: Cut, chance: random.Random | None) -> None:
+    """The transaction topic loses some, or all, of what need not be read on from, which stands before an offset."""
     place = TRANSACTIONS, 0
-    head = chance.randint(0, before)
+    head = before if chance is None else chance.randint(0, before)
     if head > heads.get(place, 0):
         heads[place] = head
 
@@ -395,8 +316,8 @@ class Timeline(RemapInMemory):
             upper = check_int(temp.frontier.elements[0])
         return facts, upper
 
-    def forget(self, chance: random.Random) -> None:
-        """The transaction topic loses some of what is carried into all logs."""
+    def forget(self, chance: random.Random | None) -> None:
+        """The transaction topic loses some, or all, of what is carried into all logs."""
         upper = said_by(self.logs)[1]
         before = [cut for time, cut in sorted(bindings(self).items()) if time < upper] if upper else []
         _forget(before[-1].get((TRANSACTIONS, 0), 0) if before else 0, self.heads, chance)
@@ -430,6 +351,11 @@ def bound(world: World, way: Way, seed: int) -> Came:
     came.facts, came.upper = timeline.told()
     came.first_stated, came.forgot = timeline.first_stated(), bool(timeline.heads)
     came.cuts = bindings(timeline)
+    came.kept = kept_in(timeline.logs)
+    if came.lasting:
+        timeline.close()
+        timeline.forget(None)
+        came.afterwards.append(_stop_of(lambda: timeline.run(world, way)))
     return came
 
 

@@ -17,7 +17,7 @@ from cdcv2.errors import RefusedError, UsageError
 from tests.every_way import pure
 from tests.every_way.compare import Case, Different
 from tests.every_way.connector import PREFIX
-from tests.every_way.database import KEYLESS, RARE, SNAPSHOT_LSN
+from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN
 from tests.every_way.judge import Way
 from tests.every_way.ways import ROADS, checked
 from tests.every_way.world import FEATURES, LATE_TABLE, MISHAPS, drawn
@@ -170,6 +170,74 @@ def test_what_a_way_is_documented_to_refuse_is_refused() -> None:
     marked = next(world for world in (drawn(seed, ()) for seed in range(99)) if world.snapshot == "marked")
     with pytest.raises(UsageError, match="--notifications"):
         pure.Timeline(marked, random.Random(0)).run(marked, Way())
+
+
+#: For some mishaps a capture by commit times stops as soon as it reads them, whatever is whole before them by then: the
+#: next start gives out more of that (docs/operations.md). For all others it stops when their turn comes.
+WHEN = (("lost END", 8, "due"), ("torn END", 21, "due"), ("another row", 22, "due"), ("TRUNCATE", 11, "due"),
+        ("two ENDs", 50, "at once"), ("late END", 8, "at once"))  # fmt: skip
+
+
+@pytest.mark.parametrize(("mishap", "seed", "when"), WHEN)
+def test_what_is_whole_before_a_stop_is_given_out_first(mishap: str, seed: int, when: str) -> None:
+    """Or else it is one that is documented to stop a capture at once."""
+    world, (road, *_) = drawn(seed, [mishap]), ROADS
+    came = road.check(world)
+    case = Case(road.name, world, road.way, came)
+    (cut, stop, upper), earlier = came.lives[-1], sorted(came.facts)[-2]
+    assert stop is not None and not came.lasting and earlier < upper
+
+    # As if it had stopped before the last transaction but one that it gave out.
+    came.lives[-1] = cut, stop, earlier
+    if when == "at once":
+        case.check()
+    else:
+        with pytest.raises(Different, match="are whole at .*, before the stop, and not given out"):
+            case.check()
+
+
+def test_on_a_remap_a_stop_is_for_what_is_new_at_its_time_or_certain() -> None:
+    """Another row has the number of one whose END has not come: it stops where that is bound, or not for that."""
+    world = drawn(0, ["another row"])
+    (road,) = [road for road in ROADS if road.name == "remap"]
+    came = road.check(world)
+
+    assert came.stop is not None and "two different rows" in came.stop and came.upper < max(came.cuts)
+    came.upper += 1
+    came.lives = [(cut, stop, upper + (stop is not None)) for cut, stop, upper in came.lives]
+    with pytest.raises(Different, match=f"it goes no further than {came.upper}"):
+        Case(road.name, world, road.way, came, bound=True).check()
+
+
+@pytest.mark.parametrize("name", ["commit times", "remap"])
+def test_a_stop_that_lasts_is_kept_in_every_log(name: str) -> None:
+    """With no memory, and nothing in the topics that need not be there, it is the same; and only such a stop is."""
+    (road,) = [road for road in ROADS if road.name == name]
+    case = next(
+        case for case in (Case(name, world, road.way, road.check(world), bound=road.bound)
+                          for world in (drawn(seed, ["torn END"]) for seed in range(60)) if road.takes(world))
+        if case.came.lasting
+    )
+    (stop,) = case.came.lasting
+    case.check_kept()
+
+    for came in (
+        replace(case.came, kept=case.came.kept | {KEYED: set()}), replace(case.came, afterwards=[None]),
+        replace(case.came, lasting=set(), kept={}), replace(case.came, lasting={stop, "another one"}),
+    ):
+        case.came = came
+        with pytest.raises(Different):
+            case.check_kept()
+
+
+def test_a_lost_end_is_kept_when_it_is_known_that_the_topics_are_those_of_the_logs() -> None:
+    """Its memory is lost, and a slot that was lost could explain it, as far as its topics were read by then."""
+    world, (road, *_) = drawn(99, FEATURES), ROADS
+    came = road.check(world)
+    stops = {stop for _, stop, _ in came.lives if stop is not None}
+
+    assert ("late END",) == world.mishaps and 1 == len(stops)
+    assert all(kept == stops == came.lasting for kept in came.kept.values())
 
 
 def test_the_judge_notices() -> None:
