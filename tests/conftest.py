@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cdcv2.embedded.kafka import KafkaBroker
+
 # Nobody's machine is fast enough to be sure of a deadline, and no test may depend on one.
 settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("stress", settings.get_profile("ci"), max_examples=20_000, phases=tuple(Phase))
@@ -71,7 +73,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from cdcv2.embedded.java import SHORT_LIVED
 
     scratch = tmp_path_factory.mktemp("spark")
-    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark")]
+    # Young objects and compiled code have room: collecting both was a tenth of what a long session did.
+    room = ["-Xms1g", "-Xmn640m", "-XX:ReservedCodeCacheSize=240m"]
+    options = ["-Xss8m", "-Duser.timezone=UTC", *room, *SHORT_LIVED, *flags("spark")]
     session = (
         SparkSession.builder.master("local[2]")
         .appName("cdcv2 tests")
@@ -102,3 +106,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """One broker for all tests of a worker that neither stop nor kill theirs; each file has topics of its own."""
+    from cdcv2.embedded.kafka import KafkaBroker
+
+    with KafkaBroker() as started:
+        yield started

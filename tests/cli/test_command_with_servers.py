@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import FIRST_OF_T, NAMED, SAID, WHOLE, OnRemap, change, end
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """A broker for this file."""
-    with KafkaBroker() as started:
-        yield started
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,13 +21,6 @@ from tests.cli.conftest import Run, Said
 from tests.cli.test_capture_left_out import ROW, Site
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """A broker for this file."""
-    with KafkaBroker() as started:
-        yield started
 
 
 class InKafka(Site):

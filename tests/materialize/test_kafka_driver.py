@@ -29,13 +29,6 @@ CHOSEN = {
 }
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """A broker for this file."""
-    with KafkaBroker() as started:
-        yield started
-
-
 class KafkaSubject(Subject):
     """Topics of their own, and a subscriber that reads them from the start each time."""
 

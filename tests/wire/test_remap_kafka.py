@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,13 +19,6 @@ from cdcv2.wire.kafka_topics import KEEPING, create_topic
 from cdcv2.wire.remap_kafka import KafkaRemap
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaBroker]:
-    """One broker for all of this module's tests; each uses topics of its own."""
-    with KafkaBroker() as running:
-        yield running
 
 
 def test_records_are_read_at_their_offsets(broker: KafkaBroker) -> None:
