@@ -73,9 +73,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from cdcv2.embedded.java import SHORT_LIVED
 
     scratch = tmp_path_factory.mktemp("spark")
-    # Young objects and compiled code have room: collecting both was a tenth of what a long session did.
-    room = ["-Xms1g", "-Xmn640m", "-XX:ReservedCodeCacheSize=240m"]
-    options = ["-Xss8m", "-Duser.timezone=UTC", *room, *SHORT_LIVED, *flags("spark")]
+    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark")]
     session = (
         SparkSession.builder.master("local[2]")
         .appName("cdcv2 tests")
