@@ -130,9 +130,9 @@ class Case:
         return culprits if is_any else self._blamed(culprits, stop)
 
     def _blamed(self, culprits: list[Culprit], stop: str) -> list[Culprit]:
-        """Those that the stop can be of: it names the transaction, or the snapshot."""
+        """Those that the stop can be of: it names the transaction, or the snapshot, the first one or a second one."""
         words = {*re.findall(r"\w+", stop.partition(". ")[0])}
-        return [one for one in culprits if words & one.words]
+        return [one for one in culprits if words & one.words and (one.another or "second" not in words)]
 
     # -- by commit times
 
@@ -189,7 +189,7 @@ class Case:
             rows = self.world.database.snapshot
             real = {table: Counter(rows[table]) for table in TABLES}
         else:
-            real = self.judge.real(tx)
+            real = self.judge.real(tx, {tx: self.came.facts[commit]} | released)
         culprits = self.judge.culprits(Known(self.world, self.world.whole), released)
         if real != self.came.facts[commit] and not any(one.at <= commit for one in culprits):
             raise self.fail(f"of {tx}, at {commit}, wanted is {_short(real)}")
@@ -234,15 +234,23 @@ class Case:
     def _unfounded(self, cut: Cut, released: dict[int, Facts], step: Step) -> list[int]:
         """What was passed by without its facts, if nothing is known to be wrong."""
         guilty = {one.tx for one in step.culprits}
-        real = {one.tx: self.judge.real(one.tx) for one in self.world.transactions}
+        real = {one.tx: self.judge.real(one.tx, released) for one in self.world.transactions}
         known = Known(self.world, cut)
         seen = {one.tx for one in known.of("row")}
-        ended = {one.tx: known.facts(one) for one in known.ends()}
+        ends = {one.tx: one for one in known.ends()}
         # What was committed before the snapshot that the logs have, if that is a later one, is a part of it.
         first = max((lsn for lsn in self.snapshots if lsn in self.came.facts), default=0)
         later = {one.tx for one in self.world.transactions if one.commit > first}
-        return [tx for tx, facts in released.items()
-                if tx in later - guilty and tx in seen and facts not in (real[tx], ended.get(tx))]
+
+        def is_founded(tx: int) -> bool:
+            """It is what happened, or what the END counts; a TRUNCATE from state takes away what the logs hold."""
+            end = ends.get(tx)
+            given = [] if end is None else [known.facts(end)]
+            if end is not None and self.way.state:
+                given.append(known.facts(end, summed(one for at, one in self.came.facts.items() if at < end.commit)))
+            return released[tx] in (real[tx], *given)
+
+        return [tx for tx in released if tx in later - guilty and tx in seen and not is_founded(tx)]
 
     # -- on a timeline
 

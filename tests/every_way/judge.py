@@ -56,6 +56,8 @@ class Culprit:
     at_once: bool = False
     #: The transaction before the snapshot that it is.
     early: int | None = None
+    #: Whether it is of another snapshot than the first one: a stop that speaks of a second one is for no other.
+    another: bool = False
 
     @property
     def words(self) -> set[str]:
@@ -151,16 +153,21 @@ class Known:
                 return had_rows(first.change)
         return frozenset()
 
-    def facts(self, end: Sent) -> Facts:
-        """What the known rows of the transaction do; what it really did, if they are all of it."""
-        return {table: Counter() if table in self.partial else rows for table, rows in self._facts(end).items()}
+    def facts(self, end: Sent, held: Facts | None = None) -> Facts:
+        """What the known rows of the transaction do; what it really did, if they are all of it.
 
-    def _facts(self, end: Sent) -> Facts:
+        With ``held`` what they do to tables that held this: a TRUNCATE takes away that.
+        """
+        return {table: Counter() if table in self.partial else rows for table, rows in self._facts(end, held).items()}
+
+    def _facts(self, end: Sent, held: Facts | None) -> Facts:
         rows = self.rows(end.tx)
         changes: dict[str, list[Change]] = {table: [] for table in TABLES}
         for table, number in end.counts:
             of_table = sorted(rows.get(table, {}).items())
             changes[table] += [one.change for at, one in of_table if one.change and at <= number]
+        if held is not None:
+            return {table: difference(done, held[table]) for table, done in changes.items()}
         real = next((one for one in self.world.transactions if one.tx == end.tx), None)
         if real is not None and Counter(chain(*changes.values())) == Counter(real.captured):
             return {table: real.differences[table] for table in TABLES}
@@ -207,14 +214,14 @@ class Judge:
             # Their looks may show it before the notifications do.
             yield Culprit("snapshot rows that are there twice", SNAPSHOT, False, at_once=True)
         if "STARTED" in kinds[first:] or len(lsns) > 1 and max(lsns) > SNAPSHOT_LSN:
-            yield Culprit("a second snapshot", EVER, True, now=given, at_once=True)
+            yield Culprit("a second snapshot", EVER, True, now=given, at_once=True, another=True)
         elif max(lsns, default=0) > SNAPSHOT_LSN:
             # Nothing tells them from those of the first one, but that there are too many.
             more = known.has_more_than_scanned(known.of("read"))
             at = EVER if given or not more else SNAPSHOT
-            yield Culprit("rows of another snapshot", at, more, now=more, at_once=True)
+            yield Culprit("rows of another snapshot", at, more, now=more, at_once=True, another=True)
         elif len(lsns) > 1:
-            yield Culprit("two snapshots", SNAPSHOT, True, now=True)
+            yield Culprit("two snapshots", SNAPSHOT, True, now=True, another=True)
         firsts = known.first_reads()
         if given and not self._is_another_snapshot(released):
             firsts = [one for one in firsts if one.commit <= SNAPSHOT_LSN]
@@ -278,20 +285,27 @@ class Judge:
             # A row of it says which version. Where it was not numbered anew, but sent again, nothing tells that.
             given = known.facts(end) if end is not None and known.is_whole(end) else None
             given = released.get(tx, given)
-            yield Culprit("numbered from 1 again", self.commits[tx], given not in (None, self.real(tx)), tx)
+            wrong = given is not None and given != self.real(tx, {tx: given} | released)
+            yield Culprit("numbered from 1 again", self.commits[tx], wrong, tx)
 
     def _is_open(self, tx: int, released: dict[int, Facts]) -> bool:
         """Whether it is not given out, or was wrongly: of one that is, nothing need be known any more."""
         return tx not in released or self._is_wrong(tx, released)
 
-    def real(self, tx: int) -> Facts:
-        """What the transaction really did."""
+    def real(self, tx: int, released: dict[int, Facts]) -> Facts:
+        """What the transaction really did.
+
+        A table that had rows before its first record is left out; but where that record was not given out before those
+        behind it, as its END was late, the table has begun with them.
+        """
         done = next(one.differences for one in self.world.transactions if one.tx == tx)
-        return {table: Counter() if table in self._partial else rows for table, rows in done.items()}
+        has_begun = any(facts[RARE] for facts in released.values())
+        left_out = frozenset[str]() if has_begun else self._partial
+        return {table: Counter() if table in left_out else rows for table, rows in done.items()}
 
     def _is_wrong(self, tx: int, released: dict[int, Facts]) -> bool:
         """Whether what was given out is not what the transaction did."""
-        return tx in released and self.real(tx) != released[tx]
+        return tx in released and self.real(tx, released) != released[tx]
 
     def _is_passed_by(self, known: Known, released: dict[int, Facts]) -> bool:
         """Whether a transaction is missing before one that may be given out, so that its rows may be asked for."""

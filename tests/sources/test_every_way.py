@@ -150,6 +150,45 @@ def test_a_stop_lasts_for_what_it_names() -> None:
         case.check()
 
 
+def test_a_stop_that_speaks_of_a_second_snapshot_is_for_no_other_cause() -> None:
+    """Rows of it are there twice, and what is stated of the first one, which is empty, has nothing to do with that."""
+    world, (road, *_) = drawn(800468, FEATURES), ROADS
+    came = road.check(world)
+    cut, stop, upper = came.lives[-1]
+    case = Case(road.name, world, road.way, came)
+
+    assert ("late snapshot row", "second snapshot") == world.mishaps and stop is not None and not came.lasting
+    assert "rows of a second snapshot" in stop and not case._is_of_stated(cut, upper, stop)
+    assert case._is_of_stated(cut, upper, stop.replace("rows of a second", "more rows of the"))
+
+
+def test_a_table_that_was_begun_before_a_late_end_lacks_what_it_brings() -> None:
+    """Its first change took away a row from before it was covered, and was not known when the table began."""
+    world, (road, *_) = drawn(800818, FEATURES), ROADS
+    came = road.check(world)
+    cut, stop, upper = came.lives[-1]
+
+    assert ("late END",) == world.mishaps and world.late and {(4, "z"): 1} == came.facts[1046][RARE]
+    assert stop is not None and "END 1036 of transaction 357 came for the first time after" in stop
+    came.lives[-1] = cut, None, upper
+    with pytest.raises(Different, match="it must stop"):
+        Case(road.name, world, road.way, came).check_commits()
+
+
+def test_a_truncate_from_state_takes_away_what_the_logs_hold() -> None:
+    """A row that an END does not count came when that END was older than what a capture knows, so no log has it."""
+    (road,) = [road for road in ROADS if road.name == "commit times, from state"]
+    world = drawn(801672, FEATURES)
+    came = road.check(world)
+    taken = came.facts[1108][KEYLESS]
+
+    assert ("TRUNCATE", "torn END") == world.mishaps and came.stop is None and -2 == taken[2, "x"]
+    for wrong in (-1, -4):
+        taken[2, "x"] = wrong
+        with pytest.raises(Different, match="were passed by"):
+            Case(road.name, world, road.way, came).check_commits()
+
+
 def test_a_table_that_is_covered_late_begins_stops_or_is_left_out() -> None:
     """As its first record is an insert, as a row from before is changed later, or as that is its first record."""
     came = Counter[str]()
