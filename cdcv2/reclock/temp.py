@@ -14,7 +14,7 @@ Repeats of one fact must be equal records, wherever they stand in the sources: s
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.errors import MalformedError, RefusedError
@@ -87,12 +87,18 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Something in the transaction that no update can say (a TRUNCATE): it is never given out, nor what follows it."""
+    """Something in the transaction that no update can say (a TRUNCATE): it is never given out, nor what follows it.
+
+    ``table`` and ``number`` are those of its row, which TEMP does not hold: they show whether a transaction that is
+    given out already counted it.
+    """
 
     tx: Tx
     after: int | None
     reason: str
     remedy: str
+    table: str = field(default="", compare=False)
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ class Wholeness:
             return self._is_end_repeat(said, before, highest)
         if isinstance(said, Row) and said.table not in self._captured:
             return True
-        table, number = (said.table, said.number or 0) if isinstance(said, Row) else ("", 0)
+        table, number = ("", 0) if isinstance(said, End) else (said.table, said.number or 0)
         if said.tx in self._done:
             self._check_done(said.tx, table, number)
             return True

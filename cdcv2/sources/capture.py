@@ -366,7 +366,7 @@ class Capture:
 
     def _halt(self, fact: Truncate | Unfit) -> None:
         if fact.tx is not None:
-            if not self._commits.is_repeat(fact.seq, fact.tx):
+            if not self._commits.is_repeat(fact.seq, fact.tx, fact.table, fact.table_order):
                 self._commits.comes_after(fact.tx, fact.seq)
                 self._commits.halt(fact.tx, fact.reason, fact.remedy)
                 self._held.note(fact.tx, fact.position)

@@ -224,7 +224,7 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
         changes = _changes(op, body, table, record, recipe)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in transaction {tx}"
-        return Unfit(table, tx, None, seq, record.position, reason, unfit.remedy)
+        return Unfit(table, tx, None, seq, record.position, reason, unfit.remedy, table_order)
     return RowFact(table, tx, order, table_order, seq, op, changes, record.position, numbers_anew(source))
 
 

@@ -132,7 +132,8 @@ class Unfit(NamedTuple):
     """A row that cannot become an update: its columns are not those of the row type, or an image is missing.
 
     It belongs to transaction ``tx``, or to the snapshot at ``lsn`` (then ``tx`` is None); or to neither, as a row of an
-    incremental snapshot: then it stops the capture where it stands.
+    incremental snapshot: then it stops the capture where it stands. ``table_order`` is its number among the rows of
+    its table in the transaction; 0: it has none.
     """
 
     table: str
@@ -142,6 +143,7 @@ class Unfit(NamedTuple):
     position: Position
     reason: str
     remedy: str
+    table_order: int = 0
 
 
 class Notification(NamedTuple):

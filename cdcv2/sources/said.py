@@ -32,11 +32,11 @@ def said(fact: Fact) -> Said | Begin | None:
         place = position.place, position.part, position.offset
         return Row(fact.table, SNAPSHOT, place, fact.lsn, ((fact.row, 1),))
     if isinstance(fact, facts.Truncate):
-        return Halt(fact.tx, fact.seq, fact.reason, fact.remedy)
+        return Halt(fact.tx, fact.seq, fact.reason, fact.remedy, fact.table, fact.table_order)
     if isinstance(fact, facts.Unfit):
         if fact.tx is None:
             return Halt(SNAPSHOT, fact.lsn, fact.reason, fact.remedy)
-        return Halt(fact.tx, fact.seq, fact.reason, fact.remedy)
+        return Halt(fact.tx, fact.seq, fact.reason, fact.remedy, fact.table, fact.table_order)
     return None
 
 

@@ -128,8 +128,8 @@ class Said:
             self.notifications.append([position.offset, fact.kind, fact.table, fact.rows, fact.status])
         elif isinstance(fact, (Truncate, Unfit)):
             lsn = fact.lsn if isinstance(fact, Unfit) else None
-            table = self._numbers[fact.table]
-            self.halts.append([table, fact.tx, lsn, fact.seq, *position[:3], fact.reason, fact.remedy])
+            table, number = self._numbers[fact.table], fact.table_order
+            self.halts.append([table, fact.tx, lsn, fact.seq, number, *position[:3], fact.reason, fact.remedy])
         return False
 
     def garbled(self, position: Position, reason: str) -> None:

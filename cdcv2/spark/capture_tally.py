@@ -201,11 +201,11 @@ class Tally:
             self._commits.rows_seen(tx, table, len(numbers), numbers.highest)
 
     def _absorb_halt(
-        self, table: int, tx: int | None, lsn: int | None, seq: int | None, topic: str, part: int, offset: int,
-        reason: str, remedy: str,
+        self, table: int, tx: int | None, lsn: int | None, seq: int | None, number: int, topic: str, part: int,
+        offset: int, reason: str, remedy: str,
     ) -> None:
         if tx is not None:
-            if not self._commits.is_repeat(seq, tx):
+            if not self._commits.is_repeat(seq, tx, self._tables[table], number):
                 self._commits.comes_after(tx, seq)
                 self._commits.halt(tx, reason, remedy)
                 self._transaction(tx).began((topic, part), offset)

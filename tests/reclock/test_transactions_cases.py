@@ -364,6 +364,19 @@ def test_the_end_of_a_transaction_that_only_truncated_is_missed(ordering: str) -
     assert "the END of transaction 2 is missing" in str(transactions.stop)
 
 
+@pytest.mark.parametrize("ordering", [COMMIT_ORDER, AS_COMPLETE])
+def test_what_no_update_can_say_and_no_end_counts_stops_behind_what_is_given_out(ordering: str) -> None:
+    """It is no duplicate, as a row above that count is none; one that was counted is."""
+    transactions = operator(ordering=ordering)
+    step(transactions, 5, A1, A2, END1)
+    step(transactions, 6, Halt(1, None, "public.a was truncated", "Begin anew", "a", 1))
+    assert transactions.stop is None
+    step(transactions, 7, Halt(1, None, "public.a was truncated", "Begin anew", "a", 9))
+
+    assert transactions.stop is not None and transactions.stop.lasting
+    assert "has a row of a numbered 9, but its END" in str(transactions.stop)
+
+
 def test_one_that_waited_halts_when_its_turn_comes() -> None:
     """The halt is all that is new of it in TEMP."""
     transactions = operator(state=Numbers())

@@ -331,12 +331,30 @@ def test_what_stops_and_is_of_no_transaction_stops_again_after_a_restart(
 def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
     """It is told from a new one as a row is."""
     capture = Capture(recipe(snapshot="none"), new_logs())
-    capture.absorb_fact(*end(5, 70, {}, 0))
+    capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),), 60))
+    capture.absorb_fact(*end(5, 70, {A: 1}, 0))
     capture.release()
-    capture.absorb_fact(Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "begin anew"), place(A, 0))
+    capture.absorb_fact(Truncate(A, 5, 1, 1, 60, place(A, 1), "truncated", "begin anew"), place(A, 1))
     capture.absorb_fact(*end(6, 80, {}, 1))
     capture.release()
     assert Antichain([81]) == capture.frontier
+
+
+@pytest.mark.parametrize("late", [
+    Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "begin anew"),
+    Unfit(A, 5, None, 60, place(A, 0), "the columns changed", "begin anew", 1),
+])
+def test_what_cannot_be_captured_and_was_not_counted_stops_behind_its_released_transaction(
+    late: Truncate | Unfit
+) -> None:
+    """As a row does: the logs are stated beyond it, and lack what it did."""
+    capture = Capture(recipe(snapshot="none"), new_logs())
+    capture.absorb_fact(*end(5, 70, {}, 0))
+    capture.release()
+    capture.absorb_fact(late, place(A, 0))
+    with pytest.raises(SourceStop, match="numbered 1, but its END 70 counts 0; the logs are stated beyond") as caught:
+        capture.release()
+    assert caught.value.lasting
 
 
 @pytest.mark.parametrize("other", [SnapshotRow(A, 1000, "last", "y", place(A, 0)),

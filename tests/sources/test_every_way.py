@@ -175,6 +175,16 @@ def test_a_table_that_was_begun_before_a_late_end_lacks_what_it_brings() -> None
         Case(road.name, world, road.way, came).check_commits()
 
 
+def test_a_truncate_that_its_end_does_not_count_is_no_duplicate_behind_it() -> None:
+    """The connector was restarted inside its transaction, and it is read when that was given out as an empty one."""
+    world, (road, *_) = drawn(803941, FEATURES), ROADS
+    came = road.check(world)
+
+    assert ("TRUNCATE", "old connector") == world.mishaps and came.stop is not None
+    assert "numbered 1, but its END 1021 counts 0; the logs are stated beyond it" in came.stop
+    assert {came.stop} == came.lasting
+
+
 def test_a_truncate_from_state_takes_away_what_the_logs_hold() -> None:
     """A row that an END does not count came when that END was older than what a capture knows, so no log has it."""
     (road,) = [road for road in ROADS if road.name == "commit times, from state"]

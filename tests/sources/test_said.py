@@ -19,7 +19,7 @@ CHANGES = (("old", -1), ("new", 1))
     (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE, True), Row("t", 7, 3, 90, CHANGES, 2, True)),
     (facts.SnapshotRow("t", 50, "first", "row", ONE), Row("t", SNAPSHOT, ("topic", 1, 17), 50, (("row", 1),))),
     (facts.End(7, 100, {"t": 3, "other": 0}), End.of(7, 100, {"t": 3})),
-    (facts.Truncate("t", 7, 3, 2, 90, ONE, "truncated", "delete"), Halt(7, 90, "truncated", "delete")),
+    (facts.Truncate("t", 7, 3, 2, 90, ONE, "truncated", "delete"), Halt(7, 90, "truncated", "delete", "t", 2)),
     (facts.Unfit("t", 7, None, 90, ONE, "a column", "anew"), Halt(7, 90, "a column", "anew")),
     (facts.Unfit("t", None, 50, None, ONE, "a column", "anew"), Halt(SNAPSHOT, 50, "a column", "anew")),
     (facts.Begin(7, 95), Begin(7)),

@@ -277,6 +277,26 @@ def test_a_truncate_is_held_open_by_its_transaction() -> None:
     assert {place: 1} == tally.positions()
 
 
+def test_a_truncate_that_was_not_counted_stops_behind_its_released_transaction() -> None:
+    """It is no duplicate, as a row above what END counts is none: the logs are stated beyond it."""
+    commits = Commits(TABLES, snapshot="none")
+    tally = new_tally(commits, {})
+    place = (f"{PREFIX}.public.a", 0)
+    said = Said(TABLES)
+    said.add(End(9, 70, {}), Position(f"{PREFIX}.transaction", 0, 0), tally.screen())
+    tally.absorb(merged([said.to_json()]))
+    release = commits.ready()
+    assert release is not None
+    commits.settle(release)
+    late = Said(TABLES)
+    late.add(Truncate("public.a", 9, 1, 1, 0, Position(*place, 1), "truncated", "delete"), Position(*place, 1),
+             tally.screen())
+    tally.absorb(merged([late.to_json()]))
+    stop = commits.stopped()
+
+    assert stop is not None and stop.lasting and "numbered 1, but its END 70 counts 0" in stop.reason
+
+
 def test_old_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     """Before anything is made: there, rows of such tables would be left out without a word."""
     nothing: Any = None
