@@ -214,7 +214,8 @@ def _text(
     lines = [line for one in judged for line in one.text()]
     lines += [
         f"{log.name}: missing: the whole log {log}, which the capture wrote; bring it back, or start its capture: it "
-        "writes it again from its topics, or states what to remove first"
+        "writes it again from its topics, or states what to remove first. If the capture leaves it out now, "
+        "nothing writes it: read the others one by one, by their names"
         for log in gone
     ]
     lines += found.texts()
@@ -234,7 +235,8 @@ def _behind(judged: list[Judged]) -> list[str]:
     furthest = reduce(Antichain.join, (one.reader.frontier for one in judged))
     return [
         f"{one.table}: behind the others, which are {through_text(furthest)}: a capture ended between its statements, "
-        "or has not come there, or files at the log's end are gone; start the capture, which knows"
+        "or has not come there, or files at the log's end are gone; start the capture, which knows. If the capture "
+        "leaves it out now, it stays behind: read the others one by one, by their names"
         for one in judged if not one.lacks and one.reader.frontier != furthest
     ]
 
