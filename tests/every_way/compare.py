@@ -90,8 +90,16 @@ class Case:
     def _is_of_stated(self, cut: Cut, upper: int, stop: str) -> bool:
         """Whether it is of what the logs are stated beyond; a second snapshot is behind all that they are."""
         released = self.released(upper)
+        if "which is none of the rows that were released" in stop and self._is_of_a_later_snapshot(cut, released):
+            return True
         culprits = self._blamed(self.judge.culprits(Known(self.world, cut), released), stop)
         return any(one.tx in released or one.at == SNAPSHOT and SNAPSHOT in released for one in culprits)
+
+    def _is_of_a_later_snapshot(self, cut: Cut, released: dict[int, Facts]) -> bool:
+        """Whether the logs hold rows of a later snapshot, in place of the first one's, and lack some that are known."""
+        held = max(self.snapshots & self.came.facts.keys(), default=SNAPSHOT_LSN)
+        rows = Counter(one.table for one in Known(self.world, cut).of("read") if one.commit == held)
+        return held > SNAPSHOT_LSN and any(n > released[SNAPSHOT][table].total() for table, n in rows.items())
 
     def is_lasting(self, cut: Cut, upper: int, stop: str) -> bool:
         """Whether a stop there has other reasons than records of what is not given out: those are judged again.

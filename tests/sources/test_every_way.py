@@ -162,6 +162,17 @@ def test_a_stop_that_speaks_of_a_second_snapshot_is_for_no_other_cause() -> None
     assert case._is_of_stated(cut, upper, stop.replace("rows of a second", "more rows of the"))
 
 
+def test_a_row_that_the_logs_lack_of_the_snapshot_that_they_hold_is_a_stop_that_lasts() -> None:
+    """It is a later one: as many of its rows as the first one has were there first, and these are equal, too."""
+    world, (road, *_) = drawn(806164, FEATURES), ROADS
+    came = road.check(world)
+
+    assert ("second snapshot",) == world.mishaps and {1135} == came.facts.keys() and came.stop is not None
+    assert "public.c stands at" in came.stop and {came.stop} == came.lasting
+    case = Case(road.name, world, road.way, came)
+    assert not case._is_of_a_later_snapshot(world.stages[0], case.released(came.upper))
+
+
 def test_a_table_that_was_begun_before_a_late_end_lacks_what_it_brings() -> None:
     """Its first change took away a row from before it was covered, and was not known when the table began."""
     world, (road, *_) = drawn(800818, FEATURES), ROADS
