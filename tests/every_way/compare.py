@@ -129,11 +129,13 @@ class Case:
         self.check_kept()
 
     def _named(self, culprits: list[Culprit], stop: str) -> list[Culprit]:
-        """Those that the stop names: of them it can be, or it is of what misses a row of one in the state.
+        """Those that the stop names: of them it can be, or it is of what misses a row of one in the state, or has one.
 
         That the logs are of other topics, where these show it, is judged with the lives.
         """
         in_state = "that is not there" in stop or stop.startswith("there are two rows of")
+        # A delete that END does not count, and that is lost, has left the row that is inserted again.
+        in_state |= "was inserted, and there is one already" in stop
         is_any = stop.startswith(UNWANTED) or self.way.state and in_state
         return culprits if is_any else self._blamed(culprits, stop)
 

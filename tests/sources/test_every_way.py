@@ -196,6 +196,15 @@ def test_a_truncate_that_its_end_does_not_count_is_no_duplicate_behind_it() -> N
     assert {came.stop} == came.lasting
 
 
+def test_a_row_may_be_there_already_as_its_delete_is_lost_and_not_counted() -> None:
+    """From state its insert stops the capture: no record shows what was given out too much."""
+    world = drawn(807073, FEATURES)
+    assert ("lost row", "torn END") == world.mishaps
+    for road in (road for road in ROADS if road.way.state):
+        stop = road.check(world).stop
+        assert stop is not None and "with the key id=4 was inserted, and there is one already" in stop
+
+
 def test_a_truncate_from_state_takes_away_what_the_logs_hold() -> None:
     """A row that an END does not count came when that END was older than what a capture knows, so no log has it."""
     (road,) = [road for road in ROADS if road.name == "commit times, from state"]
