@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import accumulate
 
 from tests.every_way.database import SNAPSHOT_LSN, TABLES
-from tests.every_way.judge import EVER, SNAPSHOT, Culprit, Facts, Judge, Known, Step, Way, summed
+from tests.every_way.judge import EVER, NUMBERED_AGAIN, SNAPSHOT, Culprit, Facts, Judge, Known, Step, Way, summed
 from tests.every_way.pure import UNWANTED, Came
 from tests.every_way.world import Cut, World
 
@@ -305,7 +305,8 @@ class Case:
         """Whether it stops before the time, or behind all that is whole at it, for what may be known only then.
 
         What is certain may stop it at any time from which on it is known. What is not must be new: these are what the
-        cut ``before`` showed already, and it passed that.
+        cut ``before`` showed already, and it passed that. A second BEGIN, a row numbered 1 and one with the version of
+        the connector come one by one.
         """
         blamed = self._named(step.culprits, str(self.came.stop))
         if self.came.upper == time + 1:
@@ -313,7 +314,7 @@ class Case:
             given = given if any(one.at_once for one in blamed) else given[-1:]
             certain = any(one.must or one.at == EVER for one in blamed)
             return certain and facts in [summed(some) for some in given]
-        old = {(one.why, one.tx) for one in before if not one.must}
+        old = {(one.why, one.tx) for one in before if not one.must and one.why != NUMBERED_AGAIN}
         return self.came.upper == time and any(one.must or (one.why, one.tx) not in old for one in blamed)
 
 

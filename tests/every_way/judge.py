@@ -26,6 +26,10 @@ from tests.every_way.world import Cut, World
 SNAPSHOT = 0
 #: An LSN behind all.
 EVER = 2**62
+#: Why: an END that stands behind one of a later transaction.
+LATE_END = "a late END"
+#: Why: a connector before 3.7.0 was restarted inside a transaction.
+NUMBERED_AGAIN = "numbered from 1 again"
 #: With these, rows of a snapshot are in the topics twice.
 TWICE = {"snapshot begun twice", "late snapshot row", "one snapshot row more"}
 Facts = dict[str, Difference]
@@ -249,7 +253,7 @@ class Judge:
                 passed = any(self.commits.get(tx, 0) > end.commit for tx in released)
                 passed &= self._is_open(end.tx, released)
                 harm = passed and bool(end.counts) and self.way.ordering == "commit"
-                yield Culprit("a late END", end.commit, harm, end.tx, at_once=True)
+                yield Culprit(LATE_END, end.commit, harm, end.tx, at_once=True)
             seen = max(seen, end.commit)
             yield from self._of_one(end, known, released)
         for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
@@ -286,7 +290,7 @@ class Judge:
             given = known.facts(end) if end is not None and known.is_whole(end) else None
             given = released.get(tx, given)
             wrong = given is not None and given != self.real(tx, {tx: given} | released)
-            yield Culprit("numbered from 1 again", self.commits[tx], wrong, tx)
+            yield Culprit(NUMBERED_AGAIN, self.commits[tx], wrong, tx)
 
     def _is_open(self, tx: int, released: dict[int, Facts]) -> bool:
         """Whether it is not given out, or was wrongly: of one that is, nothing need be known any more."""
@@ -371,12 +375,14 @@ class Judge:
 
     def _give(self, known: Known, released: dict[int, Facts], step: Step, cap: int) -> None:
         bad = {one.tx for one in step.culprits if one.must}
+        # Behind so many others that it is a duplicate to whoever reads it.
+        old = {one.tx for one in step.culprits if one.why == LATE_END and self._is_old(one, known, released)}
         is_due = True
         for end in sorted(known.ends(), key=lambda one: one.commit):
             for one in step.culprits:
                 if is_due and one.must and one.at <= end.commit:
                     step.must = True
-            if end.tx in released or end.commit <= SNAPSHOT_LSN:
+            if end.tx in released or end.tx in old or end.commit <= SNAPSHOT_LSN:
                 continue
             whole = known.is_whole(end) and end.tx not in bad
             is_due = is_due and whole
