@@ -305,8 +305,8 @@ class Case:
         """Whether it stops before the time, or behind all that is whole at it, for what may be known only then.
 
         What is certain may stop it at any time from which on it is known. What is not must be new: these are what the
-        cut ``before`` showed already, and it passed that. A second BEGIN, a row numbered 1 and one with the version of
-        the connector come one by one.
+        cut ``before`` showed already, and it passed that. What shows an old connector comes one by one (a second BEGIN,
+        a row numbered 1, its version), and so does what shows another snapshot (its row, an END from before it).
         """
         blamed = self._named(step.culprits, str(self.came.stop))
         if self.came.upper == time + 1:
@@ -314,7 +314,8 @@ class Case:
             given = given if any(one.at_once for one in blamed) else given[-1:]
             certain = any(one.must or one.at == EVER for one in blamed)
             return certain and facts in [summed(some) for some in given]
-        old = {(one.why, one.tx) for one in before if not one.must and one.why != NUMBERED_AGAIN}
+        known = [one for one in before if not one.must and not one.another and one.why != NUMBERED_AGAIN]
+        old = {(one.why, one.tx) for one in known}
         return self.came.upper == time and any(one.must or (one.why, one.tx) not in old for one in blamed)
 
 
