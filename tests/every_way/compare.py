@@ -194,7 +194,7 @@ class Case:
         return known.facts(end) if end is not None and known.is_whole(end) else None
 
     def _check_true(self, tx: int, commit: int, released: dict[int, Facts]) -> None:
-        """It is not known what was known: the facts are what happened, or what all records show, or these contradict it.
+        """It is not known what was known: the facts are what happened, or what records show, or these contradict it.
 
         Where an END counts one row too few, and that row is lost, nothing shows it.
         """
