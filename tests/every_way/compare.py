@@ -45,7 +45,7 @@ class Case:
                 raise self.fail(stop)
             if stopped and stop is None:
                 raise self.fail("a stop is forgotten")
-            stopped |= stop is not None and self.is_lasting(cut, upper, stop)
+            stopped |= stop is not None and self.is_lasting(cut, upper, stop) and not self._may_be_mended(cut, stop)
 
     def _check_without_memory(self) -> None:
         """What the logs are stated beyond is kept in them by each run without its memory that finds it.
@@ -289,7 +289,8 @@ class Case:
                 raise self.fail(f"it must stop at {time} ({cut}): {step.culprits}")
             if upper <= time:
                 raise self.fail(f"it goes no further than {upper}, and {cut} is bound at {time}: {step.culprits}")
-            if facts != summed(step.fresh.values()) and not (self.way.state and self.judge.some_is_wrong(released)):
+            unsure = self.judge.some_is_wrong(released) or any(one.at == EVER for one in step.culprits)
+            if facts != summed(step.fresh.values()) and not (self.way.state and unsure):
                 raise self.fail(f"at {time} ({cut}) wanted is {[*step.fresh]}: {_short(summed(step.fresh.values()))}")
             released, before = released | step.fresh, step.culprits
             if SNAPSHOT not in released and self.world.snapshot != "none" and self.came.first_stated is not None:

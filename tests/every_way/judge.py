@@ -242,7 +242,9 @@ class Judge:
                 # Of a run that was broken off there may be rows from before it, which hide that.
                 is_early = bool(lsns) and one.commit <= base
                 due = is_early and (given or known.snapshot_is_whole())
-                yield Culprit("an END before the snapshot", SNAPSHOT, is_early, now=due, early=one.tx)
+                # Where the topic has lost it since, nothing else shows it.
+                must = is_early and not self.world.forgets
+                yield Culprit("an END before the snapshot", SNAPSHOT, must, now=due, early=one.tx)
 
     def _of_transactions(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         seen = 0
@@ -373,10 +375,19 @@ class Judge:
             step.fresh[SNAPSHOT] = known.snapshot_facts()
         self._give(known, released, step, cap)
 
+    def _too_late(self, ends: list[Sent], released: dict[int, Facts]) -> set[int]:
+        """Whose END stands behind so many of later transactions, all given out, as are known."""
+        found = set[int]()
+        for number, end in enumerate(ends):
+            before = {one.tx for one in ends[:number] if one.commit > end.commit and one.tx in released}
+            if self.world.known is not None and len(before) >= self.world.known:
+                found.add(end.tx)
+        return found
+
     def _give(self, known: Known, released: dict[int, Facts], step: Step, cap: int) -> None:
         bad = {one.tx for one in step.culprits if one.must}
         # Behind so many others that it is a duplicate to whoever reads it.
-        old = {one.tx for one in step.culprits if one.why == LATE_END and self._is_old(one, known, released)}
+        old = self._too_late(known.ends(), released)
         is_due = True
         for end in sorted(known.ends(), key=lambda one: one.commit):
             for one in step.culprits:
