@@ -311,7 +311,8 @@ class Case:
 
         What is certain may stop it at any time from which on it is known. What is not must be new: these are what the
         cut ``before`` showed already, and it passed that. What shows an old connector comes one by one (a second BEGIN,
-        a row numbered 1, its version), and so does what shows another snapshot (its row, an END from before it).
+        a row numbered 1, its version), and so does what shows another snapshot (its row, an END from before it) or an
+        early END (its LSN, that of the snapshot).
         """
         blamed = self._named(step.culprits, str(self.came.stop))
         if self.came.upper == time + 1:
@@ -319,8 +320,8 @@ class Case:
             given = given if any(one.at_once for one in blamed) else given[-1:]
             certain = any(one.must or one.at == EVER for one in blamed)
             return certain and facts in [summed(some) for some in given]
-        known = [one for one in before if not one.must and not one.another and one.why != NUMBERED_AGAIN]
-        old = {(one.why, one.tx) for one in known}
+        piecewise = [one for one in before if one.another or one.early is not None or one.why == NUMBERED_AGAIN]
+        old = {(one.why, one.tx) for one in before if not one.must and one not in piecewise}
         return self.came.upper == time and any(one.must or (one.why, one.tx) not in old for one in blamed)
 
 
