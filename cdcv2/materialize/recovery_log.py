@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from cdcv2.core.antichain import Antichain
@@ -290,15 +291,25 @@ class SqliteRecoveryLog(RecoveryLog):
         try:
             # A runtime may be made on one thread and run on another; it uses the log from one at a time.
             self._connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-            # Asked first: setting it needs a lock that readers would have to wait for.
-            if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                self._connection.execute("PRAGMA journal_mode = wal")
+            self._write_ahead(patience)
             self._connection.execute("PRAGMA synchronous = full")
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS cdcv2_recovery_log (materialization TEXT PRIMARY KEY, log TEXT NOT NULL)"
             )
         except sqlite3.Error as cause:
             raise self._failed(cause) from cause
+
+    def _write_ahead(self, patience: float) -> None:
+        """Let readers and a writer not wait for each other. Of two that begin a database SQLite refuses one at once."""
+        until = monotonic() + patience
+        # Asked first: setting it needs a lock that readers would have to wait for.
+        while self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                self._connection.execute("PRAGMA journal_mode = wal")
+            except sqlite3.OperationalError as cause:
+                if cause.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= until:
+                    raise
+                sleep(0.01)
 
     def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         """See :class:`RecoveryLog`. Cost: one transaction."""

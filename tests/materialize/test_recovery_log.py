@@ -313,6 +313,18 @@ def test_old_numbers_are_removed(tmp_path: Path) -> None:
     assert Checkpoint(Antichain([39])) == FileRecoveryLog("m", tmp_path).open(Range(), START).recovered.checkpoint
 
 
+def test_one_that_begins_the_same_database_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses at once, and not after its patience, who changes the journal while another writes."""
+    other = sqlite3.connect(tmp_path / "log", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("cdcv2.materialize.recovery_log.sleep", lambda _seconds: other.execute("COMMIT"))
+    log = SqliteRecoveryLog("m", tmp_path / "log")
+
+    assert [] == log.holdings()
+    log.close()
+    other.close()
+
+
 @pytest.mark.parametrize("kind", ["files", "sqlite"])
 def test_halves_that_commit_at_the_same_moment_both_do(kind: str, tmp_path: Path) -> None:
     """They share the table of holdings, not a holding: one waits for the other, and neither is lost."""
