@@ -74,8 +74,8 @@ class Wholeness:
         self._tracker = TransactionTracker[Tx](begun.tables, self.through)
         self._open: dict[Tx, Opened] = {}
         self._done: dict[Tx, Done] = {}
-        # Those of them of which it is not known what their Ends counted.
-        self._uncounted: set[Tx] = set()
+        # Given out: what their Ends counted is not known, as the topic has lost these. With the places of the Ends.
+        self._uncounted: dict[Tx, int] = {}
         self._records = self._halted = 0
 
     @property
@@ -153,7 +153,7 @@ class Wholeness:
             elif isinstance(held, Done):
                 self._done[held.tx] = held
                 if held.commit not in counted:
-                    self._uncounted.add(held.tx)
+                    self._uncounted[held.tx] = held.commit
                 self._tracker.end(held.tx, held.commit, counted.get(held.commit, {}))
             elif not isinstance(held, Through):
                 self._admit(held)
@@ -230,6 +230,7 @@ class Wholeness:
         after = before.base if said.after is None else said.after
         if after >= before.commit:
             return False
+        self._check_counted(said.tx)
         found = self._tracker.released.row(said.tx, after, table, number)
         if found is not None:
             raise stop_of(found)
@@ -238,10 +239,14 @@ class Wholeness:
     def _check_done(self, tx: Tx, table: str, number: int) -> None:
         """Raise SourceStop if a row of a transaction that is given out, before an earlier one, is not counted."""
         end = self._tracker.end_of(tx)
-        if tx in self._uncounted:
-            raise stop_of(unknown_row(tx, self._done[tx].commit - 1, self._tracker.released.oldest))
+        self._check_counted(tx)
         if end is not None and number > end.counts.get(table, 0):
             raise stop_of(uncounted_row(tx, table, number, end.lsn, end.counts.get(table, 0)))
+
+    def _check_counted(self, tx: Tx) -> None:
+        """Raise SourceStop of a row if the topic has lost what the END of its transaction counted."""
+        if tx in self._uncounted:
+            raise stop_of(unknown_row(tx, self._uncounted[tx] - 1, self._tracker.released.oldest))
 
     def _check(self, touched: Collection[Tx]) -> None:
         """Raise SourceStop if what is held now of these transactions cannot be right."""
@@ -288,7 +293,7 @@ class Wholeness:
     def _is_end_repeat(self, said: End, before: Through | None, highest: int) -> bool:
         if before is not None and self._begun.snapshot and said.commit <= before.base:
             raise stop_of(early_end(said.tx, said.commit, before.base, _ANEW, stated=True))
-        if said.tx in self._uncounted and said.commit == self._done[said.tx].commit:
+        if self._uncounted.get(said.tx) == said.commit:
             return True
         found = self._tracker.end(said.tx, said.commit, dict(said.counts), highest)
         if isinstance(found, Contradiction):
@@ -383,7 +388,6 @@ class Wholeness:
         while (end := self._tracker.first()) is not None and end.tx in self._done:
             self._pass(end)
             done = self._done.pop(end.tx)
-            self._uncounted.discard(end.tx)
             if fresh.pop(end.tx, None) is None:
                 changed.temp.append((done, -1))
         changed.temp.extend((done, 1) for done in fresh.values())

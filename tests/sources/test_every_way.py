@@ -136,6 +136,14 @@ def test_a_transaction_that_may_have_been_begun_twice_stops_a_remap_where_it_did
         assert len({upper for _, stop, upper in lives if stop is not None}) == 1
 
 
+def test_an_end_that_the_topic_lost_contradicts_nothing_when_it_comes_again() -> None:
+    """As complete: what it counted was not known when the transactions before it were given out, and not nothing."""
+    world, road = drawn(942578, FEATURES), ROADS[-1]
+    came = road.check(world)
+
+    assert came.forgot and came.stop is None
+
+
 def test_a_stop_lasts_for_what_it_names() -> None:
     """Two ENDs of what is not given out are judged again, whatever an older transaction, which is passed, has."""
     world, (road, *_) = drawn(609813, FEATURES), ROADS
