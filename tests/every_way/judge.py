@@ -376,9 +376,15 @@ class Judge:
         self._give(known, released, step, cap)
 
     def _too_late(self, ends: list[Sent], released: dict[int, Facts]) -> set[int]:
-        """Whose END stands behind so many of later transactions, all given out, as are known."""
+        """Whose END stands behind so many of later transactions, all given out, as are known.
+
+        As complete, nothing is passed by behind the commit of an END that is waited for.
+        """
         found = set[int]()
         for number, end in enumerate(ends):
+            waits = (one for one in ends[:number] if one.tx not in released and one.commit > SNAPSHOT_LSN)
+            if self.way.ordering == "complete" and any(one.commit < end.commit for one in waits):
+                continue
             before = {one.tx for one in ends[:number] if one.commit > end.commit and one.tx in released}
             if self.world.known is not None and len(before) >= self.world.known:
                 found.add(end.tx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -254,6 +255,16 @@ def test_a_log_of_another_version_is_refused(tmp_path: Path, text: str) -> None:
         FileRecoveryLog("m", tmp_path).open(Range(), START)
 
 
+@pytest.mark.parametrize(("kept", "what"), [('{"version": 1, "digest": "0"}', "digest"), ("3", "pop|items|object")])
+def test_a_damaged_database_is_named_by_its_path(tmp_path: Path, kept: str, what: str) -> None:
+    """Whether it is JSON of something else, or was changed."""
+    log = SqliteRecoveryLog("m", tmp_path / "log")
+    log.open(Range(), START)
+    log._connection.execute("UPDATE cdcv2_recovery_log SET log = ?", [kept])
+    with closing(log), pytest.raises(ForeignStateError, match=f"^{tmp_path / 'log'} is damaged .*(?:{what})"):
+        log.holdings()
+
+
 def test_a_database_may_be_used_from_another_thread_than_its_makers(tmp_path: Path) -> None:
     """By one at a time."""
     log = SqliteRecoveryLog("m", tmp_path / "log")
@@ -272,6 +283,26 @@ def test_a_database_that_is_locked_is_named_with_the_cause(tmp_path: Path) -> No
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(OutputError, match=f"of 'm' in {tmp_path / 'log'} cannot be written: database is locked; "):
             log.open(Range(), START)
+
+
+def test_one_that_begins_a_database_waits_for_another_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite refuses it at once, whatever patience it was given: it tries again until that is over."""
+    with closing(sqlite3.connect(tmp_path / "log", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE other (one INTEGER)")
+
+        def ended(seconds: float) -> None:
+            time.sleep(seconds)
+            if other.in_transaction:
+                other.execute("COMMIT")
+
+        with pytest.raises(OutputError, match="database is locked"):
+            SqliteRecoveryLog("m", tmp_path / "log", patience=0)
+        monkeypatch.setattr("cdcv2.materialize.recovery_log.sleep", ended)
+        with closing(SqliteRecoveryLog("m", tmp_path / "log")) as log:
+            assert Checkpoint(START) == log.open(Range(), START).recovered.checkpoint
 
 
 def test_a_database_that_cannot_be_read_is_named_with_the_cause(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
-from cdcv2.errors import ContradictionError, MalformedError
+from cdcv2.errors import ContradictionError, ForeignStateError, MalformedError
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Batch, Garbled, Progress, Updates
 from cdcv2.protocol.resolver import Resolver
@@ -129,6 +129,16 @@ def test_a_state_of_another_version_is_refused(version: object) -> None:
 
     with pytest.raises(MalformedError, match="version"):
         Resolver.restore({**state, "version": version})
+
+
+@pytest.mark.parametrize("name", ["ledger", "stash", "keep_all", "counters", "diffs", "parked", "resolutions"])
+def test_a_damaged_state_is_named_as_what_it_is(name: str) -> None:
+    """Whatever it lacks."""
+    state = Resolver().export_state()
+    del state[name]
+
+    with pytest.raises(ForeignStateError, match=f"^the state of a reader is damaged [(]'{name}' is missing[)]: "):
+        Resolver.restore(state)
 
 
 def test_orphans_are_updates_beyond_known() -> None:
