@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from time import sleep
 from typing import Any, TypeAlias
 
 import pytest
@@ -294,7 +294,7 @@ def test_one_that_begins_a_database_waits_for_another_that_does(
         other.execute("CREATE TABLE other (one INTEGER)")
 
         def ended(seconds: float) -> None:
-            time.sleep(seconds)
+            sleep(seconds)
             if other.in_transaction:
                 other.execute("COMMIT")
 

@@ -177,7 +177,7 @@ def test_a_mistyped_option_is_answered_with_the_right_one(capsys: pytest.Capture
     assert "unrecognized arguments: --available-no; did you mean --available-now?" in capsys.readouterr().err
 
 
-def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path) -> None:
+def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the job begins, and before the first transaction: under their names, and of their timeline."""
     path = written(tmp_path, Workload(seed=1), target=LAKE, cuts=2)
     assert 0 == command(["materialize", str(path)])
@@ -197,6 +197,13 @@ def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path) -> N
     with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
         begun(given, runtime)
     runtime.close()
+    with monkeypatch.context() as patch:
+        # Another job committed after this one had looked, and before it took over.
+        patch.setattr(type(given), "demand_continued", lambda given: None)
+        runtime = made()
+        with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
+            begun(given, runtime)
+        runtime.close()
     runtime = made()
     runtime.open()
     views = Views(runtime, given.provenance)
