@@ -1,6 +1,7 @@
 """What a long run did, kept: one row per run and number, and a page for people made from all of them.
 
-``record`` is called at the end of a stress test, after its last assertion, so that a run which failed leaves no row.
+``record`` is called at the end of a stress test, after its last assertion, so that a run which failed leaves no row;
+the run of histories every way is recorded with the seeds that differed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ COLUMNS = ["date", "version", "run", "seeds", "what", "count"]
 INTRODUCTION = """# What the long runs did
 
 The last run of each stress test, from [runs.csv](runs.csv), which has all of them. `make stress` runs them again and
-appends; a run that failed leaves no row.
+appends; a run that failed leaves no row, but for histories captured every way: those that differed are named.
 
 | run | date | seeds | what happened |
 |---|---|---|---|

@@ -1,4 +1,7 @@
-"""Many histories, every way to capture (``tests/every_way``); ``CDCV2_HISTORIES``, ``CDCV2_SPARK_RUNS`` for fewer."""
+"""Many histories, every way to capture (``tests/every_way``); ``CDCV2_HISTORIES``, ``CDCV2_SPARK_RUNS`` for fewer.
+
+A history that differs fails the run of those without Spark when all are done, and is in its record with its seed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.every_way import on_spark
+from tests.every_way.compare import Different
 from tests.every_way.ways import checked
 from tests.every_way.world import FEATURES, drawn
 from tests.stress.summary import record
@@ -22,13 +26,19 @@ FIRST = int(os.environ.get("CDCV2_FIRST", "100000"))
 
 def test_many_histories_without_spark() -> None:
     """All mishaps, and all ways."""
-    counts = Counter[str]()
-    for world, road, came in checked(range(FIRST, FIRST + HISTORIES), FEATURES):
-        counts[f"runs: {road.name}"] += 1
-        counts["runs that stopped"] += came.stop is not None
-        counts["lives of captures"] += len(came.lives)
+    counts, different = Counter[str](), dict[int, str]()
+    for seed in range(FIRST, FIRST + HISTORIES):
+        try:
+            for _, road, came in checked([seed], FEATURES):
+                counts[f"runs: {road.name}"] += 1
+                counts["runs that stopped"] += came.stop is not None
+                counts["lives of captures"] += len(came.lives)
+        except Different as difference:
+            different[seed] = str(difference)
 
-    record("every way to capture", range(FIRST, FIRST + HISTORIES), {"histories": HISTORIES, **counts})
+    found = {f"differed, with the seed {seed}": 1 for seed in different} or {"differed": 0}
+    record("every way to capture", range(FIRST, FIRST + HISTORIES), {"histories": HISTORIES, **found, **counts})
+    assert {} == different
 
 
 @pytest.mark.spark
