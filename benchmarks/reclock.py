@@ -15,7 +15,9 @@ from random import Random
 from benchmarks.harness import Case, Question
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock import NOT_STARTED, Binding, End, Part, Partitioned, Reclock, Remap, Row, Transactions, offsets
+from cdcv2.reclock import NOT_STARTED, Binding, Part, Partitioned, Reclock, Remap, offsets
+from cdcv2.reclock.temp import End, Row
+from cdcv2.reclock.transactions import Transactions
 
 PARTITIONS = 8
 #: The partition of the Ends.

@@ -22,10 +22,9 @@ from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.minting import compact, follow
-from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.minting import compact, follow, run as minted
+from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.shared import Shared, View
-from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources import binder
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe

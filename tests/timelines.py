@@ -20,7 +20,7 @@ from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.sources import database
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe

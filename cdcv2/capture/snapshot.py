@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-#: A partition of a topic.
-Place: TypeAlias = tuple[str, int]
+from cdcv2.protocol.log import Place
 
 #: What to do about a snapshot whose seam with the stream is not exact.
 ANEW = (

@@ -39,22 +39,21 @@ from cdcv2.commands.stopping import told_to_stop
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log import LogAddress, Place
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.facts import Record
-from cdcv2.sources.memory import MEMORY_FILE, FileMemory
-from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.kept_types import in_directories, kept_types
+from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
+from cdcv2.sources.memory import MEMORY_FILE, FileMemory
 from cdcv2.sources.noted import note
+from cdcv2.sources.ranged import Item, Topics
 from cdcv2.sources.release import Waiting
-from cdcv2.sources.running import Item, Topics
+from cdcv2.sources.request import together
 from cdcv2.sources.running import run as run_capture
-from cdcv2.sources.snapshot import Place
-from cdcv2.sources.wanted import together
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog

@@ -23,19 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cdcv2.wire.meant import meant
 from cdcv2.commands.progress import progress
 from cdcv2.commands.times import kind_of_times
 from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
-from cdcv2.reclock.temp import check_ordered
+from cdcv2.reclock.ordering import check_ordered
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there, names_in
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
-from cdcv2.wire.log_json import demand_not_lost
+from cdcv2.wire.log_json import LOG_FILE as LOG_FILE, demand_not_lost
 from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline
+from cdcv2.wire.meant import meant
 from cdcv2.wire.named import log_address, named_after, place_without_table, table_of
 from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType

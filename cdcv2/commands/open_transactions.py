@@ -25,8 +25,8 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.gauges import lsn_text
-from cdcv2.reclock.temp import COMMIT_ORDER
-from cdcv2.sources.wanted import TEMP_FOLDER
+from cdcv2.reclock.ordering import COMMIT_ORDER
+from cdcv2.sources.request import TEMP_FOLDER
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.rows import Row

@@ -10,8 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cdcv2.commands.console import Output as Written
-from cdcv2.commands.console import remark
+from cdcv2.commands.console import Output as Written, remark
 from cdcv2.commands.logs import kafka_client, kafka_log, remap_place
 from cdcv2.commands.progress import Lines
 from cdcv2.commands.remaps import open_remap
@@ -21,22 +20,23 @@ from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.reclock.minting import RemapLog
-from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
-from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.kept_types import in_directories, kept_types
 from cdcv2.sources.left_out import Logs, bring_up, check_left_out
+from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.outputs import outputs
 from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
+from cdcv2.sources.request import Wanted, check_apart, temp_name, together
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.unbegun import clear_unbegun
-from cdcv2.sources.wanted import Wanted, add_wanted_arguments, check_apart, check_numbers, temp_name, together, wanted
+from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.file_system import is_there

@@ -135,6 +135,9 @@ class Entry(NamedTuple):
     headers: Headers = ()
 
 
+#: A partition of a topic: the topic, and its number there.
+Place: TypeAlias = tuple[str, int]
+
 #: part -> the next offset to read there: everything before it has been read.
 Positions: TypeAlias = dict[int, int]
 

@@ -3,8 +3,6 @@
 ``partitioned`` and ``gauges`` say how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream of
 updates over; ``shared`` lets any number of processes bind into one remap, ``minting`` says what each of them does.
 ``asked`` answers questions in both directions.
-
-``transactions`` gives out whole transactions of what was carried over, and ``temp`` is what it holds on to.
 """
 
 from cdcv2.reclock.asked import When, known, when, where
@@ -15,19 +13,14 @@ from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, frontier_o
 from cdcv2.reclock.reclock import Carried, Reclock
 from cdcv2.reclock.remap import Hold, Remap
 from cdcv2.reclock.shared import Shared, View, Won
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, End, Halt, Row, Through, check_ordered
-from cdcv2.reclock.transactions import Resume, Summary, Transactions, resume, write
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 
 __all__ = [
     "AS_COMPLETE",
-    "Begun",
     "Binding",
     "COMMIT_ORDER",
     "Carried",
-    "Done",
-    "End",
     "Gauge",
-    "Halt",
     "Hold",
     "NOT_STARTED",
     "Part",
@@ -35,13 +28,7 @@ __all__ = [
     "Reclock",
     "Remap",
     "RemapLog",
-    "Resume",
-    "Row",
-    "SNAPSHOT",
     "Shared",
-    "Summary",
-    "Through",
-    "Transactions",
     "View",
     "When",
     "Won",
@@ -50,9 +37,7 @@ __all__ = [
     "known",
     "offsets",
     "part_of",
-    "resume",
     "sources",
     "when",
     "where",
-    "write",
 ]

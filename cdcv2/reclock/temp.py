@@ -17,17 +17,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union
 
-from cdcv2.errors import MalformedError, RefusedError
+from cdcv2.errors import MalformedError
 
 #: What a transaction is called by its source.
 Tx: TypeAlias = Union[int, str]
 #: The transaction that the rows of an initial snapshot are in; its commit is where the snapshot was taken.
 SNAPSHOT: Tx = "snapshot"
-
-#: A transaction is given out when it and every one committed before it is whole.
-COMMIT_ORDER = "commit"
-#: A transaction is given out when it is whole. No promise of a consistent cut, and nothing that needs the state before.
-AS_COMPLETE = "complete"
 
 
 class Row(NamedTuple):
@@ -147,8 +142,8 @@ class Through:
 class Begun:
     """How the capture was begun: in which order it gives out, of which tables, after a snapshot or without one.
 
-    It marks what is given out as soon as it is complete: see :func:`check_ordered`. ``looked_up`` says that old rows
-    are, in what was given out.
+    It marks what is given out as soon as it is complete: see :mod:`cdcv2.reclock.ordering`. ``looked_up`` says that old
+    rows are, in what was given out.
     """
 
     ordering: str
@@ -161,17 +156,3 @@ class Begun:
 Said: TypeAlias = Union[Row, Halt, End, Restart]
 #: What TEMP holds, each once.
 Held: TypeAlias = Union[Row, Halt, End, Restart, Done, Through, Begun]
-
-
-def check_ordered(ordering: str, purpose: str) -> None:
-    """Return if what is given out comes in the order of commits; raise RefusedError, naming the purpose, if not.
-
-    For whatever needs the state that a transaction found: before-images, TRUNCATE, materialization.
-
-    >>> check_ordered(COMMIT_ORDER, "a view")
-    """
-    if ordering != COMMIT_ORDER:
-        raise RefusedError(
-            f"{purpose} needs the state before each transaction, and this timeline has them as soon as they are "
-            f"complete ({ordering!r}), not in the order of their commits: capture with the ordering {COMMIT_ORDER!r}"
-        )

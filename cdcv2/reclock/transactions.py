@@ -31,9 +31,10 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.state import State
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, Begun, Doubt, Held, Row, Said, Tx, check_ordered
+from cdcv2.reclock.temp import Begun, Doubt, Held, Row, Said, Tx
 from cdcv2.reclock.wholeness import Wholeness
 
 UPDATES_DURABLE = steps.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")

@@ -25,10 +25,9 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
 from cdcv2.protocol.log import Position
 from cdcv2.reclock.opened import Beside, Opened, stop_of
+from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.reclock.state import State, Unknown
-from cdcv2.reclock.temp import (
-    AS_COMPLETE, SNAPSHOT, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx,
-)
+from cdcv2.reclock.temp import SNAPSHOT, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx
 
 _ANEW = "Begin anew: another slot, other topics, other logs"
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from cdcv2.capture.coverage import unnamed
 from cdcv2.capture.snapshot import ANEW, Run, Runs, check_rows, lacking
-from cdcv2.sources.snapshot import Place
+from cdcv2.protocol.log import Place
 
 WRONGLY_TOLD = "Give --snapshot-again the LSN of a snapshot: source.lsn of its rows, which stops of the capture name"
 

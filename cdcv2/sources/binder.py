@@ -13,6 +13,7 @@ from dataclasses import replace
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
+from cdcv2.protocol.log import Place
 from cdcv2.reclock.minting import RemapLog, agree, run
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.records import Recipe, Record
@@ -21,7 +22,6 @@ from cdcv2.reclock.shared import Shared, Won
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.places import frontier, limited, of_topics, places
 from cdcv2.sources.ranged import Look
-from cdcv2.sources.snapshot import Place
 
 #: After so many records of the remap it is said anew from where on it is needed.
 HOLD_EVERY = 1000

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcv2.errors import ForeignStateError
-from cdcv2.sources.snapshot import Place
+from cdcv2.protocol.log import Place
 
 #: The version of the mapping from records to rows. Whoever changes what is written changes it, and
 #: :data:`~cdcv2.capture.released.KNOWN` is a part of it. Version 2: TEMP has the numbers of rows.

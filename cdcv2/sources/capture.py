@@ -27,7 +27,7 @@ from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.coverage import had_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
-from cdcv2.protocol.log import Log, Position
+from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
@@ -43,12 +43,11 @@ from cdcv2.sources.places import of_topics
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import demand_typed, same_topics, tells_alike
-from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.stops import stop_of
 from cdcv2.wire.release_times import Clock, ReleaseTimes
+from cdcv2.wire.stops import stop_of
 
 LOGGER = logging.getLogger(__name__)
 VERSION = 1

@@ -35,11 +35,11 @@ from cdcv2.capture.snapshot import ANEW, Runs
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UsageError
-from cdcv2.protocol.log import Position
+from cdcv2.protocol.log import Place, Position
 from cdcv2.sources.again import WRONGLY_TOLD, Again
 from cdcv2.sources.release import Release, Waiting, without_end
 from cdcv2.sources.remembered import MEMORY_VERSION, check_memory
-from cdcv2.sources.snapshot import Place, Snapshot
+from cdcv2.sources.snapshot import Snapshot
 
 
 class Commits:

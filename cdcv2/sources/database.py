@@ -20,13 +20,12 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
 from cdcv2.errors import SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.temp import (
-    COMMIT_ORDER, SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx, check_ordered,
-)
+from cdcv2.reclock.ordering import COMMIT_ORDER, check_ordered
+from cdcv2.reclock.temp import SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx
 from cdcv2.reclock.transactions import Summary, Transactions, write
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
@@ -37,7 +36,6 @@ from cdcv2.sources.output_known import output_known
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.said import said, shows_rows_before
 from cdcv2.sources.scanned import Scanned
-from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import Tables
 from cdcv2.sources.told_rows import ToldRows
 from cdcv2.sources.transaction_topic import TransactionTopic

@@ -29,9 +29,9 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import (
     DecodeError, MalformedError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError,
 )
+from cdcv2.protocol.log import Place
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look, Ranges
-from cdcv2.sources.snapshot import Place
 from cdcv2.wire.numbered import path_to_read
 
 _WHAT = "a dumped record"

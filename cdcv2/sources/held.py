@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Union
 
 from cdcv2.capture.numbers import Numbers
-from cdcv2.protocol.log import Position
+from cdcv2.protocol.log import Place, Position
 from cdcv2.sources.facts import RowFact, SnapshotRow, Told, ToldRow
-from cdcv2.sources.snapshot import Place
 
 #: What a row does: pairs (row, diff); or what is told of it, where that must be looked up in the table.
 Changes = Union[tuple[tuple[Any, int], ...], Told]

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.protocol.log import Place
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look
-from cdcv2.sources.snapshot import Place
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.kafka_topics import KEEPING, describe, spans_of
 

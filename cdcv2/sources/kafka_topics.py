@@ -12,13 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
+from cdcv2.protocol.log import Place
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.kafka_ranges import KafkaRanges, check_not_compacted
 from cdcv2.sources.meeting import listed
-from cdcv2.sources.ranged import Ranges
-from cdcv2.sources.running import Item, Reached
-from cdcv2.sources.snapshot import Place
+from cdcv2.sources.ranged import Item, Ranges, Reached
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.kafka_topics import spans
 

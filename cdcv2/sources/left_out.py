@@ -22,15 +22,15 @@ from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, Refus
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.messages import Progress
+from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.records import Recipe as Bound
-from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import MAPPING, BoundRecipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.outputs import outputs
 from cdcv2.sources.ranged import Ranges
+from cdcv2.sources.request import Wanted
 from cdcv2.sources.shared_capture import SharedCapture
-from cdcv2.sources.wanted import Wanted
 from cdcv2.wire.description import description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.protocol.log import Place
 from cdcv2.reclock.remap import Remap
 from cdcv2.sources.places import of_topics, places, position
 from cdcv2.sources.ranged import Look
-from cdcv2.sources.snapshot import Place
 
 _ANEW = "Begin anew, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
 _AT_FIRST = ". A plain topic of which nothing is bound may begin with what is there: --begin-at-first"

@@ -10,9 +10,9 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.sources.database import Database
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.plain_tables import PlainTables
+from cdcv2.sources.request import Wanted, temp_name
 from cdcv2.sources.shared_capture import Output
 from cdcv2.sources.table_writers import TableWriters
-from cdcv2.sources.wanted import Wanted, temp_name
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 

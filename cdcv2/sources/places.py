@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError
+from cdcv2.protocol.log import Place
 from cdcv2.reclock.partitioned import Part, Partitioned, frontier_of, offsets
-from cdcv2.sources.snapshot import Place
 
 
 def frontier(places: Mapping[Place, int]) -> Antichain:

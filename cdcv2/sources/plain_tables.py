@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
+from cdcv2.protocol.log import Place
 from cdcv2.protocol.writer import Writer
 from cdcv2.sources.facts import Record
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.shared_capture import TABLE_STAGED, TABLE_STATED, Span
-from cdcv2.sources.snapshot import Place
 from cdcv2.wire.coverage import ALL, Coverage
 
 

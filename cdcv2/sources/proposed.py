@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnavailableError
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.transactions import resume
@@ -24,10 +24,9 @@ from cdcv2.sources.output_known import output_known
 from cdcv2.sources.places import places
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.ranged import Look, Ranges
+from cdcv2.sources.request import Wanted
 from cdcv2.sources.shared_capture import Span, check_bound
-from cdcv2.sources.snapshot import Place
 from cdcv2.sources.table_writers import TableWriters
-from cdcv2.sources.wanted import Wanted
 from cdcv2.wire.description import description_of
 
 LOGGER = logging.getLogger(__name__)

@@ -2,61 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol, TypeAlias, Union
+from collections.abc import Callable, Iterator
 
 from cdcv2.errors import DecodeError, SourceStop
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Ranges
+from cdcv2.sources.ranged import Item, Topics
 from cdcv2.sources.release import Waiting
-from cdcv2.sources.snapshot import Place
-
-
-class Reached(NamedTuple):
-    """The partition has been read up to the offset ``following``, exclusive, whatever stood there last."""
-
-    place: Place
-    following: int
-
-
-#: What topics give: a record, how far a partition was read, or None: nothing now.
-Item: TypeAlias = Union[Record, Reached, None]
-
-
-class Topics(Protocol):
-    """Where the records come from. One thread."""
-
-    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
-        """All records from the positions on (where none is given: from the start), each partition in its order.
-
-        Ends behind what was there at the call; with ``follow`` it does not end. Raises MissingLogError,
-        UnsafeTopicError (records are gone that were asked for, or may go), UnavailableError.
-        """
-
-    def identities(self) -> dict[str, str]:
-        """For each topic that is there what tells it from another of its name, where there is such a thing."""
-
-    def ranges(self, topic: str) -> Ranges:
-        """One of them, to be read by ranges of offsets."""
-
-    def ends(self) -> dict[Place, int]:
-        """For each partition, the offset behind the last record that is there now."""
-
-    def topics(self) -> Collection[str]:
-        """All topics that there are, captured or not."""
-
-    def known_topics(self) -> Collection[str]:
-        """The same as far as is known without asking."""
-
-    def unread(self) -> int:
-        """How many records are there that were not given yet, as far as is known without asking."""
-
-    def waits(self) -> str | None:
-        """What it waits for while it is read, in words, if that is not a record."""
-
-    def let_wait(self, is_ahead: Callable[[Place], bool] | None) -> None:
-        """Read partitions that are ahead no further, for now; None: read all. A wish, not an order."""
 
 
 def run(

@@ -19,6 +19,7 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError
+from cdcv2.protocol.log import Place
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.shared import Won
@@ -28,7 +29,6 @@ from cdcv2.sources.binder import Binder
 from cdcv2.sources.facts import Record
 from cdcv2.sources.places import of_topics, places
 from cdcv2.sources.ranged import Look, Ranges
-from cdcv2.sources.snapshot import Place
 from cdcv2.sources.stretches import Stretch, next_stretch
 from cdcv2.wire.coverage import Coverage
 

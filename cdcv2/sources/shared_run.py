@@ -23,8 +23,8 @@ from cdcv2.reclock.minting import RemapLog
 from cdcv2.sources import shared_capture
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.ranged import Look
+from cdcv2.sources.request import Wanted
 from cdcv2.sources.shared_capture import SharedCapture
-from cdcv2.sources.wanted import Wanted
 from cdcv2.wire.coverage import Coverage
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cdcv2.capture.snapshot import Place as Place
 from cdcv2.capture.coverage import indispensable, left_out, unknown
 from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking, not_empty
+from cdcv2.protocol.log import Place
 
 #: What to do about a table that has no topic: a dump may lack that.
 NO_TOPIC = f"If a dump is captured, and its topic was not dumped: dump that whole, too. {UNKNOWN}"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.log import Place
 from cdcv2.reclock.shared import Won
 from cdcv2.sources.places import of_topics, places
-from cdcv2.sources.snapshot import Place
 
 
 @dataclass

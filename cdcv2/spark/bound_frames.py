@@ -13,8 +13,8 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from cdcv2.protocol.log import Place
 from cdcv2.sources.ranged import Ranges
-from cdcv2.sources.snapshot import Place
 from cdcv2.spark.topics import reading, settings
 
 

@@ -21,7 +21,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
-from cdcv2.reclock.temp import COMMIT_ORDER
+from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
@@ -32,10 +32,11 @@ from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.noted_timeline import check_timeline, note_timeline
 from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.sources.ranged import Look, Ranges
+from cdcv2.sources.request import Wanted, check_apart, temp_name, together
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.sources.unbegun import clear_unbegun
-from cdcv2.sources.wanted import Wanted, check_apart, check_numbers, temp_name, together, wanted
+from cdcv2.sources.wanted import check_numbers, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
 from cdcv2.spark.bound_keyed import BoundKeyed
@@ -46,10 +47,10 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
+from cdcv2.wire.file_system import is_there
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.named import place_without_table
 from cdcv2.wire.numbered import local_path
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP

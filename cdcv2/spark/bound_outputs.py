@@ -20,11 +20,12 @@ from pyspark.sql import functions as F
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
-from cdcv2.protocol.log import Log
+from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.temp import COMMIT_ORDER, SNAPSHOT, Held, Row
+from cdcv2.reclock.ordering import COMMIT_ORDER
+from cdcv2.reclock.temp import SNAPSHOT, Held, Row
 from cdcv2.reclock.transactions import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
 from cdcv2.sources import shared_capture
 from cdcv2.sources.database import Database
@@ -32,7 +33,6 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Notification, Record
 from cdcv2.sources.log_starts import first_begun
 from cdcv2.sources.plain_tables import PlainOutput
-from cdcv2.sources.snapshot import Place
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated

@@ -22,13 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
-from cdcv2.protocol.log import Log, Position, Positions
+from cdcv2.protocol.log import Log, Place, Position, Positions
 from cdcv2.sources import capture
 from cdcv2.sources.capture import Captured
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.facts import Fact, Record
 from cdcv2.sources.release import Waiting
-from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture import BEGUN, COUNTED
 from cdcv2.spark.capture_classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture_memory import CaptureMemory, LogTail, Remembered

@@ -19,8 +19,7 @@ from typing import Any
 
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError
-from cdcv2.protocol.log import Positions
-from cdcv2.sources.snapshot import Place
+from cdcv2.protocol.log import Place, Positions
 from cdcv2.wire.numbered import Numbered
 
 VERSION = 1

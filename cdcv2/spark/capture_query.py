@@ -17,13 +17,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.log import Place
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.kept_types import kept_types
 from cdcv2.sources.release import Release, Waiting
 from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.sources.transaction_topic import TransactionTopic
-from cdcv2.sources.snapshot import Place
 from cdcv2.spark.capture_classify import snapshots
 from cdcv2.spark.capture_memory import CaptureMemory
 from cdcv2.spark.capture_report import Report

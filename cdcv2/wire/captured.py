@@ -16,7 +16,7 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, RefusedError, UnavailableError
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire import log_json
 from cdcv2.wire.description import ONE_OF_EACH, LogDescription
 from cdcv2.wire.file_system import is_there, matching

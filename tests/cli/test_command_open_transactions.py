@@ -8,7 +8,8 @@ from pathlib import Path
 from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.temp import AS_COMPLETE, End, Halt
+from cdcv2.reclock.ordering import AS_COMPLETE
+from cdcv2.reclock.temp import End, Halt
 from cdcv2.reclock.transactions import Transactions
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.temp_rows import TEMP, TempRows

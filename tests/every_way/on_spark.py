@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from cdcv2 import steps
 from cdcv2.errors import Cdcv2Error, SourceStop
 from cdcv2.sources.facts import Record
-from cdcv2.sources.wanted import TEMP_FOLDER
+from cdcv2.sources.request import TEMP_FOLDER
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap

@@ -10,7 +10,8 @@ import pytest
 from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, End, Restart, Row, Said
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.reclock.temp import End, Restart, Row, Said
 from cdcv2.reclock.transactions import Transactions
 
 

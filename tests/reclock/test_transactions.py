@@ -17,10 +17,11 @@ from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.protocol.messages import Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.reclock.partitioned import NOT_STARTED
 from cdcv2.reclock.reclock import Reclock
 from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, Through, Tx
+from cdcv2.reclock.temp import SNAPSHOT, Begun, Done, Through, Tx
 from cdcv2.reclock.transactions import Summary, Transactions, resume, write
 from cdcv2.steps import PlacedCrash
 from cdcv2.wire.memory import MemoryLog

@@ -12,22 +12,9 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.messages import Update
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 from cdcv2.reclock.state import TOLD, Unknown
-from cdcv2.reclock.temp import (
-    AS_COMPLETE,
-    COMMIT_ORDER,
-    SNAPSHOT,
-    Begun,
-    Done,
-    End,
-    Halt,
-    Held,
-    Row,
-    Said,
-    Through,
-    Tx,
-    check_ordered,
-)
+from cdcv2.reclock.temp import SNAPSHOT, Begun, Done, End, Halt, Held, Row, Said, Through, Tx
 from cdcv2.reclock.transactions import Transactions
 
 BEGUN = Begun(COMMIT_ORDER, ("a", "b"), False)

@@ -13,13 +13,14 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
 from cdcv2.reclock.binding import Binding
+from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, offsets
 from cdcv2.reclock.reclock import Reclock
 from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.temp import AS_COMPLETE, SNAPSHOT, Begun, End, Halt, Row, Said, Through
+from cdcv2.reclock.temp import SNAPSHOT, Begun, End, Halt, Row, Said, Through
 from cdcv2.reclock.transactions import Transactions
-from cdcv2.sources.keyed import Contents
 from cdcv2.sources.facts import Begin
+from cdcv2.sources.keyed import Contents
 from cdcv2.sources.said import said
 from tests.recorded import CHECKPOINTS, TABLES, as_copied, checkpoint_time, dump, facts, truth
 

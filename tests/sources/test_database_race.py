@@ -11,7 +11,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End, Notification, RowFact, SnapshotRow

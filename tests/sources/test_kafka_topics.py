@@ -18,7 +18,8 @@ from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.memory import FileMemory
-from cdcv2.sources.running import Reached, run
+from cdcv2.sources.ranged import Reached
+from cdcv2.sources.running import run
 from cdcv2.wire.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time

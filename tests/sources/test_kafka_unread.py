@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from cdcv2.protocol.log import Place
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.kafka_topics import KafkaTopics
-from cdcv2.sources.running import Reached
-from cdcv2.sources.snapshot import Place
+from cdcv2.sources.ranged import Reached
 from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError, OutputError
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.wire import captured
 from cdcv2.wire.captured import CAPTURE_FILE, noted

@@ -19,23 +19,22 @@ from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import Binding, check_int
-from cdcv2.reclock.minting import agree, compact, follow
-from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.minting import agree, compact, follow, run as minted
+from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.records import Held, Proposal, decode, encode
 from cdcv2.reclock.shared import Shared, View
-from cdcv2.reclock.temp import COMMIT_ORDER
 from cdcv2.sources import binder as binding
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.places import frontier, places
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.ranged import Look
 from cdcv2.sources.plain_tables import PlainTables
+from cdcv2.sources.ranged import Look
+from cdcv2.sources.request import Wanted
 from cdcv2.sources.shared_capture import SharedCapture, run
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.stretches import next_stretch
-from cdcv2.sources.wanted import Wanted
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.rows import RowType
 

@@ -17,12 +17,12 @@ from cdcv2 import steps
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.log import Place
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import Record
 from cdcv2.sources.remembered import tells_alike
 from cdcv2.sources.running import run
-from cdcv2.sources.snapshot import Place
 from tests.doubles import GivenRanges, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World

@@ -28,7 +28,7 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.temp import AS_COMPLETE
+from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End
@@ -36,8 +36,7 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.kafka_client import Client
-from cdcv2.wire.release_times import HEADER as RELEASE
-from cdcv2.wire.release_times import ReleaseTime
+from cdcv2.wire.release_times import HEADER as RELEASE, ReleaseTime
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop
 from tests.wire.polling import next_of, until

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError, MalformedError
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.reclock.state import TOLD
-from cdcv2.reclock.temp import AS_COMPLETE, COMMIT_ORDER, SNAPSHOT, Begun, Done, End, Halt, Held, Row, Through
+from cdcv2.reclock.temp import SNAPSHOT, Begun, Done, End, Halt, Held, Row, Through
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP, TempRows
 
