@@ -96,6 +96,8 @@ class Database:
         self._lsn: int | None = None
         # The stop that the logs keep, of another run.
         self._kept: SourceStop | None = None
+        # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
+        self._ahead: frozenset[tuple[Restart, int]] = frozenset()
         # Time -> what came at it.
         self._said: dict[int, list[Said | Doubt]] = {}
         self._notified: dict[int, list[Notification]] = {}
@@ -183,6 +185,7 @@ class Database:
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         recalled = self._recalled([one for one, _ in sums], before, ranges)
         self._begins.recall(recalled.last, gone=recalled.gone)
+        self._ahead = frozenset(self._restarts_beyond(frontier) if recalled.gone else ())
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
         held = self._transactions.temp()
         if self._recipe.snapshot != "initial":
@@ -213,6 +216,14 @@ class Database:
             before = ((row, diff) for row, time, diff in batch.updates if not frontier.less_equal(time))
             yield from ((self._rows.held(row), diff) for row, diff in before)
 
+    def _restarts_beyond(self, frontier: Antichain) -> Iterator[tuple[Restart, int]]:
+        """The Restarts that TEMP's log has at times beyond the frontier, stated or not: others saw what is gone."""
+        temp = Iter(self._log.read())
+        stated = [update for batch in temp for update in batch.updates if frontier.less_equal(update[1])]
+        for row, time, diff in (*stated, *temp.reader.orphans()):
+            if diff > 0 and row.kind == "restart":
+                yield cast(Restart, self._rows.held(row)), check_int(time)
+
     def remember(self, record: Record) -> None:
         """Take a notification again that was taken before."""
         fact = classify(record, self._recipe)
@@ -236,7 +247,8 @@ class Database:
     def said(self, one: Said | Begin, into: int) -> None:
         """Take what another record says at its time; those of the transaction topic in their order."""
         if isinstance(one, (Begin, End)) and one.tx != SNAPSHOT and self._begins.doubts():
-            self._said.setdefault(into, []).append(Doubt(one.tx))
+            known = Restart(one.tx)
+            self._said.setdefault(into, []).append(known if (known, into) in self._ahead else Doubt(one.tx))
         if isinstance(one, Begin):
             if not self._begins.begin(one.tx):
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from cdcv2 import steps
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
@@ -227,6 +230,57 @@ def test_without_temp_everything_is_written_again_from_its_start(parsed_once: No
         timeline.run(recipe("clean_full"))
 
     assert before == timeline.told()
+
+
+TRANSACTIONS = "clean_full.transaction", 0
+
+
+def restarted(version: str) -> dict[tuple[str, int], list[Record]]:
+    """Two BEGINs of one transaction, with nothing between, its row, and its END."""
+    row = json.loads(next(one.value for one in dump("clean_full").partitions()[f"clean_full.{ITEMS}", 0]
+                          if one.value and b'"op":"c"' in one.value))
+    row["source"] |= {"version": version, "txId": 7, "sequence": '["100","101"]'}
+    row["transaction"] = {"id": "7:101", "total_order": 1, "data_collection_order": 1}
+    counted = [{"data_collection": ITEMS, "event_count": 1}]
+    begin = {"status": "BEGIN", "id": "7:101", "event_count": None, "data_collections": None}
+    end = {"status": "END", "id": "7:110", "event_count": 1, "data_collections": counted}
+    said = [json.dumps(one).encode() for one in (begin, begin, end, row)]
+    table = f"clean_full.{ITEMS}", 0
+    return {TRANSACTIONS: [Record(*TRANSACTIONS, at, None, one) for at, one in enumerate(said[:3])],
+            table: [Record(*table, 0, None, said[3])]}
+
+
+def see(timeline: Timeline, *looks: int) -> None:
+    """One life: as many records of the transaction topic are seen, one look after the other, and the row at last."""
+    binder, capture = timeline.opened(how(snapshot="none", notification_topic=None, empty=frozenset({ITEMS})))
+    for number in looks:
+        timeline.ends = {place: number if place == TRANSACTIONS else number // 3 for place in timeline.records}
+        binder.bind(timeline.seen())
+        while capture.carry():
+            pass
+
+
+@pytest.mark.parametrize("version", ["3.7.0.Final", "3.4.1.Final"])
+@pytest.mark.parametrize("step", ["transactions.updates-durable", "transactions.temp-stated"])
+def test_what_temp_has_of_two_begins_counts_where_the_topic_has_lost_the_first(step: str, version: str) -> None:
+    """A life is killed when TEMP has it and the tables do not state it, and the topic loses what is behind that."""
+    killed, is_old = Timeline(restarted(version), random.Random(1), [ITEMS]), version < "3.7"
+
+    def stop_of(timeline: Timeline, *looks: int) -> str:
+        with pytest.raises(SourceStop) if is_old else contextlib.nullcontext() as stop:
+            see(timeline, *looks)
+        return str(stop and stop.value)
+
+    with steps.placed(step, 2), pytest.raises(steps.PlacedCrash):
+        see(killed, 1, 2)
+    for log in (*killed.tables.values(), killed.temp):
+        log.close()
+    killed.heads = {TRANSACTIONS: 1}
+    stop = stop_of(killed, 2, 3)
+    lived = killed.back_at(-1)
+
+    assert stop == stop_of(lived, 3) and is_old == ("two BEGINs, one directly after the other, and its rows" in stop)
+    assert lived.told() == killed.told() and (0 if is_old else 1) == len(lived.told()[ITEMS][0])
 
 
 def test_what_cannot_be_captured_so_is_refused() -> None:
