@@ -66,8 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{name}: {sentence}", flush=True)
         if asked.list:
             continue
-        answers = list(ask(name, question, plan))
+        # Before the run: afterwards the load would be its own.
         around = surroundings(question.versions)
+        answers = list(ask(name, question, plan))
         keep([row(answer, around) for answer in answers], asked.results / f"{name}.csv")
         for answer in answers:
             print(line(answer), flush=True)

@@ -9,6 +9,7 @@ and of whatever else a case reports, as rows of a CSV that says when, on what an
 from __future__ import annotations
 
 import csv
+import gc
 import os
 import platform
 import statistics
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Generic, TypeVar
 
 import cdcv2
@@ -25,13 +26,17 @@ import cdcv2
 Input = TypeVar("Input")
 
 RESULTS = Path(__file__).resolve().parent / "results"
+#: The measures that every case has: wall time, and the CPU time of all threads of this process.
+SECONDS = "seconds"
+CPU_SECONDS = "CPU seconds of this process"
 
 
 @dataclass(frozen=True)
 class Case(Generic[Input]):
     """One way to do the work.
 
-    ``run(input)`` is timed. It returns figures of its own, by name (``{"bytes per row": 31.2}``), or nothing.
+    ``run(input)`` is timed, by the wall and by the CPU time of this process. It returns figures of its own, by name
+    (``{"bytes per row": 31.2}``), or nothing.
     ``reset(input)`` comes before each run and is not timed: a fresh output folder, a new topic.
     ``check(input)`` comes after each run and is not timed: it raises when the work was not done, as a wrong answer has
     no speed.
@@ -59,7 +64,7 @@ class Question(Generic[Input]):
     versions: Sequence[str] = ()
     close: Callable[[Input], object] | None = None
     rounds: int = 5
-    warm_up: int = 1
+    warm_up: int = 2
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Answer:
-    """One measure of one case: ``measure`` is ``seconds`` or the name of a figure that the case reports.
+    """One measure of one case: ``measure`` is one that every case has, or the name of a figure that the case reports.
 
     ``ratio`` is that of each round's value to the baseline's value in the same round; None for figures that the
     baseline does not report, and where it is zero.
@@ -108,8 +113,9 @@ class Answer:
 
     @property
     def per_second(self) -> float | None:
-        """Units of work per second at the median; None for other measures than seconds."""
-        return self.size / self.spread.median if self.measure == "seconds" and self.spread.median else None
+        """Units of work per second at the median; None for measures that are no time."""
+        timed = self.measure in (SECONDS, CPU_SECONDS)
+        return self.size / self.spread.median if timed and self.spread.median else None
 
 
 @dataclass
@@ -168,12 +174,14 @@ def _measure(question: Question[Input], given: Input, rounds: int, warm_up: int)
 def _run(case: Case[Input], given: Input) -> dict[str, float]:
     if case.reset:
         case.reset(given)
-    start = perf_counter()
+    # What the case before left behind is not cleared away on this one's time.
+    gc.collect()
+    cpu, start = process_time(), perf_counter()
     figures = case.run(given)
-    seconds = perf_counter() - start
+    measured = {SECONDS: perf_counter() - start, CPU_SECONDS: process_time() - cpu}
     if case.check:
         case.check(given)
-    return {"seconds": seconds, **(figures or {})}
+    return {**measured, **(figures or {})}
 
 
 def surroundings(packages: Sequence[str]) -> dict[str, str | int]:

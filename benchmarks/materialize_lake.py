@@ -17,7 +17,7 @@ import pyarrow
 import pyarrow.parquet
 
 from benchmarks.harness import Case, Question
-from benchmarks.shop import BINDING, ORDERS, Shop, with_cpu
+from benchmarks.shop import BINDING, ORDERS, Shop
 from cdcv2.core.antichain import Antichain
 from cdcv2.materialize import Binding, FileRecoveryLog, Runtime, Threaded
 from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
@@ -101,10 +101,10 @@ def close(given: Appended) -> None:
 
 QUESTION = Question(
     prepare=opened,
-    baseline=Case("a Parquet file per transaction", with_cpu(bare), clean),
+    baseline=Case("a Parquet file per transaction", bare, clean),
     cases=[
-        Case("append to a lake, a multiset", with_cpu(append), clean, check_append),
-        Case("rows by key in a lake", with_cpu(by_key), clean, check),
+        Case("append to a lake, a multiset", append, clean, check_append),
+        Case("rows by key in a lake", by_key, clean, check),
     ],
     size=200_000,
     unit="rows",

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from benchmarks.harness import Case, Question
-from benchmarks.shop import BINDING, PLAN, Shop, with_cpu
+from benchmarks.shop import BINDING, PLAN, Shop
 from cdcv2.cli import main
 from cdcv2.materialize import Runtime, Threaded
 from cdcv2.materialize.drivers.postgres import PostgresDriver
@@ -142,12 +142,12 @@ def check_copy(shop: Shop) -> None:
 
 QUESTION = Question(
     prepare=opened,
-    baseline=Case("COPY into an unindexed table", with_cpu(copy), Shop.clean, check_copy),
+    baseline=Case("COPY into an unindexed table", copy, Shop.clean, check_copy),
     cases=[
-        Case("INSERT ... ON CONFLICT, executemany", with_cpu(on_conflict), Shop.clean, check),
-        Case("INSERT ... ON CONFLICT, Spark's foreachBatch", with_cpu(from_spark), Shop.clean, check),
-        Case("materialize", with_cpu(materialize), Shop.clean, check),
-        Case("cdcv2 materialize, from a log", with_cpu(command), Shop.clean, check),
+        Case("INSERT ... ON CONFLICT, executemany", on_conflict, Shop.clean, check),
+        Case("INSERT ... ON CONFLICT, Spark's foreachBatch", from_spark, Shop.clean, check),
+        Case("materialize", materialize, Shop.clean, check),
+        Case("cdcv2 materialize, from a log", command, Shop.clean, check),
     ],
     size=200_000,
     unit="changed rows",

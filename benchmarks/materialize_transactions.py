@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.harness import Case, Question
-from benchmarks.shop import BINDING, Shop, with_cpu
+from benchmarks.shop import BINDING, Shop
 from cdcv2.materialize import FileRecoveryLog, Runtime, Threaded
 from cdcv2.materialize.drivers.lake import LakeDriver
 from cdcv2.materialize.drivers.postgres import PostgresDriver
@@ -78,9 +78,9 @@ def clean(shops: Shops) -> None:
 
 QUESTION = Question(
     prepare=Shops,
-    baseline=Case("INSERT ... ON CONFLICT of one row", with_cpu(on_conflict), clean),
+    baseline=Case("INSERT ... ON CONFLICT of one row", on_conflict, clean),
     cases=[
-        Case(f"{rows} rows into {name}", with_cpu(partial(done, rows, run)), clean)
+        Case(f"{rows} rows into {name}", partial(done, rows, run), clean)
         for name, run in (("PostgreSQL", postgres), ("a lake", lake))
         for rows in SIZES
     ],

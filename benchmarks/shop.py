@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from time import process_time
-from typing import Any, TypeVar
+from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
@@ -18,20 +17,6 @@ from cdcv2.protocol.timeline import Cut
 from cdcv2.protocol.writer import Writer
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
-
-Input = TypeVar("Input")
-
-
-def with_cpu(run: Callable[[Input], object]) -> Callable[[Input], dict[str, float]]:
-    """The work, which also says the CPU time of this process, all its threads: a busy machine bends that less."""
-
-    def timed(given: Input) -> dict[str, float]:
-        before = process_time()
-        run(given)
-        return {"CPU seconds of this process": process_time() - before}
-
-    return timed
-
 
 ORDERS = RowType({
     "type": "record", "name": "orders",

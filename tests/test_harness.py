@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import harness
-from benchmarks.harness import Case, Plan, Question, Spread, ask, keep, row, surroundings
+from benchmarks.harness import CPU_SECONDS, SECONDS, Answer, Case, Plan, Question, Spread, ask, keep, row, surroundings
 
 
 class Clock:
-    """A clock that a case moves by as much as it says that its work takes."""
+    """A clock that a case moves by as much as it says that its work takes, of which some is work of this process."""
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.cpu = 7.0
 
-    def work(self, seconds: float) -> None:
+    def work(self, seconds: float, cpu: float = 0.0) -> None:
         self.now += seconds
+        self.cpu += cpu
 
 
 @pytest.fixture
@@ -27,7 +30,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The harness's own clock, wound by hand."""
     clock = Clock()
     monkeypatch.setattr(harness, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(harness, "process_time", lambda: clock.cpu)
     return clock
+
+
+def seconds(answers: Iterable[Answer]) -> list[Answer]:
+    """The answers in wall time, one for each case."""
+    return [answer for answer in answers if answer.measure == SECONDS]
 
 
 def moody_question(clock: Clock, journal: list[str]) -> Question[list[float]]:
@@ -40,12 +49,14 @@ def moody_question(clock: Clock, journal: list[str]) -> Question[list[float]]:
 
         return Case(name, work)
 
-    return Question(lambda seed, size: [1.0, 2.0, 3.0, 10.0], run("plain", 1), [run("ours", 4)], 12, "rows", rounds=3)
+    return Question(
+        lambda seed, size: [1.0, 2.0, 3.0, 10.0], run("plain", 1), [run("ours", 4)], 12, "rows", rounds=3, warm_up=1
+    )
 
 
 def test_the_ratio_is_taken_pair_by_pair(clock: Clock) -> None:
     """Though the machine is ten times slower in the last round, each pair agrees that ours takes four times as long."""
-    plain, ours = ask("moody", moody_question(clock, []))
+    plain, ours = seconds(ask("moody", moody_question(clock, [])))
 
     assert Spread(12.0, 8.0, 40.0) == ours.spread
     assert Spread(4.0, 4.0, 4.0) == ours.ratio
@@ -56,7 +67,7 @@ def test_the_ratio_is_taken_pair_by_pair(clock: Clock) -> None:
 def test_the_order_turns_and_the_warm_up_is_not_kept(clock: Clock) -> None:
     """Who goes first is not always the same one; the first round ran, and its 1.0 is in no figure."""
     journal: list[str] = []
-    plain, _ = ask("moody", moody_question(clock, journal))
+    plain, _ = seconds(ask("moody", moody_question(clock, journal)))
 
     assert ["plain", "ours", "ours", "plain", "plain", "ours", "ours", "plain"] == journal
     assert 2.0 == plain.spread.least
@@ -77,10 +88,29 @@ def test_making_ready_and_checking_are_not_timed(clock: Clock) -> None:
         check=lambda given: slow("check", 70),
     )
     question = Question(lambda seed, size: "", case, [], 1, "rows", close=lambda given: journal.append("close"))
-    (answer,) = ask("only", question, Plan(rounds=2, warm_up=0))
+    (answer,) = seconds(ask("only", question, Plan(rounds=2, warm_up=0)))
 
     assert Spread(1.0, 1.0, 1.0) == answer.spread
     assert ["reset", "run", "check"] * 2 + ["close"] == journal
+
+
+def test_each_case_has_its_cpu_time_too(clock: Clock) -> None:
+    """A machine that is busy with other work bends wall time more; the figure has a ratio and a speed as that has."""
+    plain, ours = Case[int]("plain", lambda given: clock.work(9, 2)), Case[int]("ours", lambda given: clock.work(9, 3))
+    answers = {(a.case, a.measure): a for a in ask("cpu", Question(lambda seed, size: 0, plain, [ours], 6, "rows"))}
+
+    assert Spread(3.0, 3.0, 3.0) == answers["ours", CPU_SECONDS].spread
+    assert Spread(1.5, 1.5, 1.5) == answers["ours", CPU_SECONDS].ratio
+    assert (3.0, 2.0) == (answers["plain", CPU_SECONDS].per_second, answers["ours", CPU_SECONDS].per_second)
+
+
+def test_two_rounds_warm_up_and_five_are_measured() -> None:
+    """Unless a question, or who asks, wants it otherwise."""
+    journal: list[str] = []
+    (answer, _) = ask("rounds", Question(lambda seed, size: 0, Case[int]("only", lambda given: journal.append("")), [],
+                                         1, "rows"))
+
+    assert (7, 2, 5) == (len(journal), answer.warm_up, answer.rounds)
 
 
 def test_a_wrong_result_is_no_answer(clock: Clock) -> None:
@@ -115,7 +145,7 @@ def test_each_seed_has_its_own_input_and_answer() -> None:
     """The input is a function of seed and size, and made once for all rounds."""
     made: list[tuple[int, int]] = []
     question = Question(lambda seed, size: made.append((seed, size)), Case("only", lambda given: None), [], 100, "rows")
-    answers = list(ask("seeds", question, Plan(seeds=(7, 8), rounds=2, scale=0.1)))
+    answers = seconds(ask("seeds", question, Plan(seeds=(7, 8), rounds=2, scale=0.1)))
 
     assert [(7, 10), (8, 10)] == made
     assert [(7, 10), (8, 10)] == [(answer.seed, answer.size) for answer in answers]
@@ -123,7 +153,7 @@ def test_each_seed_has_its_own_input_and_answer() -> None:
 
 def test_answers_are_appended_with_their_surroundings(tmp_path: Path, clock: Clock) -> None:
     """A figure without date, versions and cores cannot be compared with next year's."""
-    answers = list(ask("moody", moody_question(clock, [])))
+    answers = seconds(ask("moody", moody_question(clock, [])))
     for _ in range(2):
         keep([row(answer, surroundings(["pytest"])) for answer in answers], tmp_path / "new" / "moody.csv")
     with (tmp_path / "new" / "moody.csv").open(encoding="utf-8") as file:
@@ -164,7 +194,7 @@ def test_the_command_asks_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert 0 == exit_code
     assert "Iter: seconds" in capsys.readouterr().out
-    assert 3 == len((tmp_path / "iter_throughput.csv").read_text("utf-8").splitlines())
+    assert 7 == len((tmp_path / "iter_throughput.csv").read_text("utf-8").splitlines())
     with pytest.raises(SystemExit, match="2"):
         command.main(["nothing_like_it"])
     assert "there is no question nothing_like_it; there are: " in capsys.readouterr().err
