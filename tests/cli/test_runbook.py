@@ -1,4 +1,4 @@
-"""The table of docs/operations.md on captures on a shared remap, done as it says, one after the other, on a live topic.
+"""The table of docs/operations/remap.md, done as it says, one row after the other, on a live topic.
 
 Records come all along; no reader may miss one, or see one twice, whoever is killed, stopped, moved or replaced.
 """

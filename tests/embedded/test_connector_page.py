@@ -1,4 +1,4 @@
-"""The connector in docs/operations.md is what ``debezium_config`` returns."""
+"""The connector in docs/operations/set-up-a-source.md is what ``debezium_config`` returns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cdcv2.embedded.connect import debezium_config
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations" / "set-up-a-source.md").read_text("utf-8")
 
 
 #: What the page has besides: a publication made by hand takes fewer rights, and a worker may have other converters.

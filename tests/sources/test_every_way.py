@@ -250,7 +250,7 @@ def test_what_a_way_is_documented_to_refuse_is_refused() -> None:
 
 
 #: For some mishaps a capture by commit times stops as soon as it reads them, whatever is whole before them by then: the
-#: next start gives out more of that (docs/operations.md). For all others it stops when their turn comes.
+#: next start gives out more of that (docs/operations/stops.md). For all others it stops when their turn comes.
 WHEN = (("lost END", 8, "due"), ("torn END", 21, "due"), ("another row", 22, "due"), ("TRUNCATE", 11, "due"),
         ("two ENDs", 50, "at once"), ("late END", 8, "at once"))  # fmt: skip
 

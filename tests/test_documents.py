@@ -1,0 +1,116 @@
+"""Documents lead where they say: every link and every anchor, in Markdown and in the texts of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import ROOT
+
+#: A link of Markdown: its text may hold brackets of code, its target no blank.
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+#: What a text or a comment of the code calls by its path.
+NAMED = re.compile(r"\bdocs/[\w./-]*\w(?:#[\w-]+)?")
+FENCE = re.compile(r"^(```+)[^`]*\n.*?^\1 *$", re.M | re.S)
+PAGES = sorted(
+    {*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("tests/*/*.md")}
+)
+#: For readers who look for one thing; a record of a decision or of a run is of its time.
+WRITTEN = [path for path in PAGES if not {"decisions", "mutation", "stress"} & set(path.parts)]
+#: The longest phrase that a cell of a table may hold.
+WIDEST_CELL = 200
+
+
+def name(path: Path) -> str:
+    """The path as somebody in the checkout writes it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(text: str) -> str:
+    """The text without its blocks of code."""
+    return FENCE.sub("", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to the page may name behind #, as GitHub makes it of headings; and the anchors that it sets."""
+    text = prose(page.read_text("utf-8"))
+    found: list[str] = re.findall(r'<a id="([^"]+)">', text)
+    for heading in re.findall(r"^#+ +(.*?) *#*$", text, re.M):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        slug = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        count = sum(1 for one in found if re.fullmatch(re.escape(slug) + r"(-\d+)?", one))
+        found.append(f"{slug}-{count}" if slug in found else slug)
+    return set(found)
+
+
+def wrong(target: str, folder: Path, page: Path | None = None) -> str:
+    """What a link of a page in the folder gets wrong; empty if it leads somewhere."""
+    path, _, anchor = target.partition("#")
+    place = (folder / path).resolve() if path else page
+    if place is None or not place.exists():
+        return f"no file {path}"
+    if anchor and place.suffix == ".md" and anchor not in anchors(place):
+        return f"no anchor #{anchor} in {path or 'this page'}"
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_of_a_page_leads_to_a_file_and_an_anchor(page: Path) -> None:
+    """Of this checkout; those to the web are not followed."""
+    targets = [one for one in LINK.findall(prose(page.read_text("utf-8"))) if "://" not in one]
+
+    assert [] == [f"{one}: {why}" for one in targets if (why := wrong(one, page.parent, page))]
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    """In errors, help, comments, tests and build files; a decision may be called by its number alone."""
+    sources = [ROOT / "Makefile", ROOT / "setup.cfg", ROOT / "cdcv2/embedded/jars.lock"]
+    for folder in ("cdcv2", "streaming_jobs", "examples", "tests", "benchmarks"):
+        sources += [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    lost = []
+    for path in sources:
+        for found in NAMED.findall(path.read_text("utf-8")):
+            numbered = re.fullmatch(r"docs/decisions/(\d{4})", found)
+            if numbered and list((ROOT / "docs/decisions").glob(f"{numbered[1]}-*.md")):
+                continue
+            if why := wrong(found, ROOT):
+                lost.append(f"{name(path)}: {why}")
+
+    assert [] == lost
+
+
+def test_a_wrong_link_is_seen(tmp_path: Path) -> None:
+    """The judge itself: a file, an anchor, a heading that stands twice, and one inside a block of code."""
+    page = tmp_path / "page.md"
+    page.write_text("# A `b` (c)?\n\n## Two\n\n## Two\n\n```text\n# none\n```\n<a id=\"set\"></a>\n", "utf-8")
+
+    assert {"a-b-c", "two", "two-1", "set"} == anchors(page)
+    assert ["", "", "no anchor #none in page.md", "no file other.md"] == [
+        wrong(one, tmp_path, page) for one in ("page.md#two-1", "#set", "page.md#none", "other.md")
+    ]
+
+
+def test_every_page_of_operations_is_in_the_index() -> None:
+    """By a question; nobody finds a page that no page names."""
+    index = (ROOT / "docs/operations.md").read_text("utf-8")
+    pages = {f"operations/{path.name}" for path in (ROOT / "docs/operations").glob("*.md")}
+
+    assert pages == {one for one in LINK.findall(index) if one.startswith("operations/")}
+
+
+def test_a_page_of_operations_begins_with_its_question() -> None:
+    """It is what somebody looks for."""
+    first = {name(path): path.read_text("utf-8").splitlines()[0] for path in (ROOT / "docs/operations").glob("*.md")}
+
+    assert {} == {page: line for page, line in first.items() if not re.fullmatch(r"# [^?]+(: [^?]+)?\?", line)}
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_no_cell_of_a_table_is_a_paragraph(page: Path) -> None:
+    """What takes sentences stands below the table."""
+    rows = [line for line in prose(page.read_text("utf-8")).splitlines() if line.startswith("|")]
+    cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", row)]
+
+    assert [] == [cell for cell in cells if len(cell) > WIDEST_CELL]
