@@ -19,6 +19,13 @@ PAGES = sorted(
 )
 #: For readers who look for one thing; a record of a decision or of a run is of its time.
 WRITTEN = [path for path in PAGES if not {"decisions", "mutation", "stress"} & set(path.parts)]
+#: The four questions that a newcomer must find answered, each by one page that README links by the question.
+ASKED = {
+    "What is a frontier?": "docs/how-it-works.md",
+    "Which capture do I choose?": "docs/operations/choose-a-capture.md",
+    "What happens when a column is added?": "docs/operations/columns.md",
+    "Why does a table stand still?": "docs/operations/stands-still.md",
+}
 #: The longest phrase that a cell of a table may hold.
 WIDEST_CELL = 200
 
@@ -90,6 +97,16 @@ def test_a_wrong_link_is_seen(tmp_path: Path) -> None:
     assert ["", "", "no anchor #none in page.md", "no file other.md"] == [
         wrong(one, tmp_path, page) for one in ("page.md#two-1", "#set", "page.md#none", "other.md")
     ]
+
+
+def test_readme_links_a_page_by_each_question_of_a_newcomer() -> None:
+    """In the words of the question; and the page begins with it, or has it as a heading."""
+    rows = dict(re.findall(r"^\| (.+?) \| \[.+?\]\((.+?)\) \|$", (ROOT / "README.md").read_text("utf-8"), re.M))
+    linked = {question: [page for asked, page in rows.items() if question in asked] for question in ASKED}
+
+    assert {question: [page] for question, page in ASKED.items()} == linked
+    for question, page in ASKED.items():
+        assert question.lower() in (ROOT / page).read_text("utf-8").lower(), page
 
 
 def test_every_page_of_operations_is_in_the_index() -> None:
