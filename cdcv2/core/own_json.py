@@ -22,6 +22,8 @@ from cdcv2.errors import ForeignStateError, RefusedError
 #: The name of the digest in an object.
 DIGEST = "digest"
 _KINDS = {int: "whole number", bool: "truth value", str: "text", list: "list", tuple: "list", dict: "object"}
+#: What is wrong with one that has another digest.
+CHANGED = "it was changed after it was written, and does not have the digest that it names"
 #: What to do about a file that is damaged, where nothing else is said.
 RESTORE = "restore it, or begin anew without it"
 
@@ -43,13 +45,19 @@ def without_digest(plain: Mapping[str, Any], place: object, remedy: str = RESTOR
     >>> without_digest(with_digest({"at": 1}), "_memory.json")
     {'at': 1}
     """
+    if not is_whole(plain):
+        raise ForeignStateError(f"{place} is damaged ({CHANGED}): {remedy}")
+    return {name: value for name, value in plain.items() if name != DIGEST}
+
+
+def is_whole(plain: Mapping[str, Any]) -> bool:
+    """Whether an object has the digest that it names; one that names none is older, and nothing is known of it.
+
+    >>> is_whole({"at": 1}), is_whole(with_digest({"at": 1})), is_whole({**with_digest({"at": 1}), "at": 2})
+    (True, True, False)
+    """
     kept = {name: value for name, value in plain.items() if name != DIGEST}
-    if DIGEST in plain and plain[DIGEST] != digest(kept):
-        raise ForeignStateError(
-            f"{place} is damaged (it was changed after it was written, and does not have the digest that it names): "
-            f"{remedy}"
-        )
-    return kept
+    return DIGEST not in plain or plain[DIGEST] == digest(kept)
 
 
 def digest(plain: Mapping[str, Any]) -> str:

@@ -3,14 +3,16 @@ was known at some place.
 
 ::
 
-    {"cdcv2-remap": 1, "kind": "genesis", "start": [{"rest": []}], "recipe": "...", "by": "capture-a"}
+    {"cdcv2-remap": 1, "kind": "genesis", "start": [{"rest": []}], "recipe": "...", "by": "capture-a",
+     "digest": "..."}
     {"cdcv2-remap": 1, "kind": "proposal", "epoch": 0, "lower": 1, "upper": 9, "frontier": [...], "recipe": null, ...}
     {"cdcv2-remap": 1, "kind": "hold", "of": "7f...", "called": "kafka:cdc.{table}", "since": 8, "by": "capture-a"}
     {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, "holds": {...},
      "called": {...}}
 
-A record says what somebody wanted when it was written. What came of it is decided by reading: see
-:mod:`cdcv2.reclock.shared`.
+Each has a digest of what else it states: a number that is changed would bind other records, and look as good. Those of
+earlier releases have none. A record says what somebody wanted when it was written. What came of it is decided by
+reading: see :mod:`cdcv2.reclock.shared`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
+from cdcv2.core.own_json import CHANGED, is_whole, with_digest
 from cdcv2.errors import DamagedRecordError, MalformedError, RefusedError
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
@@ -118,7 +121,8 @@ def encode(record: Record) -> bytes:
             **({"holds": record.holds} if record.holds else {}),
             **({"called": record.called} if record.called else {}),
         }  # fmt: skip
-    return json.dumps({_MARK: VERSION, **said, "by": record.by}, separators=(",", ":"), allow_nan=False).encode()
+    stated = with_digest({_MARK: VERSION, **said, "by": record.by})
+    return json.dumps(stated, separators=(",", ":"), allow_nan=False).encode()
 
 
 def decode(raw: bytes, position: object = None) -> Record:
@@ -138,6 +142,8 @@ def decode(raw: bytes, position: object = None) -> Record:
             f"the record at {position} has version {said[_MARK]!r} of the format, and this program knows version "
             f"{VERSION}: bring every capture of this remap to the newer release"
         )
+    if not is_whole(said):
+        raise DamagedRecordError(CHANGED, position, raw)
     try:
         return _record(said)
     except (KeyError, TypeError, ValueError) as cause:

@@ -2,12 +2,13 @@
 
 ::
 
-    _times.jsonl        {"version": 1, "lsn": 101780600, "ts_ms": 1795251720505}
+    _times.jsonl        {"version": 1, "lsn": 101780600, "ts_ms": 1795251720505, "digest": "..."}
 
 Times by commits are LSNs, and no row has a clock. So each release keeps the LSN of its last END and when that was
 committed. Beside directory logs it is a line of a file, appended before the release's statement; the file is in the
 directory that has all the logs, or, where they have none together, in that of each log. In a topic it is a header,
-``cdcv2-release``, of the statement up to this END, with the text of such a line.
+``cdcv2-release``, of the statement up to this END, with the text of such a line. The digest is of what else it states;
+a line without one is older.
 
 Each is a fact: any number of captures may keep it, and any part of them is true. A crash leaves at most a line that was
 broken off; the next one begins a line of its own.
@@ -24,9 +25,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import check_time
+from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import OutputError, RefusedError, UnavailableError
 from cdcv2.protocol.log import Headers, Log
-from cdcv2.core.own_json import checked, reading
 from cdcv2.wire.put_if_absent import sync_folder
 
 #: The name of the file.
@@ -47,9 +48,9 @@ class ReleaseTime(NamedTuple):
         """As it is kept.
 
         >>> ReleaseTime(10, 100).to_text()
-        '{"version": 1, "lsn": 10, "ts_ms": 100}'
+        '{"version": 1, "lsn": 10, "ts_ms": 100, "digest": "36bbc0e7497db767dfdfe4d9546a327a"}'
         """
-        return json.dumps({"version": _VERSION, **self._asdict()})
+        return json.dumps(with_digest({"version": _VERSION, **self._asdict()}))
 
     @classmethod
     def from_text(cls, text: bytes, place: str) -> ReleaseTime | None:
@@ -67,6 +68,7 @@ class ReleaseTime(NamedTuple):
                     f"{place} has release times of version {plain.get('version')!r}, and this release reads "
                     f"{_VERSION}: read it with the program that wrote it, or a newer one"
                 )
+            plain = without_digest(plain, place, _REMEDY)
             found = cls(checked(plain["lsn"], int), checked(plain["ts_ms"], int))
             # A time that a log can have, and a moment that there is.
             check_time(found.lsn)

@@ -21,7 +21,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.minting import agree, compact, follow, run as minted
 from cdcv2.reclock.ordering import COMMIT_ORDER
-from cdcv2.reclock.records import Held, Proposal, decode, encode
+from cdcv2.reclock.records import Genesis, Held, Proposal, decode, encode
 from cdcv2.reclock.shared import Shared, View
 from cdcv2.sources import binder as binding
 from cdcv2.sources.binder import Binder
@@ -396,7 +396,7 @@ def test_another_recipe_is_refused_before_anything_is_written(stage: Stage) -> N
     with pytest.raises(SourceStop, match="mapping is version 2, bound 1.*--propose-recipe"):
         stage.binder(mapping=2)
     with pytest.raises(ForeignStateError, match="no recipe of a capture"):
-        stage.remap.raws[0] = stage.remap.raws[0].replace(b"cdcv2-capture", b"something-els")
+        stage.remap.raws[0] = encode(Genesis(frontier({}), "something else"))
         stage.binder()
 
 
