@@ -1,7 +1,7 @@
 """`pip install cdcv2` alone gives the protocol, files and the command: no Spark, no Java, no Kafka.
 
 Proved with the wheel itself, unpacked into an empty folder, in a Python that refuses to import anything but the
-standard library and the two packages that the base install names.
+standard library and the three packages that the base install names.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ import sys
 sys.path.insert(0, sys.argv[1])
 
 class Absent:
-    allowed = set(sys.stdlib_module_names) | {"cdcv2", "fastavro", "sortedcontainers"}
+    allowed = set(sys.stdlib_module_names) | {"cdcv2", "fastavro", "pyarrow", "sortedcontainers"}
 
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in self.allowed:
+        # What sysconfig reads is of the standard library, under a name of the platform.
+        if name.partition(".")[0] not in self.allowed and not name.startswith("_sysconfigdata_"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())

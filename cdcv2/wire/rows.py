@@ -164,11 +164,11 @@ class _Made:
     def __init__(self, text: str) -> None:
         self.shape = parse(json.loads(text))
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        self.row_class = _class_of(self.shape)
-        self.check: Check = _record_check(self.shape, "the row")
+        self.row_class = class_of(self.shape)
+        self.check: Check = record_check(self.shape, "the row")
         self.to_plain: Convert = to_plain(self.shape)
         self.from_plain: Convert = from_plain(self.shape)
-        self.codec = compile_codec(self.shape, _class_of, self.check)
+        self.codec = compile_codec(self.shape, class_of, self.check)
 
 
 def _source(column: str, field: Mapping[str, Any]) -> SourceType | None:
@@ -185,7 +185,7 @@ def _made(text: str) -> _Made:
     return _Made(text)
 
 
-def _class_of(shape: Shape) -> Any:
+def class_of(shape: Shape) -> Any:
     """The class of the rows of a record shape; one for all equal shapes of this process."""
     return _class(canonical_text(identity(emit(shape))))
 
@@ -218,7 +218,7 @@ def _class(text: str) -> Any:
 
 @functools.cache
 def _check_of(text: str) -> Check:
-    return _record_check(parse(json.loads(text), outer=False), "the row")
+    return record_check(parse(json.loads(text), outer=False), "the row")
 
 
 def _revived(text: str, values: tuple[Any, ...]) -> Any:
@@ -227,12 +227,13 @@ def _revived(text: str, values: tuple[Any, ...]) -> Any:
     return tuple.__new__(row_class, row_class._intern(values))
 
 
-def _record_check(shape: Shape, place: str) -> Check:
-    row_class = _class_of(shape)
+def record_check(shape: Shape, place: str) -> Check:
+    """The check of records of this shape, which makes a row of what it takes; ``place`` names them in errors."""
+    row_class = class_of(shape)
     inside = place if place != "the row" else ""
     names = tuple(column.name for column in shape.columns)
     checks = [
-        checker(column.shape, f"{inside}.{column.name}" if inside else f"column {column.name!r}", _record_check)
+        checker(column.shape, f"{inside}.{column.name}" if inside else f"column {column.name!r}", record_check)
         for column in shape.columns
     ]
 

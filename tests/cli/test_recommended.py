@@ -116,11 +116,11 @@ def test_a_missing_library_names_an_extra_that_is_there() -> None:
         for argument in call.args[1:]
         if isinstance(argument, ast.Constant)
     }
-    error = MissingExtraError("a lake needs pyarrow", "lake")
+    error = MissingExtraError("Delta tables need deltalake", "delta")
 
     assert (set(), True) == (asked - extras(), len(asked) > 5)
-    assert "a lake needs pyarrow: pip install '.[lake]' in the checkout of cdcv2" == str(error)
-    assert (Exit.UNABLE, "lake", "lake") == (exit_of(error), error.extra, pickle.loads(pickle.dumps(error)).extra)
+    assert "Delta tables need deltalake: pip install '.[delta]' in the checkout of cdcv2" == str(error)
+    assert (Exit.UNABLE, "delta", "delta") == (exit_of(error), error.extra, pickle.loads(pickle.dumps(error)).extra)
 
 
 def test_without_a_library_a_command_ends_with_one_code(run: Run, captured: Path, monkeypatch: Any) -> None:

@@ -34,13 +34,12 @@ OWNER = "cdcv2.materialization"
 
 
 def delta() -> Any:
-    """deltalake. Raises UnavailableError where it, or pyarrow, is not installed."""
+    """deltalake. Raises MissingExtraError unless it is installed."""
     try:
         import deltalake
         import deltalake.exceptions
-        import pyarrow  # noqa: F401
     except ImportError as cause:
-        raise MissingExtraError("Delta tables need deltalake and pyarrow", "delta") from cause
+        raise MissingExtraError("Delta tables need deltalake", "delta") from cause
     return deltalake
 
 

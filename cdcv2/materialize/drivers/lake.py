@@ -7,7 +7,7 @@ frontiers. Nobody's file counts before a manifest names it, and readers (:func:`
 
 Files are merged as their number grows, a large one seldom: each row is written about log(n) times. Keys are looked up
 by reading the key column of every file, so a lake wants few large transactions (``rows`` of the runtime), and a
-database many small ones. Needs pyarrow (``pip install '.[lake]'``). A transaction that dies between staging and
+database many small ones. A transaction that dies between staging and
 its commit leaves a file that no manifest will ever name; :func:`orphans` finds them, ``cdcv2 orphans --remove``
 removes them.
 """

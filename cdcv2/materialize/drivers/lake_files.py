@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MalformedError, MissingExtraError, MissingLogError, OutputError, UsageError
+from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.materialize.arrow_columns import DIGITS, arrow_column
 from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
@@ -38,13 +38,11 @@ _ALTERED = (
 
 
 def arrow() -> Any:
-    """pyarrow. Raises UnavailableError where it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError as cause:
-        raise MissingExtraError("a lake of Parquet files needs pyarrow", "lake") from cause
+    """pyarrow, imported by the first who needs it: that takes a tenth of a second."""
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.parquet
+
     return pyarrow
 
 
