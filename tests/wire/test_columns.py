@@ -47,7 +47,12 @@ def as_arrow(schema: Any, value: Any) -> Any:
 
 @given(st.data())
 def test_columns_are_the_same_updates_as_rows(data: st.DataObject) -> None:
-    """Made of rows or of columns that are not canonical: as bytes, summed, and summed at one time."""
+    """Whatever the row type, the values and the diffs; tests/stress has more of them."""
+    check_same_updates(data)
+
+
+def check_same_updates(data: st.DataObject) -> None:
+    """Made of rows or of columns that are not canonical: equal as bytes, summed, and summed at one time."""
     schema = data.draw(schemas())
     drawn = st.tuples(values(schema), st.integers(0, 3), st.sampled_from([-2, -1, 1, 2]))
     told = data.draw(st.lists(drawn, max_size=8))
@@ -180,6 +185,17 @@ def test_rows_that_are_no_rows_yet_are_made_so() -> None:
     assert [ORDER.row([1, 0.0]), ORDER.row([2, float("nan")])] == [row for row, _, _ in batch.updates()]
     with pytest.raises(MalformedError, match="column 'time': 'x'"):
         UpdateBatch.of(ORDER, [(("x", 1.0), 0, 1)])
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_numbers_that_are_one_are_one_group(kind: str) -> None:
+    """Whatever bits a column brings: Arrow's ``group_by`` compares these."""
+    typed = pa.float32() if kind == "float" else pa.float64()
+    given = pa.array([PAYLOAD, float("nan"), -0.0, 0.0], pa.float64()).cast(typed)
+    batch = UpdateBatch.from_arrow(one(kind), pa.table({"c": given.cast(typed)}, schema=arrow_schema(one(kind))),
+                                   pa.array([0] * 4), pa.array([1] * 4))  # fmt: skip
+
+    assert [2, 2] == batch.consolidated().diffs.to_pylist()
 
 
 BAD_UTF8 = pa.Array.from_buffers(
