@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from cdcv2.core.order import Time, sort_key
@@ -67,5 +68,19 @@ def consolidate(updates: Iterable[tuple[Any, Time, int]]) -> list[tuple[Any, Tim
     Data must be hashable. Updates of one time stay in the order in which their data came first.
     Cost: O(n) expected, and a sort of the results by time.
     """
-    sums = ChangeBatch(((data, time), diff) for data, time, diff in updates)
-    return sorted(((data, time, diff) for (data, time), diff in sums), key=lambda update: sort_key(update[1]))
+    given = list(updates)
+    times = set(map(_TIME, given))
+    distinct = set(map(_DATA if len(times) == 1 else _IDENTITY, given))
+    if len(distinct) < len(given) or not all(map(_DIFF, given)):
+        sums = ChangeBatch(((data, time), diff) for data, time, diff in given)
+        given = [(data, time, diff) for (data, time), diff in sums]
+    if len(times) > 1:
+        given.sort(key=_sort_key)
+    return given
+
+
+def _sort_key(update: tuple[Any, Time, int]) -> Any:
+    return sort_key(update[1])
+
+
+_DATA, _IDENTITY, _TIME, _DIFF = itemgetter(0), itemgetter(0, 1), itemgetter(1), itemgetter(2)

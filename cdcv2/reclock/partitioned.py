@@ -26,6 +26,8 @@ from cdcv2.errors import MalformedError
 
 #: What a part is called: a number from 0 on, or a name.
 Part: TypeAlias = Union[int, str]
+#: The parts that lead to a number, the outermost first; of a time that is a number itself, none.
+Path: TypeAlias = "tuple[Part, ...]"
 
 
 class Partitioned:
@@ -39,13 +41,16 @@ class Partitioned:
     sets are intervals; sets need no order of the parts, and one element instead of one per gap.
     """
 
-    __slots__ = ("_but", "_parts", "_time")
+    __slots__ = ("_but", "_parts", "_time", "path", "number")
 
     # Whether the set is of all parts but `_parts`.
     _but: bool
     _parts: frozenset[Part]
     # How far the part is. None: nothing has happened, as always for more than one part.
     _time: Time | None
+    #: The parts that lead to the number that the time comes down to, and that number; None and 0 where there is none.
+    path: Path | None
+    number: int
 
     def __init__(self) -> None:
         raise MalformedError("Partitioned() says nothing: write Partitioned.at(part, time) or Partitioned.rest(parts)")
@@ -54,6 +59,12 @@ class Partitioned:
     def _made(cls, but: bool, parts: frozenset[Part], time: Time | None) -> Partitioned:
         made = cls.__new__(cls)
         made._but, made._parts, made._time = but, parts, time
+        if type(time) is int:
+            made.path, made.number = tuple(parts), time
+        elif isinstance(time, Partitioned) and time.path is not None:
+            made.path, made.number = (*parts, *time.path), time.number
+        else:
+            made.path, made.number = None, 0
         return made
 
     @classmethod
@@ -253,6 +264,19 @@ def parts_of(frontier: Antichain) -> tuple[Part, ...]:
     return tuple(sorted(named, key=_part_key))
 
 
+def path_of(time: Time) -> tuple[Path | None, int]:
+    """The parts that lead to the number that a time comes down to, and that number; None and 0 where there is none.
+
+    Times of one path are totally ordered, by their numbers.
+
+    >>> path_of(7), path_of(Partitioned.at("orders", Partitioned.at(2, 17))), path_of(Product(1, 2))
+    (((), 7), (('orders', 2), 17), (None, 0))
+    """
+    if type(time) is int:
+        return (), time
+    return (time.path, time.number) if isinstance(time, Partitioned) else (None, 0)
+
+
 class Beyond:
     """A frontier to ask of many times whether they are beyond it, as ``frontier.less_equal`` says.
 
@@ -260,36 +284,24 @@ class Beyond:
     >>> [beyond(Partitioned.at(*at)) for at in ((0, 3), (0, 4), (1, 0), (2, 9))]
     [False, True, True, False]
 
-    Cost: linear to make; then constant for what happens in a part, and that of the frontier for any other time.
+    Cost: linear to make; then constant for times of a part that is at a number, and that of the frontier for others.
     """
 
-    __slots__ = ("_frontier", "_started", "_waiting")
+    __slots__ = ("frontier", "ends")
 
     def __init__(self, frontier: Antichain) -> None:
-        self._frontier = frontier
-        # Part -> how far it is, where that is one number; else what to ask.
-        self._started: dict[Part, int | Beyond] = {}
-        self._waiting: list[Partitioned] = []
-        times: dict[Part, list[Time]] = {}
-        for element in frontier:
-            if isinstance(element, Partitioned):
-                if element.part is None or element.time is None:
-                    self._waiting.append(element)
-                else:
-                    times.setdefault(element.part, []).append(element.time)
-        for part, many in times.items():
-            one = many[0]
-            self._started[part] = one if type(one) is int else Beyond(Antichain(many))
+        #: The frontier itself.
+        self.frontier = frontier
+        #: Where each part is that is at a number: an antichain has nothing else that times of it are beyond.
+        self.ends: dict[Path, int] = {
+            path: number for path, number in map(path_of, frontier) if path is not None
+        }
 
     def __call__(self, time: Time) -> bool:
         """Whether ``time`` is beyond it. Raises MalformedError for a time of another kind."""
-        if not isinstance(time, Partitioned) or time._time is None or not (self._started or self._waiting):
-            return self._frontier.less_equal(time)
-        (part,) = time._parts
-        at = self._started.get(part)
-        if at is not None and (at(time._time) if isinstance(at, Beyond) else less_equal(at, time._time)):
-            return True
-        return any(rest.has(part) for rest in self._waiting)
+        path, number = path_of(time)
+        end = None if path is None else self.ends.get(path)
+        return self.frontier.less_equal(time) if end is None else end <= number
 
 
 def is_least(time: Time) -> bool:

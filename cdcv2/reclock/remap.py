@@ -11,7 +11,7 @@ before it happens at it. ``upper`` is the frontier of the times that are not dec
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -21,7 +21,7 @@ from cdcv2.core.order import Time
 from cdcv2.errors import ForgottenError, MalformedError, RefusedError
 from cdcv2.reclock.binding import Binding, check_int
 from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
-from cdcv2.reclock.partitioned import Beyond
+from cdcv2.reclock.lookup import Lookup
 
 #: The version of an exported remap; any other is refused.
 VERSION = 1
@@ -47,12 +47,9 @@ class Remap:
         if not start:
             raise MalformedError("a remap that starts where its source is finished binds nothing: give a gauge's start")
         self.start = start
-        # R(t) is the frontier at the greatest of the times that is not after t. The first time is since; times and
-        # frontiers grow, strictly.
-        self._intos: list[int] = [0]
-        self._frontiers: list[Antichain] = [start]
-        # Into-time -> its frontier, prepared for being asked; those that were asked since the last compaction.
-        self._asked: dict[int, Beyond] = {}
+        #: The bindings held: R(t) is the frontier at the greatest of their times that is not after t. The first of the
+        #: times is since. For whoever looks many from-times up.
+        self.lookup = Lookup([(0, start)])
         # The first time that is not decided; None: all are.
         self._end: int | None = 1
         # The greatest since that was asked for, and who reads from which time on.
@@ -62,7 +59,7 @@ class Remap:
     @property
     def since(self) -> int:
         """The time from which on reads are exact."""
-        return self._intos[0]
+        return self.lookup.intos[0]
 
     @property
     def upper(self) -> Antichain:
@@ -72,19 +69,19 @@ class Remap:
     @property
     def last(self) -> int:
         """The last time that is decided; of a closed remap, the last at which something changes."""
-        return self._intos[-1] if self._end is None else self._end - 1
+        return self.lookup.intos[-1] if self._end is None else self._end - 1
 
     @property
     def current(self) -> Antichain:
         """The frontier that the sources have come to at the last time decided."""
-        return self._frontiers[-1]
+        return self.lookup.frontiers[-1]
 
     def __len__(self) -> int:
-        return len(self._intos)
+        return len(self.lookup.intos)
 
     def bindings(self) -> Iterator[tuple[int, Antichain]]:
         """Each time held at which the frontier changes, and the frontier from there on; the first is at ``since``."""
-        return zip(self._intos, self._frontiers)
+        return zip(self.lookup.intos, self.lookup.frontiers)
 
     # -- deciding -----------------------------------------------------------------------------------------------
 
@@ -133,12 +130,11 @@ class Remap:
         ...     (1, 5, 3), (1, 9, 7), (5, 9, 2), (5, 9, 4))]
         [True, False, False, True]
         """
-        if binding.lower != self._end or not binding.frontier.dominates(self.current):
+        if binding.lower != self._end or not all(map(self.lookup.reached, binding.frontier)):
             return False
         self._end = binding.upper
         if binding.frontier != self.current:
-            self._intos.append(binding.into)
-            self._frontiers.append(binding.frontier)
+            self.lookup.append(binding.into, binding.frontier)
         return True
 
     def catch_up(self, other: Remap) -> list[Binding]:
@@ -161,15 +157,14 @@ class Remap:
                 f"at {self.last} the sources were at {self.current} here, and at {other.at(self.last)} in a remap said "
                 "to be the same: one of them was read from another place. Read the remap anew"
             )
-        if other.since > self._end and other._frontiers[0] != self.current:
+        if other.since > self._end and other.lookup.frontiers[0] != self.current:
             if any(since < other.since for since in self._holds.values()):
                 raise ForgottenError(
                     f"the remap was compacted to {other.since} by somebody, and is held here from "
                     f"{min(self._holds.values())} on, having come to {self._end}: what lies between is forgotten. "
                     "Stop, and resume from the output"
                 )
-            self._intos, self._frontiers = [other.since], other._frontiers[:1]
-            self._asked.clear()
+            self.lookup = Lookup([(other.since, other.lookup.frontiers[0])])
             self._end = other.since + 1
         followed = [
             Binding(lower, into + 1, frontier) for lower, into, frontier in _after(self._end, other.bindings())
@@ -195,22 +190,14 @@ class Remap:
             )
         if self._end is not None and time >= self._end:
             raise RefusedError(f"the time {time} is not decided: the remap has come to {self._end}; ask again later")
-        return self._frontiers[bisect_right(self._intos, time) - 1]
+        return self.lookup.frontiers[bisect_right(self.lookup.intos, time) - 1]
 
     def into_of(self, time: Time) -> int | None:
         """When an update at this from-time happens on the timeline; None while no binding covers it.
 
-        Raises MalformedError for a time of another gauge. Cost: O(log bindings) lookups in a frontier.
+        Raises MalformedError for a time of another gauge. Cost: see :meth:`~cdcv2.reclock.lookup.Lookup.into`.
         """
-        # As frontiers only grow, those that the time is beyond come first.
-        found = bisect_left(range(len(self._intos)), True, key=lambda index: not self._beyond(index)(time))
-        return self._intos[found] if found < len(self._intos) else None
-
-    def _beyond(self, index: int) -> Beyond:
-        beyond = self._asked.get(self._intos[index])
-        if beyond is None:
-            beyond = self._asked[self._intos[index]] = Beyond(self._frontiers[index])
-        return beyond
+        return self.lookup.into(time)
 
     def reclock_frontier(self, source: Antichain) -> Antichain:
         """How far the timeline is complete when its sources are at ``source``: nothing to come is before it.
@@ -276,10 +263,7 @@ class Remap:
     def _forget(self) -> None:
         since = min(self._wanted, *self._holds.values()) if self._holds else self._wanted
         if since > self.since:
-            kept = bisect_right(self._intos, since) - 1
-            del self._intos[:kept], self._frontiers[:kept]
-            self._intos[0] = since
-            self._asked.clear()
+            self.lookup.forget(since)
 
     # -- export -------------------------------------------------------------------------------------------------
 
@@ -308,14 +292,15 @@ class Remap:
         ordered = intos == sorted(set(intos)) and (end is None or check_int(end) > max(intos, default=end))
         if not pairs or not ordered or not all(b.dominates(a) for a, b in zip(frontiers, frontiers[1:])):
             raise MalformedError(f"an exported remap whose bindings {intos} up to {end} do not grow: it is damaged")
-        remap._intos, remap._frontiers, remap._end, remap._wanted = intos, frontiers, end, intos[0]
+        remap.lookup, remap._end, remap._wanted = Lookup(pairs), end, intos[0]
         return remap
 
     def check(self) -> None:
         """Audit the invariants; for tests. Raises AssertionError."""
-        assert self._intos == sorted(set(self._intos)) and len(self._intos) == len(self._frontiers)
-        assert self._end is None or self._intos[-1] < self._end
-        for before, after in zip(self._frontiers, self._frontiers[1:]):
+        intos, frontiers = self.lookup.intos, self.lookup.frontiers
+        assert intos == sorted(set(intos)) and len(intos) == len(frontiers)
+        assert self._end is None or intos[-1] < self._end
+        for before, after in zip(frontiers, frontiers[1:]):
             assert after.dominates(before) and after != before, f"{before} and then {after}"
         assert all(since >= self.since for since in self._holds.values())
 

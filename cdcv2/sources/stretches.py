@@ -6,12 +6,13 @@ of :mod:`cdcv2.reclock.reclock`, which is for sources that are read ahead of the
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MalformedError
 from cdcv2.protocol.log import Place
+from cdcv2.reclock.lookup import Steps
 from cdcv2.reclock.shared import Won
 from cdcv2.sources.places import of_topics, places
 
@@ -24,16 +25,14 @@ class Stretch:
     end: dict[Place, int] = field(default_factory=dict)
     upper: Antichain = field(default_factory=lambda: Antichain([0]))
     bindings: int = 0
-    #: Partition -> the offsets up to which it comes, and the times at which it does; both rise.
-    _steps: dict[Place, tuple[list[int], list[int]]] = field(default_factory=dict)
+    # Partition -> the offsets up to which it comes, and the times at which it does.
+    _steps: dict[Place, Steps] = field(default_factory=dict)
 
     def add(self, won: Won, moved: Mapping[Place, int]) -> None:
         """Go on by one binding, which moves some partitions to these offsets."""
         binding = won.binding
         for place, offset in moved.items():
-            ends, intos = self._steps.setdefault(place, ([], []))
-            ends.append(offset)
-            intos.append(binding.into)
+            self._steps.setdefault(place, Steps()).add(offset, binding.into)
         self.end |= moved
         self.upper = Antichain([] if binding.upper is None else [binding.upper])
         self.bindings += 1
@@ -49,9 +48,14 @@ class Stretch:
         return sum(end - start for start, end in self.ranges.values())
 
     def into(self, place: Place, offset: int) -> int:
-        """The time of the record there."""
-        ends, intos = self._steps[place]
-        return intos[bisect_right(ends, offset)]
+        """The time of the record there. Raises MalformedError for a record behind what is to be read."""
+        into = self._steps[place].into(offset)
+        if into is None:
+            raise MalformedError(
+                f"topic {place[0]}, partition {place[1]}: the record at offset {offset} was read, and what was to be "
+                f"read ends before {self.end[place]}: the source of the records is at fault"
+            )
+        return into
 
 
 def next_stretch(
