@@ -254,7 +254,7 @@ class TurnError(Cdcv2Error):
     """
 
     def __init__(self, side: str, reason: str) -> None:
-        super().__init__(f"the {side} {reason}: mend the {side} (docs/materialization.md says whose turn it is)")
+        super().__init__(f"the {side} {reason}: mend the {side} (docs/writing-a-driver.md#whose-turn-it-is)")
         self.side, self.reason = side, reason
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """A connector that keeps views in a SQLite database, exactly once: the smallest honest one where the store rules.
 
 It needs nothing but Python, and knows nothing of cdcv2: it speaks newline JSON on its standard streams, one message a
-line (docs/materialization.md, "Third-party connectors"). Try it as a driver::
+line (docs/third-party-connectors.md). Try it as a driver::
 
     target: {driver: process, command: [python3, sqlite_connector.py], config: {path: shop.db}}
     recovery_log: shop-recovery

@@ -209,7 +209,7 @@ class Turns:
 
 
 def diagram() -> str:
-    """The two tables as a Mermaid state diagram, for docs/materialization.md."""
+    """The two tables as a Mermaid state diagram, for docs/writing-a-driver.md."""
     lines = ["stateDiagram-v2"]
     for side, table in TABLES.items():
         lines.append(f"    state {side} {{")

@@ -25,7 +25,7 @@ from tests.wire.polling import until
 
 pytest.importorskip("yaml")
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "materialization.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "third-party-connectors.md").read_text("utf-8")
 PRICES = """
 materialization: prices
 logs: .
