@@ -225,7 +225,7 @@ def diagram() -> str:
 
 def table_text() -> str:
     """The two tables and what each message waits for, as one Markdown table."""
-    rows = ["| message | said by | in its phase | while the other is in | then |", "|---|---|---|---|---|"]
+    rows = ["| message | sent by | in its phase | while the other is in | then |", "|---|---|---|---|---|"]
     for side, table in TABLES.items():
         for kind in sorted({kind for moves in table.values() for kind in moves}, key=_order):
             own = [phase for phase, moves in table.items() if kind in moves]
