@@ -287,6 +287,11 @@ class SnapshotRows:
         """Of each partition the offset before which every row was read before."""
         return dict(self._read)
 
+    @property
+    def begins(self) -> int | None:
+        """The least LSN at which any table has released rows, as far as it is known."""
+        return min((lsn for lsn, _ in (self._released or {}).values()), default=None)
+
     def release(self, lsn: int, rows: Mapping[str, int]) -> None:
         """The snapshot at ``lsn`` is released, with so many rows of each table."""
         self._released = {table: (lsn, number) for table, number in rows.items()}

@@ -289,11 +289,20 @@ class Commits:
         if one is None or base is None or self._mode != "initial" or one.lsn > base:
             return False
         found = early_end(one.tx, one.lsn, base, ANEW, stated=self._snapshot.released)
-        if found.stated and not self._base_is_read:
+        if found.stated and self._base_is_sure(base):
             self._spoil(found.reason, found.remedy, False)
         else:
             self._halt_another(found.reason, -1)
         return True
+
+    def _base_is_sure(self, base: int) -> bool:
+        """Whether that is the LSN of the logs' first snapshot.
+
+        What the topics say of one may be of another, which was declared once: not where the logs begin with it, and
+        the topics have no other.
+        """
+        begins = self._snapshot.positions.begins == base
+        return not self._base_is_read or (begins and self._sought and self._snapshots_seen == {base})
 
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
         """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
@@ -626,6 +635,7 @@ class Commits:
     def sought(self) -> None:
         """All topics were read for the rows of a snapshot that this run was not told of: see ``snapshot_found``."""
         self._sought = True
+        self._find_early()
 
     def _stop_reached(self) -> tuple[str, str, bool]:
         """Reason and remedy, empty without one; whether it is, or may come of, a snapshot nobody has told of."""

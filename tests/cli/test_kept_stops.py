@@ -50,6 +50,24 @@ def test_without_the_memory_a_lost_end_is_kept_wherever_it_is_found(
         assert said == capture(dump, *more)
 
 
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+@pytest.mark.parametrize("every", ["1", "4", "2000"])
+def test_without_the_memory_an_end_from_before_the_snapshot_is_kept(
+    capture: Captures, before: str, every: str
+) -> None:
+    """Also when it is not in the topic any more, which may lose what the logs have."""
+    more = (*NOTIFIED, "--before", before, "--release-every", every)
+    assert 0 == capture(WHOLE, *more).code
+    capture.forget("lost")
+    said = capture([*WHOLE, end(2, 4, 90, 0)], *more)
+
+    assert 4 == said.code and "transaction 4 was committed at 90, not after the snapshot at 100" in said.err, said
+    assert 3 == capture.run("verify", capture.logs).code
+    for memory in ("lost", "kept"):
+        capture.forget(memory)
+        assert said == capture(WHOLE, *more)
+
+
 @pytest.mark.parametrize("explained", [False, True])
 def test_a_run_that_ends_while_it_seeks_what_explains_a_stop_leaves_that_to_the_next_one(
     capture: Captures, monkeypatch: pytest.MonkeyPatch, explained: bool

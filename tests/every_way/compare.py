@@ -79,13 +79,12 @@ class Case:
     def _may_be_mended(self, cut: Cut, stop: str) -> bool:
         """Whether a new slot, or a topic that has not lost its beginning, may explain what the logs are stated beyond.
 
-        It is of a lost END whose rows name no commit, as the first ones of a slot, or of an END from before what is
-        known to be the logs' snapshot only by the topics.
+        It is of a lost END whose rows name no commit, as the first ones of a slot.
         """
         lost = re.match(r"the END of transaction (\d+) is missing", stop)
         rows = Known(self.world, cut).of("row", int(lost[1])) if lost is not None else []
         of_slot = any(json.loads(row.value["source"]["sequence"])[0] is None for row in rows)
-        return of_slot or ", not after the snapshot at " in stop or "cannot be known" in stop
+        return of_slot or "cannot be known" in stop
 
     def _is_of_stated(self, cut: Cut, upper: int, stop: str) -> bool:
         """Whether it is of what the logs are stated beyond; a second snapshot is behind all that they are."""

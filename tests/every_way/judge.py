@@ -242,9 +242,7 @@ class Judge:
                 # Of a run that was broken off there may be rows from before it, which hide that.
                 is_early = bool(lsns) and one.commit <= base
                 due = is_early and (given or known.snapshot_is_whole())
-                # Where the topic has lost it since, nothing else shows it.
-                must = is_early and not self.world.forgets
-                yield Culprit("an END before the snapshot", SNAPSHOT, must, now=due, early=one.tx)
+                yield Culprit("an END before the snapshot", SNAPSHOT, is_early, now=due, early=one.tx)
 
     def _of_transactions(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         seen = 0

@@ -298,8 +298,29 @@ def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str
 
     stop = commits.stopped()
     assert stop is not None and "transaction 5 was committed at 997, not after the snapshot at 1000" in stop.reason
-    # What the topics say of a snapshot may be of another one, which was told of: that is judged again in each run.
+    # What the topics say of a snapshot may be of another one, which was declared: so they are read to their ends first.
     assert stop.lasting is (memory == "kept")
+    commits.seeks = True
+    assert commits.seeks_another is (memory == "lost")
+    commits.sought()
+    stop = commits.stopped()
+    assert stop is not None and stop.lasting and stop.reason.endswith("; the logs are stated beyond it")
+
+
+@pytest.mark.parametrize(("begins", "found"), [(1000, [1000]), (1000, []), (1040, [1000])])
+def test_a_commit_before_a_snapshot_that_may_have_been_declared_is_judged_again(begins: int, found: list[int]) -> None:
+    """The option was left out by mistake: the logs begin with another snapshot, or the topics have two."""
+    commits = Commits([A, B], known=1061, held={A: (begins, 1), B: (1040, 1)})
+    commits.seeks = True
+    commits.end(5, 1030, {})
+    commits.snapshot_read(B, 1040, (B, 0), 0)
+    for lsn in found:
+        commits.snapshot_found(lsn)
+    commits.sought()
+    stop = commits.stopped()
+
+    assert stop is not None and "transaction 5 was committed at 1030, not after the snapshot at 1040" in stop.reason
+    assert not stop.lasting
 
 
 def test_snapshot_rows_where_none_are_wanted_stop_the_capture() -> None:
