@@ -20,6 +20,18 @@ True
 >>> sorted(history), reader.closed
 ([('apple', 1, 2), ('apple', 4, -1), ('pear', 1, 1)], True)
 
+Logs that lie somewhere are opened by their address, and several are read together, each cut finished in all of them:
+
+>>> import tempfile
+>>> folder = tempfile.mkdtemp()
+>>> fruit = RowType.load({"type": "record", "name": "fruit", "fields": [{"name": "name", "type": "string"}]})
+>>> with Writer(DirectoryLog(folder + "/fruit", fruit, create=True)) as writer:
+...     writer.extend([(fruit.row(["apple"]), 1, +2)])
+...     writer.advance([2])
+>>> for updates, frontier in read(folder):
+...     print(updates, frontier)
+{'fruit': [(Row(name='apple'), 1, 2)]} [2]
+
 This module is the front door; the boxes behind it are, from the bottom up: ``core`` (times), ``protocol``,
 ``reclock``, ``wire`` (bytes and transports), ``sources``, ``materialize``, ``spark``, ``embedded``, ``testing`` and
 ``demo``.
@@ -28,19 +40,32 @@ This module is the front door; the boxes behind it are, from the bottom up: ``co
 from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
 from cdcv2.protocol import Batch, Iter, Progress, Resolver, Updates, Writer, mangle
+from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.memory import MemoryLog
+from cdcv2.wire.read import Reading, open, read
+from cdcv2.wire.rows import RowType
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Antichain",
     "Batch",
+    "Cut",
+    "DirectoryLog",
     "Iter",
+    "MemoryLog",
     "MutableAntichain",
     "Product",
     "Progress",
+    "Reading",
     "Resolver",
+    "RowType",
+    "Timeline",
     "Updates",
     "Writer",
     "errors",
     "mangle",
+    "open",
+    "read",
 ]

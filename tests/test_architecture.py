@@ -39,7 +39,7 @@ FOR_EVERYONE = {"errors", "exits", "steps", "schemas", "__version__"}
 # What lies beside the boxes and puts them together: the front door, and the command with its sub-commands.
 DOORS = {"__init__", "__main__", "cli", "commands"}
 # The front door shows what the base install can do, no more.
-BEHIND_THE_FRONT_DOOR = {"core", "protocol"}
+BEHIND_THE_FRONT_DOOR = {"core", "protocol", "wire"}
 # Pure boxes decide: they have no clock and no connection, and one guest.
 PURE = ("core", "protocol", "capture", "reclock")
 PURE_GUESTS = {"sortedcontainers"}

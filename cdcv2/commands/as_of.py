@@ -16,13 +16,13 @@ import json
 from cdcv2.commands.asked_at import TAKES, asked_at
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import some_covered
-from cdcv2.commands.logs import Named, add_log_arguments, open_one
+from cdcv2.commands.coverage import remark_logs
+from cdcv2.commands.logs import add_log_arguments, open_one
 from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.commands.times import start_of
-from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.wire.opening import NamedLog, some_covered
 from cdcv2.wire.plain import plain_int
 from cdcv2.wire.rows import Row
 
@@ -55,19 +55,18 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_one(args, args.table)
     at = asked_at(args.at, logs, "cdcv2 as-of") if args.at is not None else None
     found = some_covered(logs)
-    start = found.of.start(logs[0].table, Antichain(start_of(args.start, logs)))
-    rows, frontier = collection(found.logs, at, list(start))
+    rows, frontier = collection(found, at, start_of(args.start, logs))
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
     with Output(args.output) as output:
         _print(shown, logs[0], output, as_json=args.json)
     number = sum(count for _, count in shown)
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
-    found.remark("cdcv2 as-of")
+    remark_logs("cdcv2 as-of", found)
     remark(f"cdcv2 as-of: {logs[0].table}, {when}: {number} rows")
     return Exit.DONE
 
 
-def _print(shown: list[tuple[Row, int]], named: Named, output: Output, *, as_json: bool) -> None:
+def _print(shown: list[tuple[Row, int]], named: NamedLog, output: Output, *, as_json: bool) -> None:
     if as_json:
         for row, count in shown:
             plain = {"data": named.row_type.to_plain(row), "multiplicity": plain_int(count)}

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cdcv2.commands.console import remark
-from cdcv2.commands.logs import Named
 from cdcv2.commands.times import asked_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
@@ -19,6 +18,7 @@ from cdcv2.reclock.gauges import lsn, lsn_text
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.opening import NamedLog
 from cdcv2.wire.release_times import Keeping, ReleaseTime, clock_text, committed_by
 
 #: What it takes, for the help.
@@ -29,7 +29,7 @@ _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(Z|[+-]\d{2}(:?\d{2})?)?\Z")
 
 
-def asked_at(text: str, logs: Sequence[Named], who: str) -> Time | None:
+def asked_at(text: str, logs: Sequence[NamedLog], who: str) -> Time | None:
     """The time of the logs that is meant; None: the last one that is finished (``now``). ``who`` asks, for remarks.
 
     Raises UsageError for what is no time of these logs, with the first moment that is known if that is later;
@@ -63,7 +63,7 @@ def _position(text: str) -> str:
         raise UsageError(f"--at {text}: the greatest LSN that is a time is {lsn_text(MAX_TIME)}") from None
 
 
-def _release(text: str, moment: int, logs: Sequence[Named], who: str) -> ReleaseTime:
+def _release(text: str, moment: int, logs: Sequence[NamedLog], who: str) -> ReleaseTime:
     kept = {release for named in logs if isinstance(named.log, Keeping) for release in named.log.release_times()}
     releases = sorted(kept)
     if not releases:
@@ -109,7 +109,7 @@ def _milliseconds(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _on_remap(named: Named) -> bool:
+def _on_remap(named: NamedLog) -> bool:
     """Whether the log's times are those of a remap: one that is by commit times has its moments kept beside it.
 
     So has a note that names its connector; and in Kafka its log set stands for the timeline.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdcv2.commands.coverage import covered
-from cdcv2.commands.logs import LOG_FILE, Named, entries, noted_tables
+from cdcv2.commands.logs import LOG_FILE, bar_of
 from cdcv2.commands.shown import frontier_text, row_text, through_text, time_text
 from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
@@ -13,53 +12,58 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, less_equal, sort_key
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.protocol.messages import Updates
-from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.timeline import demand_begun
 from cdcv2.wire.coverage import SNAPSHOT_OF_IT
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.opening import CoveredLogs, NamedLog, covered, noted_tables
+from cdcv2.wire.read import Reading
 from cdcv2.wire.rows import Row
 
 
-def collection(logs: list[Named], at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:
+def collection(found: CoveredLogs, at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:
     """The rows of a table, or of its copies, at a finished time (None: the last one), and how far the log is complete.
 
     ``start`` is where the history begins. Raises UsageError for a time before it, or before anything is known in these
     logs and those that were captured with them, IncompleteError for a time that is not finished, and where none is,
     MalformedError for a row that is there less than no times.
     """
-    reader, rows, happened = Resolver(start), ChangeBatch[Row](), False
+    logs, rows, happened = found.logs, ChangeBatch[Row](), False
+    begin = found.of.start(logs[0].table, Antichain(start))
     if at is not None:
-        _demand_start(logs[0].table, at, start)
+        _demand_start(logs[0].table, at, list(begin))
     # What is before a start that was given, and would be left out, may stand anywhere in the log.
-    later = start != start_of(None, logs)
-    for _, entry in entries(logs, "adding up"):
-        batch = reader.absorb(entry)
-        if batch is not None:
-            found = [(data, diff) for data, time, diff in batch.updates if at is None or less_equal(time, at)]
-            rows.extend(found)
-            happened |= bool(found)
-            if at is not None and not reader.frontier.less_equal(at) and not later:
+    later = list(begin) != start_of(None, logs)
+    with bar_of(logs, "adding up") as bar:
+        reading = Reading(found, start=start, observer=bar)
+        for updates, frontier in reading:
+            of_table = updates.get(logs[0].table, [])
+            wanted = [(data, diff) for data, time, diff in of_table if at is None or less_equal(time, at)]
+            rows.extend(wanted)
+            happened |= bool(wanted)
+            if at is not None and not frontier.less_equal(at) and not later:
                 break
-    if at is not None and reader.frontier.less_equal(at):
+    frontier = reading.readers[logs[0].table].frontier
+    missing = reading.missing().get(logs[0].table, Missing())
+    if at is not None and frontier.less_equal(at):
         raise IncompleteError(
-            f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(reader.frontier)}, "
-            f"and {reader.missing()}"
+            f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(frontier)}, and {missing}"
         )
-    if at is None and reader.frontier == Antichain(start):
-        raise IncompleteError(f"no time is finished in {logs[0].table} yet: {reader.missing()}")
+    if at is None and frontier == begin:
+        raise IncompleteError(f"no time is finished in {logs[0].table} yet: {missing}")
     if at is not None and not happened:
         demand_begun(at, _first(logs, at))
     for data, count in rows:
         if count < 0:
-            when = time_text(at) if at is not None else f"the end, {frontier_text(reader.frontier)}"
+            when = time_text(at) if at is not None else f"the end, {frontier_text(frontier)}"
             raise MalformedError(
                 f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: {_why_less(logs)}"
             )
-    return rows, reader.frontier
+    return rows, frontier
 
 
-def _why_less(logs: list[Named]) -> str:
+def _why_less(logs: list[NamedLog]) -> str:
     """Why a row goes that was never there."""
     later = covered(logs).of
     if later.starts:
@@ -67,7 +71,7 @@ def _why_less(logs: list[Named]) -> str:
     return "the log does not hold the whole history (see --start), or its writer was wrong"
 
 
-def demand_history(logs: list[Named], at: Time, start: list[Time]) -> None:
+def demand_history(logs: list[NamedLog], at: Time, start: list[Time]) -> None:
     """Raise UsageError for a time before the start, or before anything is known in these logs and those beside them."""
     _demand_start("these logs", at, start)
     demand_begun(at, _first(logs, at))
@@ -81,7 +85,7 @@ def _demand_start(which: str, at: Time, start: list[Time]) -> None:
         )
 
 
-def _first(logs: list[Named], at: Time) -> Time | None:
+def _first(logs: list[NamedLog], at: Time) -> Time | None:
     """The earliest time of an update in these logs, and in those that the same capture wrote beside them; or, as soon
     as there is one, a time that is not beyond ``at``. None: there is no update."""
     first: Time | None = None
@@ -94,7 +98,7 @@ def _first(logs: list[Named], at: Time) -> Time | None:
     return first
 
 
-def _beside(logs: list[Named]) -> Iterator[DirectoryLog]:
+def _beside(logs: list[NamedLog]) -> Iterator[DirectoryLog]:
     paths = {named.log.path.absolute() for named in logs if isinstance(named.log, DirectoryLog)}
     for folder in sorted({path.parent for path in paths}):
         for path in [folder / table for table in noted_tables(folder)]:

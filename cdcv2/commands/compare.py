@@ -34,12 +34,12 @@ from cdcv2.commands.collected import demand_history
 from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
 from cdcv2.commands.compare_source import Source, source_address
 from cdcv2.commands.console import Output
-from cdcv2.commands.coverage import Covered, some_covered
+from cdcv2.commands.coverage import remark_logs
 from cdcv2.commands.logs import (
     add_kafka_arguments,
     add_row_arguments,
+    bar_of,
     demand_ordered,
-    entries,
     log_to_read,
     open_logs,
 )
@@ -57,9 +57,10 @@ from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.messages import Checkpoint, Field, Key, Table, Values
 from cdcv2.materialize.texts import plain, texts
-from cdcv2.protocol.timeline import Timeline
 from cdcv2.wire.fingerprint import Here, Side, Texts, Verdict, compare
 from cdcv2.wire.jsonlines import plain_frontier
+from cdcv2.wire.opening import CoveredLogs, some_covered
+from cdcv2.wire.read import Reading
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
@@ -161,7 +162,7 @@ def run(args: argparse.Namespace) -> Exit:
             output.line(json.dumps(plain))
         for line in [] if args.json else [line for part in parts for line in part.lines]:
             output.line(line)
-    found.remark("cdcv2 compare")
+    remark_logs("cdcv2 compare", found)
     found.of.demand_begun(at)
     return verdict
 
@@ -180,7 +181,7 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
         raise UsageError(f"--wait {args.wait}: it takes a number of seconds from 0 on")
 
 
-def _with_target(plan: Plan, found: Covered, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
+def _with_target(plan: Plan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
     view = opened.enter_context(closing(plan.view()))
     plan.demand_made_of(_checkpoints(plan, view))
     frontier = view.frontier
@@ -217,7 +218,7 @@ def _checkpoints(plan: Plan, view: Shown) -> list[Checkpoint]:
 
 
 def _expected(
-    plan: Plan, found: Covered, frontier: Antichain, at: Time | None, *, now: bool
+    plan: Plan, found: CoveredLogs, frontier: Antichain, at: Time | None, *, now: bool
 ) -> list[dict[Key, Values]]:
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
@@ -226,25 +227,25 @@ def _expected(
     """
     views = [binding.view() for binding in plan.bindings]
     combined = Combined(views)
-    timeline = Timeline(dict.fromkeys(named.table for named in found.logs), start=[plan.start], starts=found.starts)
     asked, moved = None if at is None else Antichain([at]), 0
-    for named, entry in entries(found.logs, "comparing"):
-        cut = timeline.absorb(named.table, entry)
-        for number, binding in enumerate(plan.bindings if cut is not None else []):
-            updates = cut.updates.get(binding.log, []) if cut is not None else []
-            wanted = [(views[number].key_of(one[0]), one) for one in updates if not frontier.less_equal(one[1])]
-            if asked is not None:
-                moved += sum(asked.less_equal(time) and time != at for _, (_, time, _) in wanted)
-            for _ in combined.add(number, wanted):
-                continue
-        # Updates before a start would be left out on both sides: they may stand anywhere in the logs.
-        if not (now or plan.start or found.starts) and timeline.frontier.dominates(frontier):
-            break
+    with bar_of(found.logs, "comparing") as bar:
+        reading = Reading(found, start=[plan.start], observer=bar)
+        for cut_updates, reached in reading:
+            for number, binding in enumerate(plan.bindings):
+                updates = cut_updates.get(binding.log, [])
+                wanted = [(views[number].key_of(one[0]), one) for one in updates if not frontier.less_equal(one[1])]
+                if asked is not None:
+                    moved += sum(asked.less_equal(time) and time != at for _, (_, time, _) in wanted)
+                for _ in combined.add(number, wanted):
+                    continue
+            # Updates before a start would be left out on both sides: they may stand anywhere in the logs.
+            if not (now or plan.start or found.starts) and reached.dominates(frontier):
+                break
     found.demand_still()
-    plan.demand_reached(frontier, timeline.frontier, timeline.missing())
-    if now and not frontier.dominates(timeline.frontier):
+    plan.demand_reached(frontier, reading.frontier, reading.missing())
+    if now and not frontier.dominates(reading.frontier):
         raise IncompleteError(
-            f"it is {through_text(frontier)}, and its logs {through_text(timeline.frontier)}: let it go on",
+            f"it is {through_text(frontier)}, and its logs {through_text(reading.frontier)}: let it go on",
             what=_BEHIND,
         )
     if moved:

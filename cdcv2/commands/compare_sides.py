@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdcv2.commands.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
-from cdcv2.commands.coverage import Covered
 from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.shown import through_text
 from cdcv2.core.order import Time
@@ -23,6 +22,7 @@ from cdcv2.materialize.combine import COUNT, DELETED, Binding
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.sources.postgres_texts import TextTable
 from cdcv2.wire.fingerprint import Texts
+from cdcv2.wire.opening import CoveredLogs
 
 #: How many differing rows of one table are named.
 MOST_SHOWN = 10
@@ -82,7 +82,7 @@ def asked(args: argparse.Namespace, at: Time | None) -> Asked:
     return Asked(called, tuple(args.without), args.wait, args.marker, at)
 
 
-def with_logs(source: Source, covered: Covered, start: int, wanted: Asked) -> Part:
+def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -> Part:
     """Each table with its log, or its copies; but those of which the logs do not state all that they ever had.
 
     Raises IncompleteError where there is no other.
@@ -94,8 +94,8 @@ def with_logs(source: Source, covered: Covered, start: int, wanted: Asked) -> Pa
         raise UsageError("the times of these logs are no positions of a source: they were reclocked, or made otherwise")
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
-    read = LogsRead(logs, source.low, source.high, start=start, at=wanted.at)
-    complete = read.read_through(through, wanted.patience)
+    read = LogsRead(logs, source.low, source.high, start=start, at=wanted.at, patience=wanted.patience)
+    complete = read.read_through(through)
     covered.demand_still()
     _demand_still(source, read, wanted.at)
     found = {name: compare_log(source, table, read, name) for name, table in tables.items()}

@@ -14,17 +14,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cdcv2.commands.logs import Named
 from cdcv2.commands.source_address import SourceAddress, from_environment, from_file, from_service
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.protocol.messages import Update
-from cdcv2.protocol.resolver import Resolver
 from cdcv2.sources.postgres_session import connect
 from cdcv2.sources.postgres_texts import InPostgres, TextTable, text_table
 from cdcv2.wire.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
+from cdcv2.wire.opening import NamedLog, covered
+from cdcv2.wire.read import Reading
 from cdcv2.wire.rows import RowType
 
 if TYPE_CHECKING:
@@ -101,15 +101,18 @@ class Source:
 
 
 class LogsRead:
-    """Logs of one timeline, read on and on: what they come to at ``low``, and what happens from there up to ``high``.
+    """Logs of one timeline: what they come to at ``low``, and what happens from there up to ``high``.
 
-    ``at``: a time, beyond which changes up to ``high`` are counted.
+    ``at``: a time, beyond which changes up to ``high`` are counted. ``patience``: for how many seconds the logs may
+    take to come to where they should be.
     """
 
-    def __init__(self, logs: Sequence[Named], low: int, high: int, *, start: int = 0, at: int | None = None) -> None:
-        self._logs, self.low, self.high, self._at = logs, low, high, at
-        self._readers = {named.table: Resolver([start]) for named in logs}
-        self._after: list[dict[int, int]] = [{} for _ in logs]
+    def __init__(
+        self, logs: Sequence[NamedLog], low: int, high: int, *, start: int = 0, at: int | None = None,
+        patience: float = 0.0,
+    ) -> None:
+        self.low, self.high, self._at, self._patience = low, high, at, patience
+        self._reading = Reading(covered(logs), start=[start], follow=patience > 0)
         self.rows = {named.table: ChangeBatch[Any]() for named in logs}
         self.window: dict[str, list[tuple[Any, int, int]]] = {named.table: [] for named in logs}
         self.moved = 0
@@ -117,25 +120,19 @@ class LogsRead:
     @property
     def frontier(self) -> Antichain:
         """Everything not beyond it is complete in each of them."""
-        least = Antichain()
-        for reader in self._readers.values():
-            least = least.meet(reader.frontier)
-        return least
+        return self._reading.frontier
 
-    def complete(self, through: int) -> bool:
-        """Whether they are, through this time."""
-        return not self.frontier.less_equal(through)
-
-    def read(self) -> None:
-        """On to their present ends. Raises what reading a log raises."""
-        for named, after in zip(self._logs, self._after):
-            for entry in named.log.read(dict(after)):
-                if entry is None:
-                    continue
-                batch = self._readers[named.table].absorb(entry)
-                after[entry.position.part] = entry.position.offset + 1
-                if batch is not None:
-                    self._take(named.table, batch.updates)
+    def read_through(self, through: int) -> bool:
+        """Read until they are complete through the time; False if the patience ends before they are."""
+        deadline = clock.monotonic() + self._patience
+        for cut in self._reading.cuts():
+            for table, updates in ({} if cut is None else cut.updates).items():
+                self._take(table, updates)
+            if not self.frontier.less_equal(through):
+                return True
+            if cut is None and clock.monotonic() >= deadline:
+                return False
+        return False
 
     def _take(self, table: str, updates: Iterable[Update]) -> None:
         for row, time, diff in updates:
@@ -146,21 +143,9 @@ class LogsRead:
                 self.window[table].append((row, at, diff))
             self.moved += self._at is not None and self._at < at <= self.high
 
-    def read_through(self, through: int, patience: float) -> bool:
-        """On until they are complete through the time; False when ``patience`` seconds pass before they are."""
-        deadline = clock.monotonic() + patience
-        while True:
-            self.read()
-            if self.complete(through):
-                return True
-            if clock.monotonic() >= deadline:
-                return False
-            clock.sleep(min(PAUSE, patience))
-
     def lacking(self) -> str:
         """What was stated and is not there."""
-        lacks = {name: reader.missing() for name, reader in self._readers.items()}
-        return "; ".join(f"{name}: {missing}" for name, missing in lacks.items() if missing)
+        return "; ".join(f"{name}: {missing}" for name, missing in self._reading.missing().items())
 
 
 @dataclass

@@ -20,7 +20,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_log_arguments, entries, open_logs
+from cdcv2.commands.logs import add_log_arguments, entries, open_logs
 from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
 from cdcv2.commands.shown import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
@@ -30,6 +30,7 @@ from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import JsonLines
+from cdcv2.wire.opening import NamedLog
 
 EXAMPLES = (
     ("cdcv2 inspect logs/public.orders", "every message of a log in a directory"),
@@ -93,7 +94,7 @@ def _remaps(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _text(named: Named, entry: Entry, eager: str | None) -> list[str]:
+def _text(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     head, message = str(entry.position), entry.message
     if isinstance(message, Garbled):
         return [f"{head}  garbled   {message.reason}: {raw_text(message.raw)}"]
@@ -106,11 +107,11 @@ def _text(named: Named, entry: Entry, eager: str | None) -> list[str]:
     return [f"{head}  progress  {frontier_text(message.lower)} to {frontier_text(message.upper)}  {counts}".rstrip()]
 
 
-def _brief(named: Named, entry: Entry, eager: str | None) -> list[str]:
+def _brief(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     return _text(named, entry, eager)[:1]
 
 
-def _json(named: Named, entry: Entry, eager: str | None) -> list[str]:
+def _json(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     plain: dict[str, Any] = safe({"table": named.table, "position": plain_position(entry.position)})
     plain |= {} if eager is None else {"ordering": eager}
     message: Message | Garbled = entry.message

@@ -17,41 +17,31 @@ which order. From which times on is in :mod:`cdcv2.commands.times`.
 from __future__ import annotations
 
 import argparse
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cdcv2.commands.progress import progress
 from cdcv2.commands.times import kind_of_times
-from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, UsageError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.ordering import check_ordered
+from cdcv2.wire import opening
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.file_system import is_there, names_in
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_json import LOG_FILE as LOG_FILE, demand_not_lost
-from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline
+from cdcv2.wire.file_system import is_there
+from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.meant import meant
-from cdcv2.wire.named import log_address, named_after, place_without_table, table_of
+from cdcv2.wire.named import log_address, place_without_table, table_of
 from cdcv2.wire.numbered import path_to_read
+from cdcv2.wire.opening import NamedLog, check_timeline
+from cdcv2.wire.read import Unobserved, in_turn
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.times import Times
 
 T = TypeVar("T")
 V = TypeVar("V")
-
-
-@dataclass(frozen=True)
-class Named:
-    """A log, the table that it is (a copy) of, and the type of its rows."""
-
-    table: str
-    log: Log
-    row_type: RowType
-    times: Times = "int"
 
 
 def add_log_arguments(parser: argparse.ArgumentParser, *, several: bool) -> None:
@@ -89,46 +79,23 @@ def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
                         help="how long to wait for Kafka (default: 30)")
 
 
-def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[Named]:
+def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[NamedLog]:
     """The logs that the arguments name, to be read; ``as_one``: as parts and copies of one timeline.
 
     Raises UsageError, MissingLogError, UnavailableError, and ForeignStateError for logs of two timelines.
     """
-    named = [log for address in given(args) for log in _open(address, args)]
-    kinds: dict[str, RowType] = {}
-    for log in named:
-        if kinds.setdefault(log.table, log.row_type) != log.row_type:
-            raise UsageError(
-                f"the logs given for table {log.table} have different row types, so they are no copies of one: "
-                "name them TABLE=LOG, each by its table"
-            )
+
+    def topic(name: str, table: str) -> NamedLog:
+        row_type, times = _row_type(table, args), kind_of_times(args.times)
+        return NamedLog(table, kafka_log(name, args, row_type, times), row_type, times)
+
+    named = opening.open_logs(given(args), topic)
     if as_one:
         check_timeline(named, args.timeline)
     return named
 
 
-def check_timeline(logs: Sequence[Named], named: str | None, *, naming: str = OPTION) -> str | None:
-    """The timeline of logs that are read as one; ``named``, ``naming`` and what it raises: as :func:`one_timeline`.
-
-    A topic without a message states nothing yet: what it is of is compared with the first message.
-    """
-    parts = []
-    for one in logs:
-        stated = description_of(one.log).timeline
-        if stated is not None or not _is_empty_topic(one.log):
-            parts.append(LogPart(f"the log {one.log.name}", stated))
-    timeline = one_timeline(parts, named, naming=naming)
-    for one in logs:
-        if timeline is not None and isinstance(one.log, Expecting):
-            one.log.expect(timeline)
-    return timeline
-
-
-def _is_empty_topic(log: Log) -> bool:
-    return isinstance(log, Expecting) and not any(log.ends().values())
-
-
-def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
+def open_one(args: argparse.Namespace, table: str | None = None) -> list[NamedLog]:
     """The log of one table, or its copies; ``table`` chooses it where the arguments name logs of several."""
     named = open_logs(args, as_one=False)
     tables = sorted({log.table for log in named})
@@ -141,28 +108,6 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[Named]:
         raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}{close}")
     check_timeline(chosen, args.timeline)
     return chosen
-
-
-def directory_logs(folder: Path) -> list[Path]:
-    """The directory logs in what a capture wrote; the directory itself when it is a log.
-
-    Raises MissingLogError where there is neither, IncompleteError where a capture wrote some and all are gone,
-    UnavailableError for what cannot be looked into, RefusedError for a log that lost its description: a log that is
-    left out would be missed by nobody.
-    """
-    if is_there(folder / LOG_FILE):
-        return [folder]
-    names = names_in(folder)
-    if names is None:
-        raise MissingLogError(f"there is no directory {folder}")
-    for directory in (folder, *(folder / name for name in names)):
-        demand_not_lost(directory)
-    inside = [folder / name for name in names if is_there(folder / name / LOG_FILE)]
-    if not inside:
-        for table in noted_tables(folder):
-            raise gone(folder / table)
-        raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")
-    return inside
 
 
 def place(text: str) -> LogAddress:
@@ -235,7 +180,7 @@ def snapshot_assumed(args: argparse.Namespace) -> bool:
     return any(note.get("snapshot_completeness") == "assumed" for note in _notes(args))
 
 
-def assumed_empty(args: argparse.Namespace, logs: Iterable[Named]) -> list[str]:
+def assumed_empty(args: argparse.Namespace, logs: Iterable[NamedLog]) -> list[str]:
     """The tables that the captures of these logs took for empty at the snapshot, as they were told (--empty).
 
     The logs state it, and the notes of captures that did not have them state it.
@@ -250,7 +195,7 @@ def _notes(args: argparse.Namespace) -> list[dict[str, Any]]:
     return [noted(path) for path in around]
 
 
-def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
+def demand_ordered(logs: Iterable[NamedLog], purpose: str) -> None:
     """Return if all of them have transactions in the order of commits, for a purpose that needs it (``a view of``).
 
     Raises RefusedError, naming purpose and table, and what reading the logs raises.
@@ -259,59 +204,37 @@ def demand_ordered(logs: Iterable[Named], purpose: str) -> None:
         check_ordered(description_of(named.log).ordering, f"{purpose} {named.table}")
 
 
-def gone_logs(args: argparse.Namespace) -> list[Path]:
-    """The logs that a capture notes beside its logs, and that are not there any more."""
-    written = [path / str(table) for path in _directories(args) for table in noted_tables(path)]
-    return sorted(log for log in written if not is_there(log / LOG_FILE))
+class Progressing(Unobserved):
+    """An observer that moves a bar on with each message that is read."""
+
+    def __init__(self, logs: Sequence[NamedLog], move: Callable[[int], object]) -> None:
+        self._move = move
+        # By identity: a log may be given twice.
+        self._seen: dict[int, dict[int, int]] = {id(named): {} for named in logs}
+
+    def read(self, named: NamedLog, entry: Entry | None) -> None:
+        """Move it on by what was read of the log."""
+        if entry is not None:
+            seen, part, following = self._seen[id(named)], entry.position.part, entry.position.offset + 1
+            self._move(following - seen.get(part, 0))
+            seen[part] = following
 
 
-def demand_whole(args: argparse.Namespace, logs: Sequence[Named]) -> None:
-    """Return if all the logs are there that a capture wrote where ``args`` name its directory, or copies of them.
-
-    Raises IncompleteError, naming the first that is not.
-    """
-    for log in gone_logs(args):
-        if log.name not in {named.table for named in logs}:
-            raise gone(log)
-
-
-def gone(log: Path) -> IncompleteError:
-    """What is raised for a log that a capture wrote, and that is not there any more."""
-    return IncompleteError(
-        f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture anew elsewhere"
-    )
-
-
-def entries(
-    logs: Sequence[Named], what: str, *, bar: bool = True, lost: Callable[[Named, UnsafeTopicError], None] | None = None
-) -> Iterator[tuple[Named, Entry]]:
-    """The messages of all the logs to their present ends, a message of each in turn; a bar shows how far it is.
-
-    Of a log that has lost messages nothing more is read; ``lost`` is told of it, or else the error is raised.
-    """
+@contextmanager
+def bar_of(logs: Sequence[NamedLog], what: str, *, shown: bool = True) -> Iterator[Progressing]:
+    """A bar that shows how far logs are read to their present ends, while the block runs."""
     total = sum(sum(named.log.ends().values()) for named in logs)
-    with progress(total, what, shown=bar) as move:
-        turns = deque((named, _while_whole(named, lost), dict[int, int]()) for named in logs)
-        while turns:
-            named, source, seen = turns.popleft()
-            for entry in source:
-                if entry is None:
-                    continue
-                part, following = entry.position.part, entry.position.offset + 1
-                move(following - seen.get(part, 0))
-                seen[part] = following
-                turns.append((named, source, seen))
-                yield named, entry
-                break
+    with progress(total, what, shown=shown) as move:
+        yield Progressing(logs, move)
 
 
-def _while_whole(named: Named, lost: Callable[[Named, UnsafeTopicError], None] | None) -> Iterator[Entry | None]:
-    try:
-        yield from named.log.read()
-    except UnsafeTopicError as error:
-        if lost is None:
-            raise
-        lost(named, error)
+def entries(logs: Sequence[NamedLog], what: str, *, bar: bool = True) -> Iterator[tuple[NamedLog, Entry]]:
+    """The messages of all the logs, as they stand there, to their present ends, a message of each in turn."""
+    with bar_of(logs, what, shown=bar) as observer:
+        for number, entry in in_turn([named.log.read() for named in logs]):
+            if entry is not None:
+                observer.read(logs[number], entry)
+                yield logs[number], entry
 
 
 def _argument(parse: Callable[[V], T], value: V) -> T:
@@ -324,21 +247,6 @@ def _argument(parse: Callable[[V], T], value: V) -> T:
 
 def _directories(args: argparse.Namespace) -> list[Path]:
     return [Path(address.name) for address in given(args) if not address.is_topic]
-
-
-def _open(address: LogAddress, args: argparse.Namespace) -> Iterator[Named]:
-    table = address.table
-    if address.is_topic:
-        name = table or address.name
-        row_type, times = _row_type(name, args), kind_of_times(args.times)
-        yield Named(name, kafka_log(address.name, args, row_type, times), row_type, times)
-        return
-    found = directory_logs(Path(address.name))
-    if table is not None and len(found) > 1:
-        raise UsageError(f"{address} holds the logs of {len(found)} tables, they cannot all be {table}")
-    for path in found:
-        log = DirectoryLog(path)
-        yield Named(table or named_after(path), log, log.row_type, log.times)
 
 
 def _row_type(table: str, args: argparse.Namespace) -> RowType:
@@ -363,8 +271,3 @@ def _patience(args: argparse.Namespace) -> float:
     if not args.patience > 0:
         raise UsageError(f"--patience {args.patience}: it takes a number of seconds above 0")
     return float(args.patience)
-
-
-def noted_tables(folder: Path) -> list[str]:
-    """The tables whose logs a capture has written in a directory, as it noted there; none where there is no note."""
-    return list(noted(folder).get("tables", ()))

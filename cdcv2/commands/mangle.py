@@ -16,8 +16,7 @@ from pathlib import Path
 
 from cdcv2.commands.console import Output
 from cdcv2.commands.logs import (
-    LOG_FILE, Named, add_kafka_arguments, add_row_arguments, check_timeline, demand_whole, entries, kafka_log,
-    open_logs, place, places,
+    LOG_FILE, add_kafka_arguments, add_row_arguments, entries, given, kafka_log, open_logs, place, places,
 )
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
@@ -30,6 +29,7 @@ from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import demand_room
+from cdcv2.wire.opening import NamedLog, check_timeline, demand_whole
 from cdcv2.wire.stops import Stopping, stops_of
 
 EXAMPLES = (
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> Exit:
     # Refuses wrong numbers before anything is written.
     mangle((), copies=args.copies, window=args.window, rebatch=not args.no_rebatch, doubled=args.doubled)
     logs = open_logs(args, as_one=False)
-    demand_whole(args, logs)
+    demand_whole(given(args), logs)
     folder = _capture_folder(args.log)
     targets = [_target(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
     with Output(None) as output:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _copied(named: Named, target: LogAddress, args: argparse.Namespace) -> int:
+def _copied(named: NamedLog, target: LogAddress, args: argparse.Namespace) -> int:
     log, stated = _open(target, named, args), _stated(named, args.timeline)
     try:
         _check_empty(log, target)
@@ -113,12 +113,12 @@ def _carry_stops(log: Log, copy: Log) -> None:
             copy.put_stop(stop)
 
 
-def _stated(named: Named, timeline: str | None) -> LogDescription:
+def _stated(named: NamedLog, timeline: str | None) -> LogDescription:
     """What the copy states of itself; ``timeline`` is what the user says of a log that does not state one."""
     return replace(description_of(named.log).of_copy(), timeline=check_timeline([named], timeline))
 
 
-def _messages(named: Named) -> Iterator[Message]:
+def _messages(named: NamedLog) -> Iterator[Message]:
     for _, entry in entries([named], f"mangling {named.table}"):
         if isinstance(entry.message, Garbled):
             raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
@@ -175,7 +175,7 @@ def _carry_note(folder: Path, to: LogAddress) -> None:
 
 
 def _open(
-    target: LogAddress, named: Named, args: argparse.Namespace, stated: LogDescription = LogDescription()
+    target: LogAddress, named: NamedLog, args: argparse.Namespace, stated: LogDescription = LogDescription()
 ) -> Log:
     if target.is_topic:
         return kafka_log(

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.logs import Named, check_timeline, demand_ordered
+from cdcv2.commands.logs import demand_ordered
 from cdcv2.commands.materialization_logs import FileLogs
 from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.yaml_lines import Part, load
@@ -55,6 +55,7 @@ from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
 from cdcv2.wire.numbered import path_to_read
+from cdcv2.wire.opening import NamedLog, check_timeline
 from cdcv2.wire.rows import RowType
 
 #: Driver -> its settings: those that it needs, and those that it may have.
@@ -138,7 +139,7 @@ class _Reader:
             part.fail(f"{part.text()} holds the logs that are read: give what is written a folder of its own")
         return folder
 
-    def logs(self, fields: dict[str, Part], bound: dict[Part, str]) -> list[Named]:
+    def logs(self, fields: dict[str, Part], bound: dict[Part, str]) -> list[NamedLog]:
         """The logs that the bindings need."""
         reader = FileLogs(self._folder, self.path, fields.get("types"), *self._reached(self._kafka))
         logs = reader.logs(fields["logs"], bound)
@@ -149,7 +150,7 @@ class _Reader:
                 fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
         return logs
 
-    def typed(self, part: Part, logs: list[Named]) -> list[Named]:
+    def typed(self, part: Part, logs: list[NamedLog]) -> list[NamedLog]:
         """The logs, with the types of the source as the row schemas in a folder state them."""
         folder = self.path(part)
         given = {named.table: folder / f"{named.table}.avsc" for named in logs}

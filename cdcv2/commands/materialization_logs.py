@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.logs import Named, directory_logs, gone, noted_tables
 from cdcv2.commands.yaml_lines import Part
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.meant import meant
 from cdcv2.wire.named import named_after
+from cdcv2.wire.opening import NamedLog, directory_logs, gone, noted_tables
 from cdcv2.wire.rows import RowType
 
 
@@ -33,7 +33,7 @@ class FileLogs:
         self._folder, self._path, self._types = folder, path, types
         self._bootstrap, self._config = bootstrap, config
 
-    def logs(self, part: Part, bound: dict[Part, str]) -> list[Named]:
+    def logs(self, part: Part, bound: dict[Part, str]) -> list[NamedLog]:
         """The logs that the bindings need; ``bound`` has the name of each binding's log."""
         if part.is_text:
             address = part.told(lambda: LogAddress.parse(part.text()))
@@ -49,7 +49,7 @@ class FileLogs:
                 one.fail(f"the log {name!r} is an empty list: name a log, or copies of one")
         return [self._opened(name, copy) for name, one in given.items() for copy in one.items()]
 
-    def _captured(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[Named]:
+    def _captured(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[NamedLog]:
         """What a capture wrote into a directory."""
         into = self._folder / address.name
         found = {named_after(folder): folder for folder in _missing(part, lambda: directory_logs(into))}
@@ -61,27 +61,27 @@ class FileLogs:
                 binding.fail(f"there is no log {name!r} in {part.text()}; {there}")
         return [_directory(name, found[name]) for name in dict.fromkeys(bound.values())]
 
-    def _topics(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[Named]:
+    def _topics(self, part: Part, address: LogAddress, bound: dict[Part, str]) -> list[NamedLog]:
         """What a capture wrote into topics."""
         names = dict.fromkeys(bound.values())
         return [self._topic(name, part, part.told(lambda: address.of(name))) for name in names]
 
-    def _opened(self, name: str, part: Part) -> Named:
+    def _opened(self, name: str, part: Part) -> NamedLog:
         if part.is_text:
             address = part.told(lambda: LogAddress.parse(part.text()))
             if address.is_topic:
                 part.told(address.demand_one)
                 return self._topic(name, part, address)
-            opened: Named = _missing(part, lambda: _directory(name, self._folder / address.name))
+            opened: NamedLog = _missing(part, lambda: _directory(name, self._folder / address.name))
             return opened
         fields = part.fields("kafka row")
         row_type = part.told(lambda: RowType.load(self._path(fields["row"])))
         topic = fields["kafka"].told(lambda: LogAddress.topic(fields["kafka"].text()))
         return self._topic(name, part, topic, row_type)
 
-    def _topic(self, name: str, part: Part, address: LogAddress, row_type: RowType | None = None) -> Named:
+    def _topic(self, name: str, part: Part, address: LogAddress, row_type: RowType | None = None) -> NamedLog:
         known = row_type or self._row_type(name, part, address)
-        return Named(name, _missing(part, lambda: self._kafka_log(address.name, known)), known)
+        return NamedLog(name, _missing(part, lambda: self._kafka_log(address.name, known)), known)
 
     def _row_type(self, name: str, part: Part, address: LogAddress) -> RowType:
         """What ``types`` states of a topic's rows."""
@@ -99,9 +99,9 @@ class FileLogs:
         return KafkaLog(topic, self._bootstrap, row_type, config_file=self._config)
 
 
-def _directory(name: str, folder: Path) -> Named:
+def _directory(name: str, folder: Path) -> NamedLog:
     log = DirectoryLog(folder)
-    return Named(name, log, log.row_type, log.times)
+    return NamedLog(name, log, log.row_type, log.times)
 
 
 def _missing(part: Part, make: Callable[[], Any]) -> Any:

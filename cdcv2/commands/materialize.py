@@ -39,14 +39,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from cdcv2.commands.bookmark import Bookmark, covering
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import StopRemarks, some_covered
-from cdcv2.commands.logs import Named
+from cdcv2.commands.coverage import StopRemarks, remark_coverage
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.commands.plan import Plan
 from cdcv2.commands.shown import json_line, through_text
@@ -59,8 +56,10 @@ from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.missing import Missing
-from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.protocol.timeline import Cut
 from cdcv2.wire.jsonlines import plain_frontier
+from cdcv2.wire.opening import NamedLog, some_covered
+from cdcv2.wire.read import Reading, Unobserved
 
 EXAMPLES = (
     ("cdcv2 materialize shop-lake.yaml", "to the ends of the logs"),
@@ -84,7 +83,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
     with told_to_stop() as told:
-        reading = _Reading(plan, follow=args.follow, told=told)
+        reading = _Source(plan, follow=args.follow, told=told)
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()
         log = plan.recovery()
@@ -113,61 +112,42 @@ class _Stopped(Exception):
     """It was told to stop, and no transaction is under way that would have to be ended first."""
 
 
-class _Reading:
-    """The source of the runtime: the logs as one timeline."""
+class _Source(Unobserved):
+    """The source of the runtime: the logs as one timeline, and the observer of their reading."""
 
     def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], bool]) -> None:
         self._plan, self._follow, self._told = plan, follow, told
-        self._covered = some_covered(plan.logs)
+        self._found = some_covered(plan.logs)
         # One that goes on for ever has to say it when it begins.
         self._stops = StopRemarks("cdcv2 materialize", plan.logs)
         self._stops.look()
-        self._logs = self._covered.logs
         self._of = Provenance()
         self._demanded = False
-        self._parts = list(dict.fromkeys(named.table for named in self._logs))
-        self._timeline: Timeline | None = None
-        # Of each log, in their order; those that were read to their ends.
-        self._bookmarks: list[Bookmark] = []
-        self._ended: set[Bookmark] = set()
+        self._reading: Reading | None = None
         #: how many updates were read that the view did not have
         self.updates = 0
 
     def cuts(self, checkpoint: Checkpoint) -> Iterator[tuple[Cut, Any] | None]:
         """From the checkpoint on, with bookmarks for the next time: what the view has is left out or read over."""
         self._plan.demand_made_of([checkpoint])
-        bookmarks = self._bookmarks = [
-            Bookmark(named.log, _laid(checkpoint.state, named), checkpoint.frontier, self._begins(named.table))
-            for named in self._logs
-        ]
-        if not checkpoint.frontier:
-            # The history is finished, and in the view: whether it is still in the logs is all that can be asked.
-            for mark in bookmarks:
-                for _ in mark.read(follow=False):
-                    continue
-            self._ended.update(bookmarks)
-            return
-        timeline = self._timeline = Timeline(
-            self._parts, start=checkpoint.frontier, begins=[self._plan.start], starts=self._covered.starts,
+        reading = self._reading = Reading(
+            self._found, start=checkpoint.frontier, begins=[self._plan.start], marks=_bookmarks(checkpoint.state),
+            follow=self._follow, whole=False, observer=self,
         )
-        for named, entry in self._turns(timeline, bookmarks):
-            if self._follow:
-                self._stops.heard(entry)
-            if self._told():
-                # Asked for cuts, so between transactions.
-                raise _Stopped
-            if timeline.closed:
-                return
-            cut = None if entry is None else timeline.absorb(named.table, entry)
-            if cut is not None:
-                self._demand(checkpoint)
-                self._covered.demand_still()
-                self.updates += sum(map(len, cut.updates.values()))
-                marks = [bookmark.plain(cut.upper) for bookmark in bookmarks]
-                laid = {named.log.name: mark for named, mark in zip(self._logs, marks)}
-                yield cut, {"bookmarks": laid, **self._of.to_plain()}
-            elif entry is None:
+        for cut in reading.cuts():
+            if cut is None:
                 yield None
+                continue
+            self._demand(checkpoint)
+            self.updates += sum(map(len, cut.updates.values()))
+            yield cut, {"bookmarks": reading.marks(), **self._of.to_plain()}
+
+    def read(self, named: NamedLog, entry: Entry | None) -> None:
+        """Name a stop that came, and end the reading if it was asked for: cuts are asked for between transactions."""
+        if self._follow:
+            self._stops.heard(entry)
+        if self._told():
+            raise _Stopped
 
     def _demand(self, checkpoint: Checkpoint) -> None:
         """Before the first cut, when every log has messages to state it."""
@@ -176,76 +156,27 @@ class _Reading:
             demand_provenance(self._plan.name, self._of, checkpoint)
         self._demanded = True
 
-    def _turns(self, timeline: Timeline, bookmarks: list[Bookmark]) -> Iterator[tuple[Named, Entry | None]]:
-        """An entry of each log in turn that is behind; None when a log has nothing now. Ends where the slowest ends.
-
-        Those that are ahead wait, as what is read of them would, in memory, for those that are behind.
-        """
-        turns = [(named, mark, mark.read(follow=self._follow)) for named, mark in zip(self._logs, bookmarks)]
-        while behind := [turn for turn in turns if turn[0].table in self._slowest(timeline)]:
-            for turn in behind:
-                try:
-                    yield turn[0], next(turn[2])
-                except StopIteration:
-                    turns.remove(turn)
-                    self._ended.add(turn[1])
-
-    @staticmethod
-    def _slowest(timeline: Timeline) -> set[str]:
-        # Where all parts begin later than the timeline, none of them is where that is until one has a statement.
-        least = reduce(Antichain.meet, (reader.frontier for reader in timeline.readers.values()))
-        return {part for part, reader in timeline.readers.items() if reader.frontier == least}
-
-    @property
-    def _at(self) -> Antichain:
-        """Up to where the view has everything."""
-        return Antichain() if self._timeline is None else self._timeline.frontier
-
     def incomplete(self) -> dict[str, Missing]:
-        """Log -> what lacks there, of those that hold the view up: what others lack may stand where nobody has read.
-
-        And what those lack that end before the view does.
+        """Log -> what lacks there, of those that hold the view up; and what those lack that end before the view does.
         """
-        found: dict[str, Missing] = {}
-        if self._timeline is not None:
-            slowest = self._slowest(self._timeline)
-            found = {part: missing for part, missing in self._timeline.missing().items() if part in slowest}
-        for part, known in self._short().items():
-            there = found.get(part, Missing())
-            found[part] = replace(there, statements=((known, self._at), *there.statements))
-        return found
+        return {} if self._reading is None else self._reading.incomplete()
 
     def demand_reached(self) -> None:
         """Raise IncompleteError if a log that was read to its end ends before the view does."""
-        reached = self._at
-        for known in self._short().values():
-            reached = reached.meet(known)
-        self._plan.demand_reached(self._at, reached)
-
-    def _short(self) -> dict[str, Antichain]:
-        """Log -> up to where all is stated, of those that were read to their ends and end before the view does."""
-        found: dict[str, Antichain] = {}
-        for part in self._parts:
-            copies = [mark for named, mark in zip(self._logs, self._bookmarks) if named.table == part]
-            if copies and self._ended.issuperset(copies):
-                stated = (one for mark in copies for one in mark.statements())
-                known = covering(self._begins(part), stated).known
-                if not known.dominates(self._at):
-                    found[part] = known
-        return found
-
-    def _begins(self, part: str) -> Antichain:
-        return Antichain([self._plan.start]).join(Antichain(self._covered.starts.get(part, [0])))
+        if self._reading is not None:
+            at = self._reading.frontier
+            reached = reduce(Antichain.meet, self._reading.short().values(), at)
+            self._plan.demand_reached(at, reached)
 
     def remark(self) -> None:
         """Name the tables that are not covered."""
-        self._covered.remark_coverage("cdcv2 materialize")
+        remark_coverage("cdcv2 materialize", self._found)
 
 
-def _laid(state: Any, named: Named) -> Any:
-    """The bookmark that the last run has left in a log, if it has."""
+def _bookmarks(state: Any) -> dict[str, Any]:
+    """The bookmarks that the last run has left in the logs, if it has."""
     laid = state.get("bookmarks") if isinstance(state, dict) else None
-    return laid.get(named.log.name) if isinstance(laid, dict) else None
+    return laid if isinstance(laid, dict) else {}
 
 
 def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
@@ -266,14 +197,14 @@ def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
         runtime.settle()
 
 
-def _far(plan: Plan, runtime: Runtime, reading: _Reading) -> str:
+def _far(plan: Plan, runtime: Runtime, reading: _Source) -> str:
     return (
         f"{plan.name}: {through_text(runtime.checkpoint.frontier)}; {runtime.transactions} transactions, "
         f"{reading.updates} updates read"
     )
 
 
-def _report(plan: Plan, runtime: Runtime, reading: _Reading, *, as_json: bool) -> None:
+def _report(plan: Plan, runtime: Runtime, reading: _Source, *, as_json: bool) -> None:
     frontier = runtime.checkpoint.frontier
     with Output(None) as output:
         if as_json:

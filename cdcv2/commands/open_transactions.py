@@ -18,7 +18,7 @@ from typing import Any
 
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import Named, add_kafka_arguments, directory_logs, open_one, place
+from cdcv2.commands.logs import add_kafka_arguments, open_one, place
 from cdcv2.commands.shown import json_line, through_text, time_text
 from cdcv2.commands.times import asked_times, start_of
 from cdcv2.errors import UsageError
@@ -29,6 +29,7 @@ from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.sources.request import TEMP_FOLDER
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.file_system import is_there
+from cdcv2.wire.opening import NamedLog, covered, directory_logs
 from cdcv2.wire.rows import Row
 from cdcv2.wire.temp_rows import TEMP
 
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_one(args)
     _check(logs[0])
     at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
-    content, frontier = collection(logs, at, start_of(None, logs))
+    content, frontier = collection(covered(logs), at, start_of(None, logs))
     held = [row for row, _ in content]
     found = transactions(held)
     with Output(args.output) as output:
@@ -121,7 +122,7 @@ def transactions(held: Iterable[Row]) -> list[Open]:
     return sorted(found.values(), key=lambda one: (one.commit is None, one.commit or 0, str(one.transaction)))
 
 
-def _check(log: Named) -> None:
+def _check(log: NamedLog) -> None:
     if log.row_type != TEMP:
         raise UsageError(f"{log.log.name} is no log of TEMP: it has the columns {', '.join(log.row_type.columns[:5])}")
 

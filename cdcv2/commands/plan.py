@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from cdcv2.commands.logs import Named, check_timeline, demand_ordered
+from cdcv2.commands.logs import demand_ordered
 from cdcv2.commands.shown import through_text
 from cdcv2.commands.yaml_lines import Part
 from cdcv2.core.antichain import Antichain
@@ -25,6 +25,7 @@ from cdcv2.protocol.missing import Missing
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
+from cdcv2.wire.opening import NamedLog, check_timeline
 
 
 class Shown(Protocol):
@@ -54,7 +55,7 @@ class Plan:
     """
 
     name: str
-    logs: list[Named]
+    logs: list[NamedLog]
     bindings: list[Binding]
     driver: Callable[[], Driver]
     view: Callable[[], Shown]

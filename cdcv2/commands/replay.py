@@ -18,16 +18,18 @@ import json
 from collections.abc import Callable
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import some_covered
-from cdcv2.commands.logs import add_log_arguments, demand_whole, entries, open_logs
+from cdcv2.commands.coverage import remark_logs
+from cdcv2.commands.logs import add_log_arguments, bar_of, given, open_logs
 from cdcv2.commands.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
 from cdcv2.commands.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Update
-from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.protocol.timeline import Cut
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
+from cdcv2.wire.opening import demand_whole, some_covered
 from cdcv2.wire.plain import plain_int
+from cdcv2.wire.read import Reading
 from cdcv2.wire.rows import RowType
 
 EXAMPLES = (
@@ -53,25 +55,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends, and print each batch as it is complete."""
     logs = open_logs(args)
-    demand_whole(args, logs)
+    demand_whole(given(args), logs)
     found = some_covered(logs)
     row_types = {named.table: named.row_type for named in found.logs}
     start = start_of(args.start, logs)
-    timeline = Timeline(row_types, start=start, starts=found.starts)
-    with Output(args.output) as output:
+    with Output(args.output) as output, bar_of(found.logs, "replaying", shown=not output.is_terminal) as bar:
         write = _writer(args, row_types, output)
-        for named, entry in entries(found.logs, "replaying", bar=not output.is_terminal):
-            cut = timeline.absorb(named.table, entry)
-            if cut is not None:
-                found.demand_still()
-                write(cut)
-    found.remark("cdcv2 replay")
-    return _outcome(timeline)
+        reading = Reading(found, start=start, observer=bar)
+        for cut in reading:
+            write(cut)
+    remark_logs("cdcv2 replay", found)
+    return _outcome(reading)
 
 
-def _outcome(timeline: Timeline) -> Exit:
-    missing = timeline.missing()
-    remark(f"cdcv2 replay: {through_text(timeline.frontier)}")
+def _outcome(reading: Reading) -> Exit:
+    missing = reading.missing()
+    remark(f"cdcv2 replay: {through_text(reading.frontier)}")
     for table, lacks in missing.items():
         remark(f"cdcv2 replay: {table} is incomplete: {lacks}")
     return Exit.MISSING if missing else Exit.DONE

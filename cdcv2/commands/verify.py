@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.commands.console import Output
-from cdcv2.commands.coverage import covered
 from cdcv2.commands.logs import (
-    add_log_arguments, assumed_empty, entries, gone_logs, open_logs, snapshot_assumed,
+    Progressing, add_log_arguments, assumed_empty, bar_of, given, open_logs, snapshot_assumed,
 )
 from cdcv2.commands.shown import json_line, plain_position, raw_text, through_text
 from cdcv2.commands.times import start_of
@@ -32,12 +31,14 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
 from cdcv2.protocol.ledger import Dispute
-from cdcv2.protocol.log import Position
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
+from cdcv2.wire.opening import CoveredLogs, NamedLog, covered, gone_logs
+from cdcv2.wire.read import Reading
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, stops_of
 
@@ -159,27 +160,57 @@ class Judged:
         }
 
 
+class Findings:
+    """What is found wrong while logs are read: it ends nothing, all logs are read as far as they can be."""
+
+    def __init__(self, logs: Collection[NamedLog], bar: Progressing) -> None:
+        self._bar = bar
+        self.malformed = {named.table: Malformed() for named in logs}
+        self.losses: list[tuple[str, UnsafeTopicError]] = []
+
+    def read(self, named: NamedLog, entry: Entry | None) -> None:
+        """Move the bar on."""
+        self._bar.read(named, entry)
+
+    def lost(self, named: NamedLog, error: UnsafeTopicError) -> None:
+        """Keep why the log cannot be read on."""
+        self.losses.append((named.table, error))
+
+    def garbled(self, named: NamedLog, entry: Entry) -> bool:
+        """Keep the first of the bytes that are no message, and count all."""
+        if isinstance(entry.message, Garbled):
+            self.malformed[named.table].add(entry.position, entry.message)
+        return True
+
+
+def _read(found: CoveredLogs, start: Antichain, seen: Findings, *, full: bool) -> dict[str, Resolver]:
+    """The readers of the tables, with all that the logs hold."""
+    if not found.logs:
+        return {}
+    reading = Reading(
+        found, start=start, on_error="quarantine", keep_all=full, content=False, observer=seen,
+    )
+    for _ in reading:
+        continue
+    return reading.readers
+
+
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends and judge them."""
     opened = open_logs(args)
     start, found = Antichain(start_of(args.start, opened)), covered(opened)
     logs, starts = found.logs, {named.table: found.of.start(named.table, start) for named in found.logs}
-    readers = {table: Resolver(own, on_error="quarantine", keep_all=args.full) for table, own in starts.items()}
-    malformed = {table: Malformed() for table in readers}
-    lost: list[tuple[str, UnsafeTopicError]] = []
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
-    for named, entry in entries(logs, "verifying", lost=lambda named, error: lost.append((named.table, error))):
-        if isinstance(entry.message, Garbled):
-            malformed[named.table].add(entry.position, entry.message)
-        else:
-            readers[named.table].absorb(entry)
+    with bar_of(logs, "verifying") as bar:
+        seen = Findings(logs, bar)
+        readers = _read(found, start, seen, full=args.full)
     stops: dict[str, set[Stop]] = {table: set() for table in readers}
     for named in logs:
         stops[named.table].update(stops_of([named.log]))
     judged = [
         Judged(
-            table, row_types[table], reader, malformed[table], closed=args.closed,
-            lost=[str(why) for of, why in lost if of == table], start=starts[table], stops=stops[table],
+            table, row_types[table], reader, seen.malformed[table], closed=args.closed,
+            lost=[str(why) for of, why in seen.losses if of == table], start=starts[table], stops=stops[table],
             copies=sum(named.table == table for named in logs),
         )
         for table, reader in sorted(readers.items())
@@ -188,7 +219,7 @@ def run(args: argparse.Namespace) -> Exit:
     for reader in readers.values():
         frontier = frontier.meet(reader.frontier)
     # A copy of it, given by its table, is as good.
-    gone = [log for log in gone_logs(args) if log.name not in {named.table for named in opened}]
+    gone = [log for log in gone_logs(given(args)) if log.name not in {named.table for named in opened}]
     lacks = any(one.lacks for one in judged)
     if gone or lacks or not readers:
         # Nothing is complete in a log that is not there, or of which a part is not.

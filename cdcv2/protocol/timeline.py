@@ -67,8 +67,9 @@ class Timeline:
     Cut(updates={'accounts': [('alice', 1, -5)]}, lower=Antichain([0]), upper=Antichain([4]))
 
     Copies of one log are one part: absorb the messages of all of them under its name. ``start``, ``begins`` and
-    ``on_error`` are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`. ``starts`` has the
-    parts that begin later than others, and where: each is read from there on, and holds nothing back before.
+    ``on_error`` and ``keep_all`` are those of :class:`Resolver`, whose instances are at hand as :attr:`readers`.
+    ``starts`` has the parts that begin later than others, and where: each is read from there on, and holds nothing back
+    before. With ``content=False`` cuts have no updates, and none are held: for callers that only judge.
 
     >>> reader = Timeline(["accounts", "young"], starts={"young": [7]})
     >>> reader.absorb("accounts", Progress([0], [4], {}))
@@ -80,15 +81,20 @@ class Timeline:
 
     def __init__(
         self, parts: Iterable[str], *, start: Iterable[Time] | None = None, begins: Iterable[Time] | None = None,
-        on_error: str = "raise", starts: Mapping[str, Iterable[Time]] | None = None,
+        on_error: str = "raise", starts: Mapping[str, Iterable[Time]] | None = None, keep_all: bool = False,
+        content: bool = True,
     ) -> None:
         begin = Antichain([0] if start is None else start)
         origin = begin if begins is None else Antichain(begins)
         #: Part -> its reader.
-        self.readers = {part: Resolver(begin, begins=origin, on_error=on_error) for part in parts}
-        for part, own in (starts or {}).items():
-            later = Antichain(own)
-            self.readers[part] = Resolver(begin.join(later), begins=origin.join(later), on_error=on_error)
+        self.readers: dict[str, Resolver] = {}
+        for part in parts:
+            own, first = begin, origin
+            if starts and part in starts:
+                later = Antichain(starts[part])
+                own, first = begin.join(later), origin.join(later)
+            self.readers[part] = Resolver(own, begins=first, on_error=on_error, keep_all=keep_all)
+        self._content = content
         if not self.readers:
             raise UsageError("a timeline needs at least one log")
         total = all(type(time) is int for time in begin)
@@ -106,7 +112,7 @@ class Timeline:
         if batch is None:
             return None
         held = self._held[part]
-        for update in batch.updates:
+        for update in batch.updates if self._content else ():
             rows = held.get(update[1])
             if rows is None:
                 rows = held[update[1]] = []

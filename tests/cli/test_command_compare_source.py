@@ -15,7 +15,6 @@ import pytest
 
 from cdcv2.commands.compare_sides import _part
 from cdcv2.commands.compare_source import LogsRead, Source, Told, compare_log
-from cdcv2.commands.logs import Named
 from cdcv2.commands.source_address import from_environment
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.protocol.messages import Progress, Updates
@@ -23,6 +22,7 @@ from cdcv2.sources.postgres import row_type_from_postgres
 from cdcv2.sources.postgres_texts import InPostgres, TextColumn, TextTable
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.fingerprint import Here, compare
+from cdcv2.wire.opening import NamedLog
 from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run, Said
 
@@ -185,8 +185,8 @@ def seen(session: Any, folder: Path, name: str) -> Any:
     made = DirectoryLog(folder / name)
     source = Source.__new__(Source)
     source._session, source.low, source.high, source.open = session, LATE - 2, LATE - 2, 0
-    read = LogsRead([Named(name, made, made.row_type)], source.low, source.high)
-    read.read()
+    read = LogsRead([NamedLog(name, made, made.row_type)], source.low, source.high)
+    read.read_through(source.high)
     return compare_log(source, source.table(name, made.row_type, ()), read, name)
 
 
@@ -351,9 +351,9 @@ def test_keys_that_change_while_the_snapshot_is_taken_may_be_as_they_were_in_bet
     made = DirectoryLog(tmp_path / "public.orders")
     with closing(Source(from_environment())) as source:
         source.low, source.high = 10, 30
-        read = LogsRead([Named("public.orders", made, ORDER)], 10, 30)
+        read = LogsRead([NamedLog("public.orders", made, ORDER)], 10, 30)
 
-        assert read.read_through(30, 0)
+        assert read.read_through(30)
 
         found = compare_log(source, source.table("public.orders", ORDER, ()), read, "public.orders")
 

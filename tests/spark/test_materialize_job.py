@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import steps
 from cdcv2.cli import main as command
-from cdcv2.commands.logs import Named
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
@@ -38,6 +37,7 @@ from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES, entry
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.opening import NamedLog
 from tests.spark.materializing import LAST, written
 from tests.spark.submitting import QUICK
 
@@ -283,7 +283,7 @@ def test_the_logs_of_the_file_become_those_of_the_reader(tmp_path: Path) -> None
     (tmp_path / "kafka").write_text("security.protocol = SSL\n")
     given = read_plan(str(tmp_path / "shop.yaml"))
     topic = Topic("shop.entries")
-    logs = [*given.logs, Named("entries", topic, ENTRIES)]  # type: ignore[arg-type]
+    logs = [*given.logs, NamedLog("entries", topic, ENTRIES)]  # type: ignore[arg-type]
     options = parser().parse_args(["f", "--state", "/s", "--max-messages", "9", "--available-now"])
     plan = planned(replace(given, logs=logs, kafka=("h:1", tmp_path / "kafka"), start=5), options)
 
@@ -296,8 +296,8 @@ def test_the_logs_of_the_file_become_those_of_the_reader(tmp_path: Path) -> None
         plan.logs.messages, plan.output, plan.start.to_plain(), plan.checkpoint
     )  # fmt: skip
     for wrong, said in [
-        (Named("entries", topic, ACCOUNTS), "different row types"),  # type: ignore[arg-type]
-        (Named("entries", topic, ENTRIES, 2), "have 2 coordinates"),  # type: ignore[arg-type]
+        (NamedLog("entries", topic, ACCOUNTS), "different row types"),  # type: ignore[arg-type]
+        (NamedLog("entries", topic, ENTRIES, 2), "have 2 coordinates"),  # type: ignore[arg-type]
     ]:
         with pytest.raises(UsageError, match=said):
             planned(replace(given, logs=[*given.logs, wrong], kafka=("h:1", None)), options)

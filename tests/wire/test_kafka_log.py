@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from cdcv2.commands.asked_at import asked_at
-from cdcv2.commands.logs import Named
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import free_port
 from cdcv2.errors import (
@@ -36,6 +35,7 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.kafka_client import Client
+from cdcv2.wire.opening import NamedLog
 from cdcv2.wire.release_times import HEADER as RELEASE, ReleaseTime
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop
@@ -483,9 +483,9 @@ def test_a_statement_has_the_clock_of_its_release(broker: KafkaBroker, topic: st
                 if entry and RELEASE in dict(entry.headers) and isinstance(entry.message, Progress)]
         assert (kept, [21, 31]) == (log.release_times(), seen), name
     log = KafkaLog(f"{topic}.public.b", broker.bootstrap, ROW)
-    assert 20 == asked_at("2026-11-21T09:02:00.904Z", [Named("public.b", log, ROW)], "as-of")
+    assert 20 == asked_at("2026-11-21T09:02:00.904Z", [NamedLog("public.b", log, ROW)], "as-of")
     with pytest.raises(UsageError, match="the first time known is 2026-11-21T09:02:00.505Z"):
-        asked_at("2026-11-21T09:02:00Z", [Named("public.b", log, ROW)], "as-of")
+        asked_at("2026-11-21T09:02:00Z", [NamedLog("public.b", log, ROW)], "as-of")
     # Of a large statement each part has it.
     made(broker, f"{topic}.small", **SAFE, **{"max.message.bytes": "1200"})
     small = KafkaLog(f"{topic}.small", broker.bootstrap, ROW, writing=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdcv2.cli import main
-from cdcv2.commands.bookmark import Bookmark, covering
+from cdcv2.wire.bookmark import Bookmark, covering
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.mangle import mangle
