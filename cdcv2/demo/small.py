@@ -16,7 +16,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,8 +25,9 @@ from cdcv2.demo.mangled import describe
 from cdcv2.demo.story import Story, folder_of, tell
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message
-from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.protocol.timeline import Cut
 from cdcv2.wire.files import DirectoryLog
+from cdcv2.wire.read import read
 from cdcv2.wire.rows import RowType
 
 #: The recorded records, and the row types of their tables.
@@ -167,13 +167,10 @@ class Demo:
             self.story.check(shown.thoroughly, "  it holds repeats, inversions and other bounds")
 
     def _replay(self) -> None:
-        timeline, cuts = Timeline(TABLES), list[Cut]()
-        for table, entry in self._in_turn("copies"):
-            cut = timeline.absorb(table, entry)
-            if cut is not None:
-                cuts.append(cut)
+        reading = read(str(self.folder / "copies"))
+        cuts = list(reading)
         self.story.check(
-            timeline.frontier == Antichain([self.source.last + 1]) and not timeline.missing(),
+            reading.frontier == Antichain([self.source.last + 1]) and not reading.missing(),
             f"replay is complete through the last commit, {self.source.last}, in {len(cuts)} batches",
         )
         replayed, due = Replayed(self.row_types), self.source.checkpoints()
@@ -194,12 +191,6 @@ class Demo:
             f"after each of {replayed.commits} commits tellers, branches and history had one sum "
             f"({len(replayed.seen)} different ones)",
         )
-
-    def _in_turn(self, name: str) -> Iterator[tuple[str, Entry]]:
-        """The messages of all logs, with their positions, one of each in turn."""
-        logs = [[(table, entry) for entry in self._entries(name, table)] for table in TABLES]
-        for row in zip_longest(*logs):
-            yield from filter(None, row)
 
     def _entries(self, name: str, table: str) -> list[Entry]:
         return [entry for entry in DirectoryLog(self.folder / name / table).read() if entry is not None]

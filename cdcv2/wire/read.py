@@ -124,7 +124,7 @@ class Reading:
         for number, entry in in_turn(sources, self._chosen, self._ended.add):
             named = self.logs[number]
             self._observer.read(named, entry)
-            if timeline.closed and not self._whole:
+            if timeline.closed and (self._follow or not self._whole):
                 return
             if entry is None:
                 yield None
