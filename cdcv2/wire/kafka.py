@@ -22,14 +22,7 @@ from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.kafka_client import PATIENCE, Client
 from cdcv2.wire.kafka_topics import (
-    Topic,
-    check_keeps,
-    check_positions,
-    check_topic,
-    create_topic,
-    describe,
-    partitions_of,
-    spans,
+    Topic, check_keeps, check_positions, check_topic, create_topic, describe, partitions_of, spans,
 )
 from cdcv2.wire import release_times
 from cdcv2.wire.release_times import ReleaseTime
@@ -64,8 +57,9 @@ class KafkaLog:
         confluent_schema_id: messages are framed as Confluent's serializers do it, with this id.
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
 
-    Raises MissingLogError without the topic, UnsafeTopicError for one that would lose statements, ForeignStateError for
-    one that is described otherwise, UnavailableError when no broker answers, UsageError for wrong settings.
+    Raises MissingLogError without the topic, UnsafeTopicError for one that would lose statements, DecodeError where it
+    holds none, ForeignStateError for one that is described otherwise, UnavailableError when no broker answers,
+    UsageError for wrong settings.
     """
 
     def __init__(
@@ -92,7 +86,6 @@ class KafkaLog:
             described = create_topic(self._client, topic, partitions=partitions, replication=replication)
         else:
             described = describe(self._client, topic)
-        check_keeps(described)
         self._most = described.message_bytes
         self._producer: Any = None
         # Taken and not known to be durable: with the client's own queue all that a flush still has to do.
@@ -106,6 +99,12 @@ class KafkaLog:
         # The release whose statement is sent next, and those that messages state which were read.
         self._release: ReleaseTime | None = None
         self._releases = set[ReleaseTime]()
+        try:
+            check_keeps(described)
+        except UnsafeTopicError:
+            # Of what is no log nothing is wrong with its settings.
+            self._check_first(described)
+            raise
         if create or writing:
             self._opened()
             self.describe(description)
@@ -311,6 +310,13 @@ class KafkaLog:
                     raise self._client.error(f"topic {self._topic!r}", None)
         finally:
             consumer.close()
+
+    def _check_first(self, topic: Topic) -> None:
+        """Raise DecodeError if the first record of a partition is no message."""
+        for part, (low, high) in topic.spans.items():
+            for entry in self._entries({part: low}, {part: min(low + 1, high)}, False):
+                if entry is not None and isinstance(entry.message, Garbled):
+                    raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
 
     def _entry(self, record: Any) -> Entry:
         position = Position(self._topic, record.partition(), record.offset())

@@ -14,6 +14,7 @@ from cdcv2.commands.asked_at import asked_at
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import free_port
 from cdcv2.errors import (
+    DecodeError,
     ForeignStateError,
     LogFinishedError,
     MissingLogError,
@@ -176,6 +177,19 @@ def test_a_topic_that_would_lose_statements_is_refused(broker: KafkaBroker, topi
             KafkaLog(topic, broker.bootstrap, ROW, create=create)
     with pytest.raises(UnsafeTopicError):
         check_topic(topic, broker.bootstrap)
+
+
+def test_a_topic_that_is_no_log_is_named_so_whatever_its_settings_are(broker: KafkaBroker, topic: str) -> None:
+    """A connector's own topic forgets by right, and altering its settings would be wrong. A log's are looked at."""
+    made(broker, topic, 2, **{"retention.ms": "604800000"})
+    put(broker, topic, b'{"op": "c"}', b'{"op": "c"}')
+    for create in (False, True):
+        with pytest.raises(DecodeError, match=r"@0: these are JSON.*a connector's own topic is captured first"):
+            KafkaLog(topic, broker.bootstrap, ROW, create=create)
+    made(broker, f"{topic}.log", **{"retention.ms": "604800000"})
+    put(broker, f"{topic}.log", MessageCodec(ROW).encode(FIRST))
+    with pytest.raises(UnsafeTopicError, match="retention.ms=604800000"):
+        KafkaLog(f"{topic}.log", broker.bootstrap, ROW)
 
 
 def test_a_topic_trimmed_at_its_head_is_refused(broker: KafkaBroker, topic: str) -> None:
