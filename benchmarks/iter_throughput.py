@@ -51,7 +51,7 @@ def by_iter(messages: list[Message]) -> None:
 
 def by_general(messages: list[Message]) -> None:
     """The same by the reader for all times and settings."""
-    reader = Resolver()
+    reader = Resolver(general=True)
     for message in messages:
         reader.absorb(message)
     if not reader.closed:

@@ -1,7 +1,8 @@
 """CDCv2 itself: what is written, how it is read in any order, how it is written on. No I/O.
 
-``Stash`` (what is new) and ``Ledger`` (what is finished) are the only copy of the reader's rules; ``Resolver``
-and ``Iter`` compose them on one thread, ``cdcv2.spark`` on many machines. ``Timeline`` reads several logs as one.
+``Stash`` (what is new) and ``Ledger`` (what is finished) have the reader's rules; ``Resolver`` and ``Iter`` compose
+them on one thread, ``cdcv2.spark`` on many machines. ``IntegerReader`` decides the plain cases of the usual log faster,
+and leaves to them whatever may be an error. ``Timeline`` reads several logs as one.
 """
 
 from cdcv2.protocol.iter import Iter

@@ -52,13 +52,14 @@ class Iter(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
-        while not self.reader.closed:
-            message = next(self._messages)
-            if message is None:
-                continue
-            batch = self.reader.absorb(message)
-            if batch is not None:
-                return batch
+        if not self.reader.closed:
+            absorb = self.reader.absorb
+            for message in self._messages:
+                if message is not None:
+                    # A history ends with a batch, so it is not asked about otherwise.
+                    batch = absorb(message)
+                    if batch is not None:
+                        return batch
         raise StopIteration
 
     @property

@@ -102,6 +102,31 @@ class Ledger:
         #: Statements that said nothing new: repeats, empty or wholly finished ones.
         self.repeated_statements = 0
 
+    @classmethod
+    def resumed(
+        cls, origin: tuple[Antichain, Antichain] | None, reported: Antichain, known: Antichain, *,
+        expected: Mapping[Time, tuple[int, Any]], held: Mapping[Time, int], waiting: Iterable[Stated],
+        repeated_statements: int, total: bool, on_error: str = "raise",
+    ) -> Ledger:
+        """A ledger that is in the midst of a log: ``origin`` is where it began, and where the history does.
+
+        ``expected`` has stated counts with their positions, ``held`` how many updates there are.
+        Cost: as to take all of it in.
+        """
+        ledger = cls(on_error=on_error)
+        coverage = Coverage(known, total=total)
+        ledger._begin(reported, coverage)
+        ledger._origin = origin
+        coverage.accept(coverage.plan(waiting))
+        for time, stated in expected.items():
+            ledger._expected[time] = stated
+        for time, count in held.items():
+            ledger._held[time] = count
+        for time in {*expected, *held}:
+            ledger._refresh(time)
+        ledger.repeated_statements = repeated_statements
+        return ledger
+
     @property
     def known(self) -> Antichain:
         """Every time from the start on that is not beyond it is stated."""
@@ -441,14 +466,12 @@ class Ledger:
         """
         if plain.get("version") != VERSION:
             raise MalformedError(f"a reader's state of version {plain.get('version')!r}: this release reads {VERSION}")
-        ledger = cls(on_error="quarantine" if plain["quarantine"] else "raise")
-        coverage = Coverage(Antichain.from_plain(plain["known"]), total=plain["total"])
-        ledger._begin(Antichain.from_plain(plain["reported"]), coverage)
         origin = plain.get("origin")
+        begun: tuple[Antichain, Antichain] | None
         if origin is not None:
-            ledger._origin = Antichain.from_plain(origin[0]), Antichain.from_plain(origin[1])
+            begun = Antichain.from_plain(origin[0]), Antichain.from_plain(origin[1])
         else:
-            ledger._origin = None if start is None else (start, start)
+            begun = None if start is None else (start, start)
         waiting = [
             Stated(
                 Progress(
@@ -459,19 +482,19 @@ class Ledger:
             )
             for lower, upper, counts, where in plain["waiting"]
         ]
-        coverage.accept(coverage.plan(waiting))
-        for time, count, where in plain["expected"]:
-            ledger._expected[from_plain(time)] = (count, _position(where))
-        for time, count, exact in plain["held"]:
-            ledger._held[from_plain(time)] = count
-            if not exact:
-                ledger._unfolded.add(from_plain(time))
+        ledger = cls.resumed(
+            begun, Antichain.from_plain(plain["reported"]), Antichain.from_plain(plain["known"]),
+            expected={from_plain(time): (count, _position(where)) for time, count, where in plain["expected"]},
+            held={from_plain(time): count for time, count, _ in plain["held"]},
+            waiting=waiting, repeated_statements=plain["repeated_statements"], total=plain["total"],
+            on_error="quarantine" if plain["quarantine"] else "raise",
+        )
+        ledger._unfolded = {from_plain(time) for time, _, exact in plain["held"] if not exact}
         ledger._ruled = {from_plain(time): count for time, count in plain["ruled"]}
         for reason, what, time, first, second, positions in plain["contested"]:
             where = (_position(positions[0]), _position(positions[1]))
             dispute = Dispute(what, from_plain(time), first, second, where)
             ledger.contested.setdefault(dispute.time, {})[reason] = dispute
-        ledger.repeated_statements = plain["repeated_statements"]
         for open_time in {*ledger._expected, *ledger._held, *ledger.contested}:
             ledger._refresh(open_time)
         return ledger

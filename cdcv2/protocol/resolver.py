@@ -1,5 +1,8 @@
 """A reader, one message at a time: :class:`Stash` decides what is new, :class:`Ledger` what is finished.
 
+Whole numbers as times, where each contradiction is an error, are read by :class:`IntegerReader`, which decides the same
+faster, until it meets what may be an error.
+
 The facts of a log may come duplicated, reordered and re-batched in any way; each finished frontier's batch comes
 out exactly once, in order. This is the push form; :class:`cdcv2.Iter` pulls.
 """
@@ -13,6 +16,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, sort_key
 from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, MalformedError, UsageError
+from cdcv2.protocol.integer_reader import IntegerReader, Undecided
 from cdcv2.protocol.ledger import Dispute, Ledger
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates, check_data
@@ -42,30 +46,38 @@ class Resolver:
     other, keeps both as evidence in :attr:`quarantine`, and reads on; :meth:`resolve` says which is right.
     ``keep_all=True`` releases nothing, and so forgets nothing: every contradiction of the whole log is found, at
     a memory of the whole log (that is what ``verify --full`` pays).
+    ``general=True`` reads by Stash and Ledger from the first message on: nothing differs but the cost.
 
     Raises MalformedError for an empty start or another ``on_error``. Cost: an update O(1) expected, a statement
     O(counts · log open), a frontier move what it releases. Memory: updates of open times, waiting statements.
     Source: the CDCv2 post, ``Iter``; the rules are written down in docs/protocol.md.
     """
 
+    # While it is there, it has all that was taken in, and ledger and stash are empty.
+    _integers: IntegerReader | None
+
     def __init__(
         self, start: Iterable[Time] | None = None, *, begins: Iterable[Time] | None = None, on_error: str = "raise",
-        keep_all: bool = False,
+        keep_all: bool = False, general: bool = False,
     ) -> None:
         frontier = Antichain([0] if start is None else start)
         if not frontier:
             raise MalformedError("start is empty: a reader needs at least one time to begin at")
-        self._begin(Ledger(frontier, begins=begins, on_error=on_error), None)
+        origin = frontier if begins is None else Antichain(begins)
+        self._begin(Ledger(frontier, begins=origin, on_error=on_error), None)
         self._quarantine = on_error == "quarantine"
         self._keep_all = keep_all
+        first, begin = frontier.integer, origin.integer
+        if first is not None and begin is not None and not (self._quarantine or keep_all or general):
+            self._integers = IntegerReader(first, begin)
 
     def _begin(self, ledger: Ledger, stash: Stash | None) -> None:
         total = all(type(time) is int for time in ledger.known) and bool(ledger.known)
         self._ledger = ledger
         # Asked for None, not for truth: a stash without updates is false, and may still hold what was ruled.
         self._stash = Stash(total=total) if stash is None else stash
-        #: What came and gave nothing, or was parked: nothing is dropped without a trace.
-        self.counters = {
+        self._integers = None
+        self._counters = {
             "updates": 0, "repeats": 0, "late": 0, "before_start": 0, "statements": 0, "parked": 0,
         }
         #: Undecodable bytes that were parked: ``Entry`` or ``Garbled``, in the order of arrival.
@@ -82,6 +94,12 @@ class Resolver:
         message (unless they are parked), StartError for updates before the start, MalformedError for times of another
         kind.
         """
+        if self._integers is not None:
+            try:
+                return self._integers.absorb(message)
+            except Undecided:
+                self._ledger, self._stash = self._halves()
+                self._counters, self._integers = self.counters, None
         position = None
         if isinstance(message, Entry):
             position, message = message.position, message.message
@@ -89,7 +107,7 @@ class Resolver:
             self._absorb_updates(message, position)
         elif isinstance(message, Progress):
             self._ledger.state([(message, position)])
-            self.counters["statements"] += 1
+            self._counters["statements"] += 1
         elif isinstance(message, Garbled):
             self._park(message, position)
         else:
@@ -103,21 +121,21 @@ class Resolver:
         before = self._ledger.left_out(arrivals.finished, position) if arrivals.finished else 0
         self._ledger.arrived(arrivals.counts())
         self._admit(arrivals)
-        self.counters["before_start"] += before
-        self.counters["late"] += sum(arrivals.finished.values()) - before
-        self.counters["updates"] += len(message.updates)
+        self._counters["before_start"] += before
+        self._counters["late"] += sum(arrivals.finished.values()) - before
+        self._counters["updates"] += len(message.updates)
 
     def _admit(self, arrivals: Arrivals) -> None:
         self._stash.admit(arrivals)
         for dispute in arrivals.disputes:
             self._ledger.hold(dispute, _reason(dispute.data))
-        self.counters["repeats"] += arrivals.repeats
+        self._counters["repeats"] += arrivals.repeats
 
     def _park(self, garbled: Garbled, position: Any) -> None:
         if not self._quarantine:
             raise DecodeError(garbled.reason, position=position, raw=garbled.raw)
         self.parked.append(garbled if position is None else Entry(position, garbled))
-        self.counters["parked"] += 1
+        self._counters["parked"] += 1
 
     def _settle(self) -> Batch | None:
         if self._keep_all:
@@ -130,20 +148,30 @@ class Resolver:
 
     # -- looking ------------------------------------------------------------------------------------------------
 
+    def _halves(self) -> tuple[Ledger, Stash]:
+        return (self._ledger, self._stash) if self._integers is None else self._integers.halves()
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How much came and gave nothing, or was parked: nothing is dropped without a trace. Cost: the open times."""
+        return {**self._counters, **(self._integers.counters() if self._integers is not None else {})}
+
     @property
     def frontier(self) -> Antichain:
         """Everything not beyond it is complete, and has been given out (unless all is kept)."""
+        if self._integers is not None:
+            return self._integers.frontier
         return self._ledger.complete if self._keep_all else self._ledger.reported
 
     @property
     def known(self) -> Antichain:
         """Every time from the start on that is not beyond it is stated, if perhaps not yet received."""
-        return self._ledger.known
+        return self._ledger.known if self._integers is None else self._integers.known
 
     @property
     def closed(self) -> bool:
         """Whether the empty frontier was reached: the history is complete, and all of it has arrived."""
-        return not self.frontier
+        return not self.frontier if self._integers is None else self._integers.closed
 
     @property
     def quarantine(self) -> dict[Time, list[Dispute]]:
@@ -155,27 +183,27 @@ class Resolver:
 
     def missing(self) -> Missing:
         """What lacks below the join of the stated uppers; falsy iff nothing does."""
-        return self._ledger.missing()
+        return self._halves()[0].missing()
 
     def open_times(self) -> dict[Time, tuple[int | None, int]]:
         """Open time -> (stated count or None, updates held): what the reader waits with."""
-        return self._ledger.open_times()
+        return self._halves()[0].open_times()
 
     def waiting_statements(self) -> int:
         """How many statements cannot be reached yet."""
-        return self._ledger.waiting_statements()
+        return self._halves()[0].waiting_statements()
 
     def unreached(self) -> list[Progress]:
         """Those statements: some of their times are beyond ``known``."""
-        return self._ledger.unreached()
+        return self._halves()[0].unreached()
 
     def held_updates(self) -> int:
         """How many updates are held at open times."""
-        return len(self._stash)
+        return len(self._halves()[1])
 
     def orphans(self) -> list[Update]:
         """The updates at times beyond ``known``: durable, and counted by no statement that can be reached yet."""
-        return self._stash.beyond(self._ledger.known)
+        return self._halves()[1].beyond(self.known)
 
     # -- resolving ----------------------------------------------------------------------------------------------
 
@@ -217,15 +245,16 @@ class Resolver:
 
         Positions and the evidence of disputes over diffs stay as the objects that they are. Cost: linear.
         """
+        ledger, stash = self._halves()
         diffs = [
             [data_to_plain(dispute.data), dispute]
-            for reasons in self._ledger.contested.values() for dispute in reasons.values() if dispute.what == "diff"
+            for reasons in ledger.contested.values() for dispute in reasons.values() if dispute.what == "diff"
         ]
         return {
             "version": VERSION,
-            "ledger": self._ledger.export(),
-            "stash": self._stash.export(data_to_plain),
-            "counters": dict(self.counters),
+            "ledger": ledger.export(),
+            "stash": stash.export(data_to_plain),
+            "counters": self.counters,
             "diffs": [[data, dispute._replace(data=None)] for data, dispute in diffs],
             "parked": list(self.parked),
             "resolutions": list(self.resolutions),
@@ -245,7 +274,7 @@ class Resolver:
             reader._begin(ledger, Stash.restore(plain["stash"], data_from_plain, total=plain["ledger"]["total"]))
             reader._quarantine = plain["ledger"]["quarantine"]
             reader._keep_all = plain["keep_all"]
-            reader.counters.update(plain["counters"])
+            reader._counters.update(plain["counters"])
             for data, dispute in plain["diffs"]:
                 original = Dispute(*dispute)._replace(data=data_from_plain(data))
                 ledger.hold(original, _reason(original.data))

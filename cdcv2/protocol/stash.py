@@ -56,6 +56,15 @@ class Stash:
         # Time -> the identities that rule() has fixed, held or not: nothing that arrives changes them.
         self._ruled: dict[Time, set[Any]] = {}
 
+    @classmethod
+    def holding(cls, diffs: dict[Time, dict[Any, int]], origins: dict[Time, dict[Any, Any]], *, total: bool) -> Stash:
+        """A stash that holds what is in ``diffs``, which came from ``origins``: time -> data -> diff, or position."""
+        stash = cls(total=total)
+        for time, there in diffs.items():
+            stash._diffs[time] = there
+        stash._origins = origins
+        return stash
+
     def plan(self, updates: Iterable[Update], reported: Antichain, position: Any) -> Arrivals:
         """What ``updates`` would add; those not beyond ``reported`` are only counted. Changes nothing."""
         arrivals = Arrivals(position)
@@ -150,11 +159,10 @@ class Stash:
     @classmethod
     def restore(cls, plain: dict[str, Any], data_from_plain: Callable[[Any], Any], *, total: bool) -> Stash:
         """The stash that :meth:`export` made this of; positions are not kept."""
-        stash = cls(total=total)
-        arrivals = Arrivals(None)
+        diffs: dict[Time, dict[Any, int]] = {}
         for data, time, diff in plain["updates"]:
-            arrivals.new.setdefault(from_plain(time), {})[data_from_plain(data)] = diff
-        stash.admit(arrivals)
+            diffs.setdefault(from_plain(time), {})[data_from_plain(data)] = diff
+        stash = cls.holding(diffs, {}, total=total)
         for data, time in plain["ruled"]:
             stash._ruled.setdefault(from_plain(time), set()).add(data_from_plain(data))
         return stash

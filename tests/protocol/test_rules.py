@@ -156,8 +156,8 @@ def test_identical_waiting_statements_are_kept_once() -> None:
     reader = reader_of(*(Progress([3], [5], {4: 1}) for _ in range(10)))
     wide = reader_of(*(Progress([P(3, 3)], [P(5, 5)], {P(4, 4): 1}) for _ in range(10)), start=[P(0, 0)])
 
-    assert (1, 9) == (reader.waiting_statements(), reader._ledger.repeated_statements)
-    assert (1, 9) == (wide.waiting_statements(), wide._ledger.repeated_statements)
+    assert (1, 9) == (reader.waiting_statements(), reader.export_state()["ledger"]["repeated_statements"])
+    assert (1, 9) == (wide.waiting_statements(), wide.export_state()["ledger"]["repeated_statements"])
 
 
 def test_a_chain_in_reverse_is_taken_in_at_once() -> None:

@@ -1,0 +1,138 @@
+"""The reader for whole numbers decides what the general classes decide, and leaves to them what may be an error."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from cdcv2.core.order import Product
+from cdcv2.errors import ContradictionError, MalformedError
+from cdcv2.protocol.log import Entry, Position
+from cdcv2.protocol.mangle import mangle
+from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.protocol.resolver import Resolver
+from tests.two_readers import answer, given, kept, run
+
+# A mutant is found by the first few cases or by none.
+HISTORIES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "mutate" else 400
+KINDS = {
+    "ContradictionError diff", "ContradictionError count", "ContradictionError surplus", "StartError", "DecodeError",
+    "MalformedError", "TypeError", "ValueError",
+}
+
+
+def test_drawn_histories_are_read_as_the_general_classes_read_them() -> None:
+    """Each message gives the same, or raises the same and changes nothing; and each kind of error was met."""
+    assert KINDS == set(run(range(HISTORIES))) or HISTORIES < 400
+
+
+def both() -> tuple[Resolver, Resolver]:
+    """A reader of each kind."""
+    return Resolver(), Resolver(general=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_history_is_read_as_the_general_classes_read_it(seed: int) -> None:
+    """Thousands of times are finished one by one while others wait, and what was finished is cut off."""
+    random = Random(seed)
+    log: list[Message] = []
+    for first in range(0, 6000, 5):
+        times = [time for time in range(first, first + 5) if random.random() < 0.8]
+        log += [Updates([(random.randrange(9), time, 1)]) for time in times]
+        log.append(Progress([first], [first + 5], dict.fromkeys(times, 1)))
+    log.append(Progress([6000], []))
+    fast, general = both()
+    given_out = 0
+    for number, message in enumerate(mangle(log, seed=seed, copies=2, window=(1, 20, 400, 5000)[seed])):
+        expected = given(general.absorb(message))
+        assert expected == given(fast.absorb(message))
+        given_out += bool(expected)
+        if number % 500 == 0:
+            assert kept(general) == kept(fast)
+
+    assert fast.closed and given_out > 1
+    assert kept(general) == kept(fast)
+    assert fast._integers is not None
+
+
+def test_statements_that_overlap_and_waited_are_taken_in_together() -> None:
+    """Those of two captures, cut at other times; the last of them closes the gap."""
+    log = [
+        Entry(Position("log", 0, number), Progress([low], [high], {t: 1 for t in range(low, high)}))
+        for number, (low, high) in enumerate([(8, 12), (3, 9), (5, 10), (2, 4), (11, 20), (0, 3)])
+    ]
+    fast, general = both()
+    for message in log:
+        assert given(general.absorb(message)) == given(fast.absorb(message))
+        assert kept(general) == kept(fast)
+    assert 20 == fast.known.integer
+
+    # The statement that counted it first is the evidence.
+    lie = Entry(Position("log", 0, 9), Progress([5], [12], {t: 1 for t in range(5, 11)}))
+    assert answer(general, lie) == answer(fast, lie)
+    with pytest.raises(ContradictionError, match=r"at time 11 and also 0 \(log\[0\]@0 and log\[0\]@9\)"):
+        fast.absorb(lie)
+
+
+@pytest.mark.parametrize("lie", [
+    Updates([("new", 3, 1), ("new", 9, 1), ("b", 3, 1), ("a", 3, 2)]),
+    Updates([("new", 9, 1), ("b", 3, 1), ("c", 3, 1), ("surplus", 3, 1)]),
+    Updates([("b", 3, 1), ("none is stated", 4, 1)]),
+    Updates.trusted((("new", 9, 1), (["no hash"], 9, 1))),
+    Progress([0], [5], {3: 2, 4: 1}),
+    Progress([2], [9], {3: 4}),
+    Progress([4], [7], {}),
+], ids=["diff", "surplus", "nothing stated", "no hash", "count", "less", "beyond"])  # fmt: skip
+def test_what_contradicts_changes_nothing(lie: Message) -> None:
+    """Neither the part of the message that is right, nor what the reader has from the very same tuples before."""
+    first = Updates([("a", 3, 1), ("six", 6, 1)])
+    fast, general = both()
+    for reader in (fast, general):
+        reader.absorb(first)
+        reader.absorb(Progress([0], [5], {3: 3}))
+        before = kept(reader)
+        again = Updates.trusted((*first.updates, *lie.updates)) if isinstance(lie, Updates) else lie
+        with pytest.raises((ContradictionError, TypeError)):
+            reader.absorb(again)
+        assert before == kept(reader)
+        assert 3 == reader.frontier.integer
+        batch = reader.absorb(Updates([("b", 3, 1), ("c", 3, 1)]))
+        assert batch is not None and 5 == batch.upper.integer
+    assert kept(general) == kept(fast)
+
+
+class Broken:
+    """Data whose comparison fails."""
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("not comparable now")
+
+
+def test_data_that_cannot_be_compared_changes_nothing() -> None:
+    """The error is the data's own, and the reader goes on as it was."""
+    fast, general = both()
+    message: Any = Updates([("a", 2, 1), (Broken(), 2, 1), (Broken(), 2, 1)])
+    for reader in (fast, general):
+        before = kept(reader)
+        with pytest.raises(RuntimeError, match="not comparable now"):
+            reader.absorb(message)
+        assert before == kept(reader)
+        reader.absorb(Updates([("b", 1, 1)]))
+        assert reader.absorb(Progress([0], [3], {1: 1})) is not None
+    assert fast._integers is not None
+
+
+def test_other_times_and_settings_are_read_by_the_general_classes() -> None:
+    """And a log of whole numbers does not take times of another kind."""
+    assert all(
+        reader._integers is None
+        for reader in (Resolver(on_error="quarantine"), Resolver(keep_all=True), Resolver([5], begins=[]))
+    )
+    with pytest.raises(MalformedError, match="different kinds"):
+        Resolver().absorb(Updates([("a", Product(1, 1), 1)]))
