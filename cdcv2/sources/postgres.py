@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.sources.images import identity_remedy
 from cdcv2.sources.row_types import MEANINGS, Avro, field_schema, record_schema
+from cdcv2.sources.postgres_session import find_table
 from cdcv2.wire.source_types import SourceType
 
 _COLUMNS = """
     SELECT a.attname, a.attnotnull, a.attgenerated <> '', a.atttypid, a.atttypmod
       FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
-"""
-_TABLE = """
-    SELECT c.oid, c.relreplident FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
 """
 _TYPE = """
     SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
@@ -62,7 +59,7 @@ def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:
     on its ``column.exclude.list``. Raises UsageError for a table that is not there, MalformedError for a type that
     has no row type, naming the column.
     """
-    oid, _ = _found(connection, table)
+    oid, _ = find_table(connection, table)
     fields, generated = [], []
     with connection.cursor() as cursor:
         cursor.execute(_COLUMNS, (oid,))
@@ -79,7 +76,7 @@ def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:
 
 def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     """Those of the tables whose old rows are whole in the records: REPLICA IDENTITY FULL. Raises UsageError."""
-    return frozenset(table for table in tables if _found(connection, table)[1] == "f")
+    return frozenset(table for table in tables if find_table(connection, table)[1] == "f")
 
 
 def check_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
@@ -89,24 +86,6 @@ def check_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     if lacking:
         raise RefusedError(f"{', '.join(lacking)}: not REPLICA IDENTITY FULL. {identity_remedy(lacking[0])}")
     return wanted
-
-
-def table_oid(connection: Any, table: str) -> int:
-    """The number of a table, written ``schema.table``, in the catalogue. Raises UsageError."""
-    return _found(connection, table)[0]
-
-
-def _found(connection: Any, table: str) -> tuple[int, str]:
-    schema, _, name = table.partition(".")
-    with connection.cursor() as cursor:
-        cursor.execute(_TABLE, (schema, name))
-        row = cursor.fetchone()
-    if row is None:
-        raise UsageError(
-            f"PostgreSQL has no table {table!r} in this database: mend its name (schema.table), or the connection"
-        )
-    identity = row[1].decode() if isinstance(row[1], bytes) else row[1]
-    return row[0], identity
 
 
 def _types(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None, SourceType]:

@@ -16,6 +16,10 @@ _SETTINGS, _VARIABLES = ("host", "hostaddr"), ("PGHOST", "PGHOSTADDR")
 _ANSWERED = ("FATAL", "no password supplied")
 #: What libpq states of a service that it does not find; no server was asked then.
 _NO_SERVICE = ('definition of service "', 'service file "')
+_TABLE = """
+    SELECT c.oid, c.relreplident FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+"""
 
 
 def connect(conninfo: str, *, origin: str = "the connection string", autocommit: bool = False) -> Connection[Any]:
@@ -84,3 +88,20 @@ def _host(given: dict[str, Any], origin: str) -> tuple[str | None, str]:
     if os.environ.get("PGSERVICE"):
         return None, f"The host is that of the service {os.environ['PGSERVICE']} (PGSERVICE)"
     return None, f"No host is named, neither in {origin} nor in PGHOST, so it is this machine's socket"
+
+
+def find_table(connection: Any, table: str) -> tuple[int, str]:
+    """The number of a table, written ``schema.table``, in the catalogue, and its replica identity, one letter.
+
+    Raises UsageError where the database has none of that name.
+    """
+    schema, _, name = table.partition(".")
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLE, (schema, name))
+        row = cursor.fetchone()
+    if row is None:
+        raise UsageError(
+            f"PostgreSQL has no table {table!r} in this database: mend its name (schema.table), or the connection"
+        )
+    identity = row[1].decode() if isinstance(row[1], bytes) else row[1]
+    return row[0], identity

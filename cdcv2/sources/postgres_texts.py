@@ -32,7 +32,7 @@ from functools import partial
 from typing import Any, LiteralString, TypeAlias
 
 from cdcv2.errors import UsageError
-from cdcv2.sources.postgres import table_oid
+from cdcv2.sources.postgres_session import find_table
 from cdcv2.sources.postgres_values import date_text, moment_text, number_text, shown_text, zoned_text
 from cdcv2.wire.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes, row_of
 from cdcv2.wire.plain import plain_float
@@ -129,7 +129,7 @@ def text_table(connection: Any, table: str, row_type: RowType, leave_out: Collec
     ``leave_out`` names columns that are not to be compared. Raises UsageError for a table that is not there, a column
     that it has not, and for a type that has no text.
     """
-    oid = table_oid(connection, table)
+    oid = find_table(connection, table)[0]
     there = {
         name: (kind, modifier)
         for name, generated, kind, modifier in connection.execute(_COLUMNS, (oid,)).fetchall() if not generated
