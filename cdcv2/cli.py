@@ -18,9 +18,9 @@ from typing import IO, Any, NoReturn
 
 from cdcv2 import __version__
 from cdcv2.commands.console import forget, open_closed_streams, remark
-from cdcv2.wire.meant import with_meant
 from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.exits import MEANINGS, Exit, exit_of
+from cdcv2.suggestions import with_meant
 
 #: Sub-command -> what it does; each is imported from ``cdcv2.commands`` when it is asked for.
 COMMANDS = {

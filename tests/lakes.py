@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import MissingLogError
 from cdcv2.materialize import Binding, Checkpoint, Driver, FileRecoveryLog, MemoryRecoveryLog, RecoveryLog, Runtime
@@ -85,7 +85,7 @@ def check_crash_inside_of_a_commit(subject: Subject, step: str, nth: int) -> Non
     """Whoever comes next applies what was committed, and stages the rest anew."""
     stage = Stage(subject, Workload(cuts=4))
     dying = stage.instance()
-    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
         dying.finish()
     stage.demand_cut()
 

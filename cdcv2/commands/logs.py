@@ -27,12 +27,12 @@ from cdcv2.commands.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.ordering import check_ordered
+from cdcv2.suggestions import meant
 from cdcv2.wire import opening
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.file_system import is_there
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
-from cdcv2.wire.meant import meant
 from cdcv2.wire.named import log_address, place_without_table, table_of
 from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.opening import NamedLog, check_timeline

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.commands.console import Output, remark
-from cdcv2.wire.meant import meant
 from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
 from cdcv2.commands.shown import json_line
 from cdcv2.core.order import Time
@@ -21,12 +20,12 @@ from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.reclock.asked import When, when
 from cdcv2.reclock.gauges import to_plain
-from cdcv2.reclock.minting import follow
-from cdcv2.reclock.minting import run as mint
+from cdcv2.reclock.minting import follow, run as mint
 from cdcv2.reclock.partitioned import Partitioned
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.shared import Shared
 from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.suggestions import meant
 
 EXAMPLES = (
     ("cdcv2 when remap shop.transaction=0@17", "of a capture: offset 17 of partition 0 of this topic"),

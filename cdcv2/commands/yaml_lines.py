@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from cdcv2.wire.meant import meant
 from cdcv2.errors import MalformedError, MissingExtraError, UsageError
+from cdcv2.suggestions import meant
 from cdcv2.wire.file_system import text_of
 
 T = TypeVar("T")

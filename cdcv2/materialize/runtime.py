@@ -24,7 +24,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias, TypeVar, Union
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError, ViewError
 from cdcv2.materialize.combine import Binding, Combined
@@ -52,13 +52,13 @@ from cdcv2.materialize.messages import (
 )
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
 
-BEFORE_COMMIT = steps.declare(
+BEFORE_COMMIT = failpoints.declare(
     "materialize.before-commit", "the driver has started its commit; the recovery log knows nothing of it"
 )
-AFTER_COMMIT = steps.declare(
+AFTER_COMMIT = failpoints.declare(
     "materialize.after-commit", "the recovery log has the transaction; the driver was not told that it has"
 )
-AFTER_PREPARE = steps.declare(
+AFTER_PREPARE = failpoints.declare(
     "materialize.after-prepare", "the driver's state of Flushed, and the extent, are durable; nothing was stored"
 )
 
@@ -255,13 +255,13 @@ class Runtime:
         checkpoint = Checkpoint(last.upper, last.state, self._marks)
         yield from self._say(StartCommit(checkpoint))
         started = yield from self._expect(StartedCommit)
-        steps.reach(BEFORE_COMMIT)
+        failpoints.reach(BEFORE_COMMIT)
         if self._claimed is not None:
             if self._log_rules:
                 self._claimed.commit(checkpoint, started.state)
             else:
                 self._claimed.patch(started.state)
-        steps.reach(AFTER_COMMIT)
+        failpoints.reach(AFTER_COMMIT)
         self.checkpoint, self._extent, self._acknowledged = checkpoint, None, False
         self.transactions += 1
         yield from self._say(Acknowledge())
@@ -273,7 +273,7 @@ class Runtime:
                 self._claimed.prepare(upper, patch)
             else:
                 self._claimed.patch(patch)
-        steps.reach(AFTER_PREPARE)
+        failpoints.reach(AFTER_PREPARE)
 
     # --- talking
 

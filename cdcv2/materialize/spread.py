@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
 from cdcv2.materialize.combine import Binding, Combined, View
@@ -46,7 +46,7 @@ from cdcv2.protocol.messages import Update
 #: How many keys a hand looks up and stages at once.
 AT_ONCE = 50_000
 
-CARRIED = steps.declare("materialize.carried", "executors have staged the rows of a transaction; no commit names them")
+CARRIED = failpoints.declare("materialize.carried", "executors have staged the rows of a transaction; no commit names them")
 
 
 class Work(ABC):
@@ -190,7 +190,7 @@ class SpreadRuntime:
         for answer in self._flush(upper):
             if isinstance(answer, Flushed):
                 self._patch(answer.state)
-        steps.reach(AFTER_PREPARE)
+        failpoints.reach(AFTER_PREPARE)
         try:
             for number, receipt in carried(self._driver.hand()):
                 if receipt is not None:
@@ -199,16 +199,16 @@ class SpreadRuntime:
             # A zombie adds its updates to what its successor has left there: then that is what is wrong.
             self._demand(upper)
             raise
-        steps.reach(CARRIED)
+        failpoints.reach(CARRIED)
         checkpoint = Checkpoint(upper, state, self._marks)
         started = self._said(self._driver.start_commit, StartCommit(checkpoint))
-        steps.reach(BEFORE_COMMIT)
+        failpoints.reach(BEFORE_COMMIT)
         if self._claimed is not None:
             if self._log_rules:
                 self._claimed.commit(checkpoint, started.state)
             else:
                 self._claimed.patch(started.state)
-        steps.reach(AFTER_COMMIT)
+        failpoints.reach(AFTER_COMMIT)
         self.checkpoint = checkpoint
         self.transactions += 1
         self._acknowledge()

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Union
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, check_time, sort_key
@@ -29,10 +29,10 @@ from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
 
-UPDATES_SENT = steps.declare("writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them")
-UPDATES_DURABLE = steps.declare("writer.updates-durable", "updates are durable; no statement counts them")
-STATEMENT_SENT = steps.declare("writer.statement-sent", "the statement is sent, perhaps not durable")
-STATEMENT_DURABLE = steps.declare("writer.statement-durable", "updates and statement are durable")
+UPDATES_SENT = failpoints.declare("writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them")
+UPDATES_DURABLE = failpoints.declare("writer.updates-durable", "updates are durable; no statement counts them")
+STATEMENT_SENT = failpoints.declare("writer.statement-sent", "the statement is sent, perhaps not durable")
+STATEMENT_DURABLE = failpoints.declare("writer.statement-durable", "updates and statement are durable")
 
 
 class Writer:
@@ -168,9 +168,9 @@ class Writer:
         for first in range(0, len(batch), self._chunk):
             self.log.send(Updates.trusted(tuple(batch[first:first + self._chunk])))
         if batch:
-            steps.reach(UPDATES_SENT)
+            failpoints.reach(UPDATES_SENT)
             self.log.flush()
-            steps.reach(UPDATES_DURABLE)
+            failpoints.reach(UPDATES_DURABLE)
         self._staged = staged
 
     def commit(self) -> None:
@@ -179,9 +179,9 @@ class Writer:
             raise UsageError("commit() needs a stage() before it")
         if self._staged.lower != self._staged.upper:
             self.log.send(self._staged)
-            steps.reach(STATEMENT_SENT)
+            failpoints.reach(STATEMENT_SENT)
             self.log.flush()
-            steps.reach(STATEMENT_DURABLE)
+            failpoints.reach(STATEMENT_DURABLE)
         self.known = self._staged.upper
         self._staged = None
         self._unreached = [other for other in self._unreached if not self.known.dominates(other.upper)]

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
@@ -37,9 +37,9 @@ from cdcv2.reclock.state import State
 from cdcv2.reclock.temp import Begun, Doubt, Held, Row, Said, Tx
 from cdcv2.reclock.wholeness import Wholeness
 
-UPDATES_DURABLE = steps.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
-TEMP_STATED = steps.declare("transactions.temp-stated", "the statement of TEMP is durable; none of the output is")
-TABLE_STATED = steps.declare("transactions.table-stated", "the statement of one more table is durable")
+UPDATES_DURABLE = failpoints.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
+TEMP_STATED = failpoints.declare("transactions.temp-stated", "the statement of TEMP is durable; none of the output is")
+TABLE_STATED = failpoints.declare("transactions.table-stated", "the statement of one more table is durable")
 
 
 class Summary(NamedTuple):
@@ -235,13 +235,13 @@ def write(summary: Summary, temp: Writer | None, outputs: Mapping[str, Writer]) 
     for table, writer in outputs.items():
         writer.extend(summary.output[table])
         writer.stage(summary.frontier)
-    steps.reach(UPDATES_DURABLE)
+    failpoints.reach(UPDATES_DURABLE)
     if temp is not None:
         temp.commit()
-    steps.reach(TEMP_STATED)
+    failpoints.reach(TEMP_STATED)
     for writer in outputs.values():
         writer.commit()
-        steps.reach(TABLE_STATED)
+        failpoints.reach(TABLE_STATED)
 
 
 class Resume(NamedTuple):

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
 from cdcv2.protocol.log import Place
@@ -26,7 +26,7 @@ from cdcv2.sources.ranged import Look
 #: After so many records of the remap it is said anew from where on it is needed.
 HOLD_EVERY = 1000
 
-BOUND = steps.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
+BOUND = failpoints.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
 #: What to do with a recipe that cannot be proposed.
 OTHER_LOGS = "begin this one with a remap and logs of its own"
 
@@ -195,7 +195,7 @@ class Binder:
                 if backlog or waited >= self._every:
                     observed = frontier(target)
                     self._run(lambda: self._ours(lambda: self._shared.propose(observed, self._now())))
-                    steps.reach(BOUND)
+                    failpoints.reach(BOUND)
             elif self._idle is not None and waited >= self._idle:
                 # Up to a time that stays, or the clock would always be ahead of what is decided.
                 now = self._now()

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.coverage import had_rows
 from cdcv2.core.antichain import Antichain
@@ -52,9 +52,9 @@ from cdcv2.wire.stops import stop_of
 LOGGER = logging.getLogger(__name__)
 VERSION = 1
 
-BEFORE_UPDATES = steps.declare("capture.before-updates", "transactions are whole; nothing of them is written")
-STATED = steps.declare("capture.stated", "the statements of every table are durable; the memory is not")
-REMEMBERED = steps.declare("capture.remembered", "updates, statements and memory are durable")
+BEFORE_UPDATES = failpoints.declare("capture.before-updates", "transactions are whole; nothing of them is written")
+STATED = failpoints.declare("capture.stated", "the statements of every table are durable; the memory is not")
+REMEMBERED = failpoints.declare("capture.remembered", "updates, statements and memory are durable")
 
 _CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
 
@@ -457,11 +457,11 @@ class Capture:
                     self._commits.rows_seen(tx, table, 0)
 
     def _write(self, release: Release) -> None:
-        steps.reach(BEFORE_UPDATES)
+        failpoints.reach(BEFORE_UPDATES)
         self._writers.write(
             release, lambda table: self._updates(table, release), lambda: self._clock.release(release.through)
         )
-        steps.reach(STATED)
+        failpoints.reach(STATED)
         self._commits.settle(release)
         for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
             self._held.drop(tx)
@@ -472,7 +472,7 @@ class Capture:
             if release.assumed:
                 LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
         self.save()
-        steps.reach(REMEMBERED)
+        failpoints.reach(REMEMBERED)
         self._tell(release)
 
     def _updates(self, table: str, release: Release) -> Iterator[Update]:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
 from cdcv2.protocol.ledger import Ledger
@@ -36,8 +36,8 @@ from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 
-IN_FORCE = steps.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
-BROUGHT = steps.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")
+IN_FORCE = failpoints.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
+BROUGHT = failpoints.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")
 #: Stands for a row type that is not at hand: only updates have rows.
 _UNKNOWN = RowType({"type": "record", "name": "unknown", "fields": [{"name": "unknown", "type": "null"}]})
 #: What can be mended by nobody, or not here: the other tables go on without it.
@@ -153,7 +153,7 @@ def bring_up(binder: Binder, logs: Logs, remark: Callable[[str], object]) -> Non
     can be written if its row type is given. Cost: the logs of those recipes are read.
     """
     for left in left_out(binder.recipes):
-        steps.reach(IN_FORCE)
+        failpoints.reach(IN_FORCE)
         for name in sorted(left.tables) if left.recipe.mapping == MAPPING else ():
             logs.demand_kind(name, left.recipe.tables[name], left.until)
         there = {name: kind for name, of in left.recipe.tables.items() if (kind := logs.kind(name, of)) is not None}
@@ -167,7 +167,7 @@ def bring_up(binder: Binder, logs: Logs, remark: Callable[[str], object]) -> Non
             with suppress(*_LOST):
                 # Whoever goes on with the others says what is wrong with them.
                 _carry(left, {name: kind for name, kind in there.items() if name not in left.tables}, logs, binder)
-        steps.reach(BROUGHT)
+        failpoints.reach(BROUGHT)
 
 
 def _carry(left: Left, kinds: Mapping[str, RowType], logs: Logs, binder: Binder) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.capture.coverage import has_begun
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Log
@@ -20,7 +20,7 @@ from cdcv2.wire.description import ASSUMED, PARTIAL, UNCOVERED, Describing, LogD
 
 LOGGER = logging.getLogger(__name__)
 
-COVERED = steps.declare("coverage.start-durable", "where the logs of tables that are covered now begin is durable")
+COVERED = failpoints.declare("coverage.start-durable", "where the logs of tables that are covered now begin is durable")
 
 
 class LogStarts:
@@ -111,7 +111,7 @@ class LogStarts:
             self._waiting.pop(table, None)
             self._begin[table] = time
         if begins:
-            steps.reach(COVERED)
+            failpoints.reach(COVERED)
 
     def assume(self, empty: Iterable[str]) -> None:
         """Have the logs of these tables state, durably, that they were empty at the snapshot, as only the user says.

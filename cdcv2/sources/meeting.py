@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from cdcv2.errors import MissingLogError
 from cdcv2.sources.debezium import Recipe
-from cdcv2.wire.meant import meant
+from cdcv2.suggestions import meant
 
 #: How many names of one side are shown.
 _SHOWN = 5

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Place
@@ -80,10 +80,10 @@ class PlainTables(PlainOutput):
         """The updates of every table, then the statements."""
         for writer in self._writers.values():
             writer.stage(frontier)
-            steps.reach(TABLE_STAGED)
+            failpoints.reach(TABLE_STAGED)
         for writer in self._writers.values():
             writer.commit()
-            steps.reach(TABLE_STATED)
+            failpoints.reach(TABLE_STATED)
 
     def close(self) -> None:
         """Release the logs."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError
@@ -32,9 +32,9 @@ from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.sources.stretches import Stretch, next_stretch
 from cdcv2.wire.coverage import Coverage
 
-READ = steps.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
-TABLE_STAGED = steps.declare("shared-capture.table-staged", "the updates of one more table are durable")
-TABLE_STATED = steps.declare("shared-capture.table-stated", "the statement of one more table is durable")
+READ = failpoints.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
+TABLE_STAGED = failpoints.declare("shared-capture.table-staged", "the updates of one more table are durable")
+TABLE_STATED = failpoints.declare("shared-capture.table-stated", "the statement of one more table is durable")
 #: The first and the last time at which a log has updates; None: it has none.
 Span: TypeAlias = tuple[Time, Time] | None
 
@@ -169,7 +169,7 @@ class SharedCapture:
         if stretch is None:
             raise self._binder.stopped(check_int(self.frontier.elements[0]), self.frontier)
         wrong = self._take_records(stretch)
-        steps.reach(READ)
+        failpoints.reach(READ)
         self._advance(stretch.upper if wrong is None else Antichain([wrong[0]]))
         if wrong is not None:
             raise wrong[1]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
@@ -20,9 +20,9 @@ from cdcv2.sources.remembered import FORGET
 
 LOGGER = logging.getLogger(__name__)
 
-TABLE_WRITTEN = steps.declare("capture.table-written", "the updates of one more table are durable; no statement is")
-UPDATES_DURABLE = steps.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
-TABLE_STATED = steps.declare("capture.table-stated", "the statement of one more table is durable")
+TABLE_WRITTEN = failpoints.declare("capture.table-written", "the updates of one more table are durable; no statement is")
+UPDATES_DURABLE = failpoints.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
+TABLE_STATED = failpoints.declare("capture.table-stated", "the statement of one more table is durable")
 
 
 class Tables(Protocol):
@@ -160,12 +160,12 @@ class TableWriters:
         for table, begins in self._starts.begin.items():
             self._writers[table].extend(updates(table))
             self._writers[table].stage(release.frontier.join(Antichain([begins])))
-            steps.reach(TABLE_WRITTEN)
-        steps.reach(UPDATES_DURABLE)
+            failpoints.reach(TABLE_WRITTEN)
+        failpoints.reach(UPDATES_DURABLE)
         durable()
         for table in first_begun(self._writers, release.begins):
             self._writers[table].commit()
-            steps.reach(TABLE_STATED)
+            failpoints.reach(TABLE_STATED)
 
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Have the logs state which tables are not covered, and where those begin that are from now on.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
@@ -99,7 +99,7 @@ class _Logs:
         """State every table that is covered, those first that begin now."""
         for table in first_begun(self.logs.tables, begins):
             if self.logs.state(table, frontier, {time: n for (of, time), n in counts.items() if of == table}):
-                steps.reach(step)
+                failpoints.reach(step)
 
     def _tasks(self, rows: int) -> int:
         return max(1, min(rows // ROWS_PER_TASK, 4 * self.spark.sparkContext.defaultParallelism))
@@ -155,7 +155,7 @@ class BoundPlain(PlainOutput):
             )
         written = self._logs.write(changes if expected else None, sum(expected.values()), upper)
         _check({key: done.records for key, done in written.items()}, expected)
-        steps.reach(shared_capture.TABLE_STAGED)
+        failpoints.reach(shared_capture.TABLE_STAGED)
         counts = {key: done.identities for key, done in written.items()}
         self._logs.state(upper, counts, shared_capture.TABLE_STATED)
 
@@ -264,9 +264,9 @@ class BoundDatabase(Database):
         earlier = [held for held in went if held.table not in left]
         written = self._logs.write(*self._given(summary, earlier), upper)
         _check({key: done.identities for key, done in written.items() if done.identities}, counts)
-        steps.reach(UPDATES_DURABLE)
+        failpoints.reach(UPDATES_DURABLE)
         self._temp.commit()
-        steps.reach(TEMP_STATED)
+        failpoints.reach(TEMP_STATED)
         if self.has_begun:
             self._logs.state(upper, counts, TABLE_STATED, summary.begins)
         # One record's row may be another's, which comes when the first one goes.

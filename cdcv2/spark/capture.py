@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UnsafeTopicError, UsageError
@@ -47,16 +47,16 @@ from cdcv2.spark.session import tune
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.stops import stop_of
 from cdcv2.wire.release_times import Clock, ReleaseTimes
+from cdcv2.wire.stops import stop_of
 
-BEGUN = steps.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
-COUNTED = steps.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
-BEFORE_UPDATES = steps.declare("spark-capture.before-updates", "transactions are whole; nothing of them is written")
-UPDATES_DURABLE = steps.declare("spark-capture.updates-durable", "all updates are durable; no statement is")
-TABLE_STATED = steps.declare("spark-capture.table-stated", "the statement of one more table is durable")
-STATED = steps.declare("spark-capture.stated", "the statements of every table are durable; the memory is not")
-REMEMBERED = steps.declare("spark-capture.remembered", "updates, statements and memory are durable")
+BEGUN = failpoints.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
+COUNTED = failpoints.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
+BEFORE_UPDATES = failpoints.declare("spark-capture.before-updates", "transactions are whole; nothing of them is written")
+UPDATES_DURABLE = failpoints.declare("spark-capture.updates-durable", "all updates are durable; no statement is")
+TABLE_STATED = failpoints.declare("spark-capture.table-stated", "the statement of one more table is durable")
+STATED = failpoints.declare("spark-capture.stated", "the statements of every table are durable; the memory is not")
+REMEMBERED = failpoints.declare("spark-capture.remembered", "updates, statements and memory are durable")
 
 #: About so many rows go into one task of a release: fewer make small messages, more make slow tasks.
 ROWS_PER_TASK = 20_000
@@ -115,7 +115,7 @@ class Capture(CaptureQuery):
     def batch(self, frame: DataFrame, number: int) -> None:
         """Count the new records, and release what is whole. Raises SourceStop once all before the stop is released."""
         spark = tune(frame.sparkSession)
-        steps.reach(BEGUN)
+        failpoints.reach(BEGUN)
         screen = self._tally.screen()
         told = classified(frame, self.recipe, screen).persist()
         try:
@@ -159,7 +159,7 @@ class Capture(CaptureQuery):
             ends = self.topics.ends(spark)
             self.commits.ends_read(ends, tables_of(ends, self.recipe))
             self.commits.consumed(self._tally.counted)
-        steps.reach(COUNTED)
+        failpoints.reach(COUNTED)
 
     def _release_all(self, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
         while (release := self.commits.ready()) is not None:
@@ -175,7 +175,7 @@ class Capture(CaptureQuery):
             if self._disputed(once):
                 return
             rows = once.unionByName(rows.where(~numbered))
-        steps.reach(BEFORE_UPDATES)
+        failpoints.reach(BEFORE_UPDATES)
         self.logs.cover(release.uncovered, release.begins, release.partial)
         self.logs.assume(release.empty)
         frontier = release.through + 1
@@ -184,16 +184,16 @@ class Capture(CaptureQuery):
             spark.conf.set("spark.sql.shuffle.partitions", str(_tasks(reading.rows(), spark)))
             written = self.logs.write(consolidated(rows), frontier)
         _check(written, reading)
-        steps.reach(UPDATES_DURABLE)
+        failpoints.reach(UPDATES_DURABLE)
         self._tally.clock.release(release.through)
         for table in first_begun(self.logs.tables, release.begins):
             counts = {time: done.identities for (of, time), done in written.items() if of == table}
             if self.logs.state(table, frontier, counts):
-                steps.reach(TABLE_STATED)
-        steps.reach(STATED)
+                failpoints.reach(TABLE_STATED)
+        failpoints.reach(STATED)
         self._tally.settle(release)
         self._remember()
-        steps.reach(REMEMBERED)
+        failpoints.reach(REMEMBERED)
         updates = sum(done.identities for done in written.values())
         self.updates += updates
         self._tell_release(

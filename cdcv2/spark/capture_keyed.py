@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, Union
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
 from cdcv2.protocol.log import Log, Place, Position, Positions
@@ -98,11 +98,11 @@ class KeyedCapture(CaptureQuery):
         Raises SourceStop, and DecodeError for a record that is none, once all before is released.
         """
         spark = tune(frame.sparkSession)
-        steps.reach(BEGUN)
+        failpoints.reach(BEGUN)
         wrong = self._absorb(_told(frame, self.recipe, self._capture.next_positions()))
         if self._capture.wants_ends:
             self._capture.ends_read(self.topics.ends(spark))
-        steps.reach(COUNTED)
+        failpoints.reach(COUNTED)
         try:
             while self._capture.release() is not None:
                 pass

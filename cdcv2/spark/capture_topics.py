@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place
-from cdcv2.sources import kafka_topics as sources
+from cdcv2.sources import kafka_topics
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.sources.facts import Record
@@ -230,7 +230,7 @@ class KafkaTopics:
         patience: float = PATIENCE,
     ) -> None:
         self._java = settings(bootstrap, config_file)
-        self._asked = sources.KafkaTopics(Client(bootstrap, config_file, patience=patience), recipe)
+        self._asked = kafka_topics.KafkaTopics(Client(bootstrap, config_file, patience=patience), recipe)
         self._recipe, self._records = recipe, records
 
     def binding(self) -> str:

@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.spark.capture_logs import TableLogs
@@ -45,10 +45,10 @@ from cdcv2.wire.rows import RowType
 #: Given a micro-batch, the frontier that is promised; None: nothing new.
 Promise: TypeAlias = Callable[[DataFrame], Union[int, None]]
 
-KEPT = steps.declare("generic.kept", "the rows of a batch are kept; nothing is released, and no manifest names them")
-UPDATES_DURABLE = steps.declare("generic.updates-durable", "the updates of a release are durable; no statement is")
-STATED = steps.declare("generic.stated", "a release is durable and stated; the manifest does not say so")
-REMEMBERED = steps.declare("generic.remembered", "the manifest says what the batch did")
+KEPT = failpoints.declare("generic.kept", "the rows of a batch are kept; nothing is released, and no manifest names them")
+UPDATES_DURABLE = failpoints.declare("generic.updates-durable", "the updates of a release are durable; no statement is")
+STATED = failpoints.declare("generic.stated", "a release is durable and stated; the manifest does not say so")
+REMEMBERED = failpoints.declare("generic.remembered", "the manifest says what the batch did")
 
 VERSION = 1
 _ENCODED = "time long, data binary, diff long, frontier long, rows long, wrong string"
@@ -135,7 +135,7 @@ class StreamCapture:
         folder = self._state / "rows" / f"{number:020d}-{uuid.uuid4().hex}"
         encoded = frame.mapInArrow(partial(_encode, self._spec.row_type), _ENCODED)
         encoded.write.parquet(writable(folder))
-        steps.reach(KEPT)
+        failpoints.reach(KEPT)
         kept = session.read.schema(_ENCODED).parquet(readable(folder))
         self._kept.take(folder.name, kept)
         frontier = self._kept.complete() if self._promise is None else self._promised(frame)
@@ -146,7 +146,7 @@ class StreamCapture:
             "version": VERSION, "query": query, "batch": number, **self._kept.plain(),
             "log": self._logs.tails()[self._spec.table].to_plain(),
         })
-        steps.reach(REMEMBERED)
+        failpoints.reach(REMEMBERED)
         self._kept.batch, self._kept.query = number, query
         self._clean()
 
@@ -169,9 +169,9 @@ class StreamCapture:
             columns = [F.lit(0).alias("table"), "time", "data", "diff", "weight"]
             written = self._logs.write(changes.select(*columns), frontier)
             counts = {time: done.identities for (_, time), done in written.items()}
-        steps.reach(UPDATES_DURABLE)
+        failpoints.reach(UPDATES_DURABLE)
         self._logs.state(self._spec.table, frontier, counts)
-        steps.reach(STATED)
+        failpoints.reach(STATED)
         self._kept.release(frontier)
 
     def _clean(self) -> None:

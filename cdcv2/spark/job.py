@@ -37,7 +37,7 @@ from cdcv2.errors import (
 from cdcv2.exits import Exit, exit_of
 from cdcv2.sources.dumped import LINE_WITHOUT_VALUE
 from cdcv2.spark.session import jvm
-from cdcv2.wire.meant import with_meant
+from cdcv2.suggestions import with_meant
 
 #: What Spark says, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (

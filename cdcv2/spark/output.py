@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import (
@@ -50,8 +50,8 @@ FULL = 64
 _FOLDER = "_manifests"
 _ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
 
-_AFTER_FILES = steps.declare("output.after-files", "the rows are in files; no manifest names them yet")
-_AFTER_MANIFEST = steps.declare("output.after-manifest", "the output has them; the reader's manifest does not say so")
+_AFTER_FILES = failpoints.declare("output.after-files", "the rows are in files; no manifest names them yet")
+_AFTER_MANIFEST = failpoints.declare("output.after-manifest", "the output has them; the reader's manifest does not say so")
 
 
 class Target(Protocol):
@@ -131,9 +131,9 @@ class Output:
         written = [self._write(table, frame, number, begin, upper) for table, frame in sorted(rows.items())]
         fresh = [each for each in written if each is not None]
         durable(*(self.folder / path for each in fresh for path in each.paths))
-        steps.reach(_AFTER_FILES)
+        failpoints.reach(_AFTER_FILES)
         self._put(number, fresh, begin, upper)
-        steps.reach(_AFTER_MANIFEST)
+        failpoints.reach(_AFTER_MANIFEST)
         if not self._cleaned:
             self._clean()
             self._cleaned = True

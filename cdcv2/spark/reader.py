@@ -27,7 +27,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.protocol.ledger import Ledger
@@ -51,11 +51,11 @@ VERSION = 1
 #: So many manifests are kept, for people to look at.
 KEPT = 5
 
-_AFTER_STASH = steps.declare("reader.after-stash", "the updates are in the stash; no manifest names the piece")
-_AFTER_FOLD = steps.declare("reader.after-fold", "the ledgers have moved, in memory only; nothing is given out")
-_BEFORE_MANIFEST = steps.declare("reader.before-manifest", "the target has the rows; the state does not know it")
-_AFTER_MANIFEST = steps.declare("reader.after-manifest", "the state is durable; dead pieces are still there")
-_AFTER_CLEANING = steps.declare("reader.after-cleaning", "all is done; Spark has not committed the batch")
+_AFTER_STASH = failpoints.declare("reader.after-stash", "the updates are in the stash; no manifest names the piece")
+_AFTER_FOLD = failpoints.declare("reader.after-fold", "the ledgers have moved, in memory only; nothing is given out")
+_BEFORE_MANIFEST = failpoints.declare("reader.before-manifest", "the target has the rows; the state does not know it")
+_AFTER_MANIFEST = failpoints.declare("reader.after-manifest", "the state is durable; dead pieces are still there")
+_AFTER_CLEANING = failpoints.declare("reader.after-cleaning", "all is done; Spark has not committed the batch")
 
 
 class Table:
@@ -174,7 +174,7 @@ class Reader:
             raw.unpersist()
         before = self.released
         rows = self._settle(session)
-        steps.reach(_BEFORE_MANIFEST)
+        failpoints.reach(_BEFORE_MANIFEST)
         self._done = (query, batch)
         self._commit()
         self._report(Report(batch, self.released, self.tables, rows, before != self.released))
@@ -199,7 +199,7 @@ class Reader:
         for one in heard:
             positions = self._positions.setdefault(one.place, {})
             positions[one.part] = max(one.end, positions.get(one.part, 0))
-        steps.reach(_AFTER_STASH)
+        failpoints.reach(_AFTER_STASH)
 
     def _listen(self, raw: DataFrame) -> list[Heard]:
         """What came, partition by partition: everything but the updates themselves."""
@@ -323,7 +323,7 @@ class Reader:
         for table in self.tables.values():
             self._fold(session, table, table.ledger.to_fold())
             table.ledger.settle()
-        steps.reach(_AFTER_FOLD)
+        failpoints.reach(_AFTER_FOLD)
         frontier = reduce(Antichain.meet, (table.ledger.reported for table in self.tables.values()))
         # Up to where the first of them begins nothing is stated.
         first = reduce(Antichain.meet, (table.start for table in self.tables.values()))
@@ -419,9 +419,9 @@ class Reader:
                 for name, table in self.tables.items()
             },
         })
-        steps.reach(_AFTER_MANIFEST)
+        failpoints.reach(_AFTER_MANIFEST)
         for table in self.tables.values():
             table.stash.clean(every=not self._cleaned)
         self._cleaned = True
         self._numbered.prune(self._number - KEPT + 1)
-        steps.reach(_AFTER_CLEANING)
+        failpoints.reach(_AFTER_CLEANING)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, ClassVar, TypeVar
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import FencedError
 from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
@@ -28,7 +28,7 @@ from cdcv2.testing.workload import Seen, Workload
 T = TypeVar("T")
 
 
-class _Died(steps.PlacedCrash):
+class _Died(failpoints.PlacedCrash):
     """The crash of an instance that was to die behind a change of its recovery log; others go to who placed them."""
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import (
     DecodeError,
     ForeignStateError,
@@ -47,8 +47,8 @@ from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, in_folder, put_in_folder
 from cdcv2.wire.times import Times, check_times
 
-BEFORE_LINK = steps.declare("files.before-link", "a file is durable under a temporary name, and not in the log")
-AFTER_LINK = steps.declare("files.after-link", "a file is in the log, perhaps not durably; its temporary name is there")
+BEFORE_LINK = failpoints.declare("files.before-link", "a file is durable under a temporary name, and not in the log")
+AFTER_LINK = failpoints.declare("files.after-link", "a file is in the log, perhaps not durably; its temporary name is there")
 
 _NAME = re.compile(r"([0-9]{20})\.avro\Z")
 
@@ -161,12 +161,12 @@ class DirectoryLog:
         """Put what was sent as a file under the first free number from ``free`` on, durably; the number."""
         while True:
             temporary = write_temporary(self.path, pack(self._sent, self._origin(free)))
-            steps.reach(BEFORE_LINK)
+            failpoints.reach(BEFORE_LINK)
             if link(temporary, self.path / _file_name(free)):
                 break
             temporary.unlink()
             free += 1
-        steps.reach(AFTER_LINK)
+        failpoints.reach(AFTER_LINK)
         temporary.unlink()
         sync_folder(self.path)
         return free

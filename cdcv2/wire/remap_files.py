@@ -17,7 +17,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.reclock.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
 from cdcv2.reclock.shared import View
@@ -25,9 +25,9 @@ from cdcv2.wire.file_system import in_words
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
-BEFORE_PUT = steps.declare("remap.before-put", "a record of a remap is durable under a temporary name, not in the log")
-AFTER_PUT = steps.declare("remap.after-put", "a record of a remap is in the log, and who put it does not know yet")
-WITHIN_TRIM = steps.declare("remap.within-trim", "a record that a summary covers is about to be removed")
+BEFORE_PUT = failpoints.declare("remap.before-put", "a record of a remap is durable under a temporary name, not in the log")
+AFTER_PUT = failpoints.declare("remap.after-put", "a record of a remap is in the log, and who put it does not know yet")
+WITHIN_TRIM = failpoints.declare("remap.within-trim", "a record that a summary covers is about to be removed")
 
 _NAME = re.compile(r"([0-9]{20})\.json\Z")
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class DirectoryRemap:
                 return None
         if isinstance(request, Put):
             return self._put(place, request.raw)
-        steps.reach(WITHIN_TRIM)
+        failpoints.reach(WITHIN_TRIM)
         return place.unlink(missing_ok=True)
 
     def _file(self, number: int) -> Path:
@@ -111,10 +111,10 @@ class DirectoryRemap:
         if place.exists():
             return False
         temporary = write_temporary(self.path, raw)
-        steps.reach(BEFORE_PUT)
+        failpoints.reach(BEFORE_PUT)
         free = link(temporary, place)
         if free:
-            steps.reach(AFTER_PUT)
+            failpoints.reach(AFTER_PUT)
         temporary.unlink()
         sync_folder(self.path)
         return free

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import LogAddress
@@ -56,7 +56,7 @@ class Site:
 
     def crash(self, step: str, tables: Sequence[str], *more: object) -> None:
         """The same, killed there."""
-        with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
+        with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash, match=step):
             self.capture(tables, *more)
 
     def users(self, table: str) -> list[str]:
@@ -201,7 +201,7 @@ def test_a_database_that_is_left_out_comes_there_too(
         return [*words[:2], clicks, *words[2:], *plain]
 
     assert 1 == run(*both("clean_full-half.jsonl")).code
-    with steps.placed(BOUND), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(BOUND), pytest.raises(failpoints.PlacedCrash):
         run(*both("clean_full.jsonl"))
     if lost is not None:
         shutil.rmtree(tmp_path / "logs" / lost)

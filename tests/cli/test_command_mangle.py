@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
 from cdcv2.wire.captured import CAPTURE_FILE, noted
@@ -113,7 +113,7 @@ def test_copies_have_the_note_of_the_capture(run: Run, captured: Path, tmp_path:
 
 def test_what_lacks_of_copies_after_a_crash_is_missed(run: Run, captured: Path, tmp_path: Path) -> None:
     """The note is there first: of the tables whose turn did not come, verify knows that they lack."""
-    with steps.placed("files.before-link", 3), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("files.before-link", 3), pytest.raises(failpoints.PlacedCrash):
         run("mangle", captured / "logs", tmp_path / "copies")
     said = run("verify", tmp_path / "copies")
 

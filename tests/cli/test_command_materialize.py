@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.commands import coverage, materialize
 from cdcv2.commands.materialization_file import DRIVERS, read_plan
 from cdcv2.commands.materialize import _Source
@@ -442,7 +442,7 @@ def test_deaths_lose_nothing_and_repeat_nothing(
             assert -signal.SIGKILL == killed.returncode, err
             continue
         name, _, nth = step.partition(":")
-        with steps.placed(name, int(nth)), pytest.raises(steps.PlacedCrash, match=name):
+        with failpoints.placed(name, int(nth)), pytest.raises(failpoints.PlacedCrash, match=name):
             run("materialize", path)
     said = run("materialize", path)
     view = look(tmp_path / "lake")

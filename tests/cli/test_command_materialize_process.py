@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
@@ -200,7 +200,7 @@ def test_deaths_lose_nothing_and_repeat_nothing(run: Run, tmp_path: Path, connec
     path = written(tmp_path, "durable: false", "folder: .", connector=connector)
     path.write_text(path.read_text("utf-8").replace("n: count", "n: count, total: {sum: price}"), "utf-8")
     for step, nth in (("after-prepare", 1), ("before-commit", 1), ("after-prepare", 3)):
-        with steps.placed(f"materialize.{step}", nth), pytest.raises(steps.PlacedCrash, match=step):
+        with failpoints.placed(f"materialize.{step}", nth), pytest.raises(failpoints.PlacedCrash, match=step):
             run("materialize", path)
     for step in ("before-commit:2", "after-commit:2"):
         environment = {**os.environ, "CDCV2_CRASH": f"materialize.{step}", "CDCV2_CRASH_HOW": "kill"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.errors import FencedError
 from cdcv2.materialize import Checkpoint, Runtime
@@ -57,9 +57,9 @@ def test_what_the_dead_have_left_goes_and_what_is_committed_stays(run: Run, tmp_
     path, tables = tmp_path / "prices.yaml", tmp_path / "tables"
     path.write_text(FILE.replace("driver: lake", f"driver: {driver}"), "utf-8")
     nothing = run("orphans", path)
-    with steps.placed(f"{driver}.staged", 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(f"{driver}.staged", 2), pytest.raises(failpoints.PlacedCrash):
         materialized(path)
-    with steps.placed("materialize.after-commit"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         materialized(path)
     (tables / "mine").mkdir()
     for foreign in (tables / "mine" / f"{'0' * 32}.parquet", tables / "now" / "mine.parquet"):
@@ -128,13 +128,13 @@ def test_who_is_overtaken_removes_nothing(run: Run, tmp_path: Path, monkeypatch:
     write(tmp_path / "prices", *said(*range(4)))
     path = tmp_path / "prices.yaml"
     path.write_text(FILE, "utf-8")
-    with steps.placed("lake.staged", 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("lake.staged", 2), pytest.raises(failpoints.PlacedCrash):
         materialized(path)
     looked = Folder.orphans
 
     def late(folder: Folder) -> list[Path]:
         monkeypatch.undo()
-        with steps.placed("materialize.after-commit"), pytest.raises(steps.PlacedCrash):
+        with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
             materialized(path)
         return looked(folder)
 
@@ -161,12 +161,12 @@ def test_a_merge_that_was_frozen_names_no_file_that_goes(
     def frozen(self: Folder, decide: Any) -> int:
         if decide.__qualname__.startswith("LakeDriver._merge"):
             thawed.append(lambda: change(self, decide))
-            raise steps.PlacedCrash("frozen")
+            raise failpoints.PlacedCrash("frozen")
         return change(self, decide)
 
     with monkeypatch.context() as patched:
         patched.setattr(Folder, "change", frozen)
-        with pytest.raises(steps.PlacedCrash):
+        with pytest.raises(failpoints.PlacedCrash):
             materialized(path)
     monkeypatch.setattr(LakeDriver, "_merge", lambda *_: None)
     (merged,) = folder.orphans()

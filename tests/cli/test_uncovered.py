@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock import transactions
-from cdcv2.sources import capture as captures
-from cdcv2.sources import log_starts, shared_capture, table_writers
+from cdcv2.sources import capture as captures, log_starts, shared_capture, table_writers
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Captures, note, record, row, scanned
@@ -179,7 +178,7 @@ def test_a_row_from_before_that_is_changed_later_is_named_by_whoever_meets_it(ca
 def test_a_crash_anywhere_while_it_is_covered_is_healed(capture: Captures, step: str, nth: int, memory: str) -> None:
     """Nothing is lost of it or of the others, and it begins where it would have, with the memory and without it."""
     assert 0 == capture([*BEGUN, *SAID, *FIRST_OF_T], *NOTIFIED, tables="tu").code
-    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
         capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     capture.forget(memory)
 
@@ -193,7 +192,7 @@ def test_a_log_that_a_crash_left_behind_is_not_taken_for_one_of_such_a_table(cap
     """Its table was scanned, and its first statement is not durable: the next run makes it, and judges alike."""
     dump = [*BEGUN, row(0, 0, 7, table="u"), note(0, "STARTED"), scanned(1, 2), scanned(2, 1, "public.u"),
             note(3, "COMPLETED")]  # fmt: skip
-    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
         capture(dump, *NOTIFIED, tables="tuv")
     assert 0 == capture(dump, *NOTIFIED, tables="tuv").code
     assert (None, "none") == (begins(capture), begins(capture, "v"))
@@ -331,7 +330,7 @@ def views_of_late_logs_alone(capture: Captures, step: str) -> None:
     pytest.importorskip("pyarrow")
     path = capture.folder / "alone.yaml"
     path.write_text(ALONE, "utf-8")
-    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
         capture(WHOLE, *NOTIFIED, tables="tu")
     waits, told = capture.run("materialize", path), capture.run("compare", path)
     assert (0, 1) == (waits.code, told.code) and "nothing is complete yet" in waits.out
@@ -347,7 +346,7 @@ def test_logs_resume_behind_an_end_and_not_where_one_begins(capture: Captures) -
     none = ("--snapshot", "none")
     assert 0 == capture([end(0, 4, 110, other=1), end(1, 5, 120, other=1)], *none).code
     dump = [end(0, 4, 110, other=1), end(1, 5, 120, other=1), change("t", 0, 10, 6, 1, 120), end(2, 6, 140, t=1)]
-    with steps.placed(log_starts.COVERED), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(log_starts.COVERED), pytest.raises(failpoints.PlacedCrash):
         capture(dump, *none)
     capture.forget("lost")
     assert 0 == capture(dump, *none).code
@@ -357,7 +356,7 @@ def test_logs_resume_behind_an_end_and_not_where_one_begins(capture: Captures) -
 def test_logs_that_are_behind_one_that_has_begun_come_up_to_it_in_any_steps(capture: Captures) -> None:
     """It was stated first, and a crash came then; the next run releases what is before it by itself."""
     assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
-    with steps.placed(table_writers.TABLE_STATED), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(table_writers.TABLE_STATED), pytest.raises(failpoints.PlacedCrash):
         capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     assert 0 == capture(WHOLE, *NOTIFIED, "--release-every", "1", tables="tu").code
     assert ("140", [1, 3, 10, 11], [7, 8]) == (begins(capture), capture.held(), capture.held("u"))
@@ -480,7 +479,7 @@ def test_on_a_remap_a_table_that_had_rows_before_its_first_record_is_named(
     capture = OnRemap(run, tmp_path)
     said = [*BEGUN, *SAID, *FIRST_OF_T, FIRST_OF_U[0], changed(op, FIRST_OF_U[1]), FIRST_OF_U[2]]
     if step is not None:
-        with steps.placed(step), pytest.raises(steps.PlacedCrash):
+        with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
             capture(said, *NOTIFIED, "--before", before, tables="tu")
     for dump in (said, [*said, *LATER]):
         done = capture(dump, *NOTIFIED, "--before", before, tables="tu")
@@ -514,7 +513,7 @@ def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
         change("t", 1, 11, 6, 1, 120), change("u", 0, 7, 6, 2, 120), end(2, 6, 140, t=1, u=1),
     ])  # fmt: skip
     assert 0 == bound(begun, *more, tables="tu").code
-    with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
         bound(later, *more, tables="tu")
 
     assert 0 == bound(later, *more, tables="tu").code
@@ -528,7 +527,7 @@ def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
 def test_on_a_remap_one_that_lags_behind_finds_the_same_start(bound: Captures) -> None:
     """Others have stated it; whoever goes on at an earlier time gives out the same."""
     assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
-    with steps.placed(transactions.TABLE_STATED, 1), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(transactions.TABLE_STATED, 1), pytest.raises(failpoints.PlacedCrash):
         bound([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     start = begins(bound)
     assert (start, 1, 1) == (begins(bound), len(statements(bound, "u")), len(statements(bound, "t")))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.cli import main
 from cdcv2.demo import polls, views
 from cdcv2.demo.bank import TABLES, Bank, row_types
@@ -84,7 +84,7 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
                 log.flush()
                 whole[table] += messages[table]
             if at == 5:
-                with steps.placed("delta.table"), pytest.raises(steps.PlacedCrash):
+                with failpoints.placed("delta.table"), pytest.raises(failpoints.PlacedCrash):
                     main(["materialize", str(files[1])])
                 having, newest = polls.applying(tmp_path / "delta")
                 assert 1 == having and newest != bank.money

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import Cdcv2Error, SourceStop
 from cdcv2.sources.facts import Record
 from cdcv2.sources.request import TEMP_FOLDER
@@ -119,9 +119,9 @@ def _live(
     try:
         with ExitStack() as stack:
             if step is not None:
-                stack.enter_context(steps.placed(*step))
+                stack.enter_context(failpoints.placed(*step))
             capture()
-    except steps.PlacedCrash:
+    except failpoints.PlacedCrash:
         return
     except SourceStop as found:
         stop = f"{found.reason}. {found.remedy}"

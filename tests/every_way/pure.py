@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
@@ -43,9 +43,9 @@ from tests.remap_in_memory import RemapInMemory
 ROWS = RowType({"type": "record", "name": "t", "fields": [
     {"name": "id", "type": "int"}, {"name": "v", "type": "string"},
 ]})  # fmt: skip
-PLAIN_STEPS = [name for name in steps.KNOWN if name.startswith(("capture.", "writer."))]
+PLAIN_STEPS = [name for name in failpoints.KNOWN if name.startswith(("capture.", "writer."))]
 BOUND = ("shared-capture.", "transactions.", "writer.", "coverage.")
-BOUND_STEPS = [name for name in steps.KNOWN if name.startswith(BOUND)]
+BOUND_STEPS = [name for name in failpoints.KNOWN if name.startswith(BOUND)]
 
 
 #: What ended a life and is no stop.
@@ -154,10 +154,10 @@ class Life:
         try:
             with ExitStack() as stack:
                 if self.step is not None:
-                    stack.enter_context(steps.placed(self.step, self.nth))
+                    stack.enter_context(failpoints.placed(self.step, self.nth))
                 capture()
             stop = None
-        except (steps.PlacedCrash, UnsafeTopicError):
+        except (failpoints.PlacedCrash, UnsafeTopicError):
             # A topic that has not what is to be read is refused, whatever is in it.
             return
         except SourceStop as found:
@@ -361,8 +361,7 @@ def bound(world: World, way: Way, seed: int) -> Came:
 
 def bindings(log: Any) -> dict[int, Cut]:
     """Where the topics were at each time of a remap that is bound."""
-    from cdcv2.reclock.minting import follow
-    from cdcv2.reclock.minting import run as minted
+    from cdcv2.reclock.minting import follow, run as minted
     from cdcv2.reclock.partitioned import NOT_STARTED
     from cdcv2.reclock.shared import Shared
 

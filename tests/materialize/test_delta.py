@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import (
     ForeignStateError,
     MissingLogError,
@@ -19,8 +19,8 @@ from cdcv2.errors import (
     ViewError,
 )
 from cdcv2.materialize import Binding, Range, Runtime
-from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta, orphans
 from cdcv2.materialize.drivers import delta_tables
+from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta, orphans
 from cdcv2.materialize.drivers.staging import DeltaHand
 from cdcv2.materialize.fence import LAST
 from cdcv2.materialize.messages import Acknowledged
@@ -216,7 +216,7 @@ def test_whoever_finds_a_transaction_half_applied_finishes_it(step: str) -> None
     stage = Stage(DeltaSubject(), Workload(cuts=4))
     lower, upper = stage.instance(Range(0, LAST // 2)), stage.instance(Range(LAST // 2 + 1, LAST))
     upper.commit(1)
-    with steps.placed(step, 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, 2), pytest.raises(failpoints.PlacedCrash):
         lower.finish()
     folder = stage.subject.driver()._folder  # type: ignore[attr-defined]
     number, manifest = folder.last()
@@ -236,14 +236,14 @@ def test_whoever_finds_a_transaction_half_applied_finishes_it(step: str) -> None
 def test_what_a_dead_transaction_staged_is_found(tmp_path: Path) -> None:
     """It counts for nobody, and can be removed; what was applied leaves nothing."""
     delta = tmp_path / "delta"
-    with steps.placed("delta.staged"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("delta.staged"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("a", 1), 1)]))
 
     assert 1 == len(orphans(delta))
 
     orphans(delta)[0].unlink()
     # What was committed and not applied is found, too, however old it is: after the next run, it is not.
-    with steps.placed("materialize.after-commit"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("a", 1), 1)]))
 
     assert (1, {}) == (len(orphans(delta)), shown(delta))
@@ -353,7 +353,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     """A file in the way; a staged file that is gone; when they are back, all is right."""
     delta = tmp_path / "delta"
     keep(delta, cuts([(("a", 1), 1)]))
-    with steps.placed("materialize.after-commit"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("b", 1), 1)], start=1))
     (staged,) = orphans(delta)
     staged.rename(tmp_path / "aside")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import poll_until
@@ -109,7 +109,7 @@ def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBr
         Runtime("m", work.bindings, driver, lambda _: iter(source), log=log, rows=1).run()
 
     # One that dies in its first transaction goes on.
-    with steps.placed(push.PUSHED), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(push.PUSHED), pytest.raises(failpoints.PlacedCrash):
         keep(2, subject.log())
     keep(2, subject.log())
     with pytest.raises(RefusedError, match="_total' has records, and the recovery log knows nothing of them"):
@@ -144,10 +144,10 @@ def test_a_recovery_log_that_is_old_or_anothers_is_refused_before_anything_is_pu
     right = MemoryRecoveryLog("m")
     keep(2, right)
     old = copied(right)
-    with steps.placed(push.PUSHED), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(push.PUSHED), pytest.raises(failpoints.PlacedCrash):
         keep(3, right)
     begun = copied(right)
-    with steps.placed(push.STATED), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(push.STATED), pytest.raises(failpoints.PlacedCrash):
         keep(3, right)
     ends = written(broker, subject)
     with pytest.raises(RefusedError, match=r"has deltas from \[4\] to \[6\], and the recovery log is at \[4\]: it is"):

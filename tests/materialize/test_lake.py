@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import (
     ForeignStateError,
@@ -157,13 +157,13 @@ def test_an_old_view_stays_readable_for_a_while_and_then_says_so(tmp_path: Path)
 def test_what_a_dead_transaction_staged_is_found(tmp_path: Path) -> None:
     """It counts for nobody, and can be removed."""
     lake = tmp_path / "lake"
-    with steps.placed("lake.staged"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("lake.staged"), pytest.raises(failpoints.PlacedCrash):
         keep(lake, cuts([(("a", 1), 1)]))
 
     (dead,) = orphans(lake)
     assert 0 == read_lake(lake, "entries").num_rows
     # What was committed and not applied is found, too, however old it is: after the next run, it is not.
-    with steps.placed("materialize.after-commit"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         keep(lake, cuts([(("a", 1), 1)]))
 
     assert 2 == len(orphans(lake)) and 0 == read_lake(lake, "entries").num_rows

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError, RefusedError
 from cdcv2.materialize import Binding, Checkpoint, Count, Driver, FileRecoveryLog, Range, Runtime, Sum
@@ -104,7 +104,7 @@ def test_one_that_is_older_than_a_transaction_that_is_being_applied(tmp_path: Pa
     place = Place(tmp_path, DeltaDriver, open_delta)
     place.keep(0, 2)
     shutil.copytree(place.recovery, tmp_path / "backup")
-    with steps.placed("delta.begun"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("delta.begun"), pytest.raises(failpoints.PlacedCrash):
         place.keep(2, 3)
     shutil.move(place.recovery, tmp_path / "right")
     shutil.copytree(tmp_path / "backup", place.recovery)

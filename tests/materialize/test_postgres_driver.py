@@ -10,15 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import FencedError, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.materialize import Binding, Checkpoint, Count, Driver, Last, Min, Range, RecoveryLog, Runtime, Sum, Threaded
 from cdcv2.materialize.drivers import postgres, postgres_fence
 from cdcv2.materialize.drivers.postgres import PostgresDriver
-from cdcv2.materialize.fence import Holding
-from cdcv2.materialize.fence import claim as claim_in_python
+from cdcv2.materialize.fence import Holding, claim as claim_in_python
 from cdcv2.protocol.timeline import Cut
 from cdcv2.testing import Scenario, Subject, conform, scenarios
 from cdcv2.wire.rows import RowType
@@ -275,7 +274,7 @@ def test_a_crash_around_the_commit_repeats_nothing(connect: Connect, step: str, 
     """Before it, nothing of the transaction is there; behind it, all, and its checkpoint."""
     total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
     source = cuts(["a", 1], ["a", 10], ["a", 100])
-    with pytest.raises(steps.PlacedCrash), steps.placed(step, nth=2):
+    with pytest.raises(failpoints.PlacedCrash), failpoints.placed(step, nth=2):
         run(connect, [total], source, rows=1)
 
     assert [(1 if rows == 1 else 11, rows)] == shown(connect, 'SELECT "sum"::int, cdcv2_count::int FROM total')

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import RefusedError, TurnError, UsageError, ViewError
@@ -64,7 +64,7 @@ def test_an_interrupted_push_is_repeated_with_its_extent() -> None:
     pushed: list[tuple[Any, ...]] = []
     log = MemoryRecoveryLog("m")
     delta = Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}, delta=True)
-    with pytest.raises(steps.PlacedCrash), steps.placed(AFTER_PREPARE):
+    with pytest.raises(failpoints.PlacedCrash), failpoints.placed(AFTER_PREPARE):
         Runtime("m", [delta], toys.Push(pushed), fed(THREE[:2]), log=log).run()
     one = Cut({"moves": [move for each in THREE for move in each.updates["moves"]]}, Antichain([0]), Antichain([9]))
     Runtime("m", [delta], toys.Push(pushed), fed([one]), log=log).run()
@@ -78,7 +78,7 @@ def test_an_extent_that_the_reader_does_not_reach_any_more_is_refused() -> None:
     """Pushing a part of it would make the receiver take the rest for a repeat."""
     log = MemoryRecoveryLog("m")
     delta = Binding("moves", MOVE, "totals", delta=True)
-    with pytest.raises(steps.PlacedCrash), steps.placed(AFTER_PREPARE):
+    with pytest.raises(failpoints.PlacedCrash), failpoints.placed(AFTER_PREPARE):
         Runtime("m", [delta], toys.Push([]), fed(THREE), log=log).run()
     with pytest.raises(RefusedError, match="a transaction up to .* has begun before a crash, and the reader ends at"):
         Runtime("m", [delta], toys.Push([]), fed(THREE[:2]), log=log).run()
@@ -88,7 +88,7 @@ def test_an_extent_that_the_reader_does_not_reach_any_more_is_refused() -> None:
 def test_the_recovery_log_decides_what_was_committed(step: str, committed: int) -> None:
     """Staged and not committed is nothing; committed and not applied is applied by whoever comes."""
     log, shelf = MemoryRecoveryLog("m"), toys.Shelf()
-    with pytest.raises(steps.PlacedCrash), steps.placed(step):
+    with pytest.raises(failpoints.PlacedCrash), failpoints.placed(step):
         Runtime("m", [TOTALS], toys.Lake(shelf), fed(THREE), log=log, rows=1).run()
 
     assert {} == shelf.rows

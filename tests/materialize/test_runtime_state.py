@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError
 from cdcv2.materialize import Checkpoint, Driver, Inline, MemoryRecoveryLog, Range, Runtime
@@ -85,7 +85,7 @@ def test_a_driver_is_told_all_that_the_recovery_log_has() -> None:
     """Name, tables, share and start; its state, its pieces and what was begun; what it agrees to is in it by then."""
     log, rows = MemoryRecoveryLog("m"), toys.Rows()
     first = Agreeing(rows)
-    with steps.placed(BEFORE_COMMIT), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(BEFORE_COMMIT), pytest.raises(failpoints.PlacedCrash):
         run(first, log)
     tables = (TOTALS.view().table,)
     assert [None, {"agreed": 1}, {"agreed": 2}] == [one.state or None for one in first.prepared]
@@ -95,7 +95,7 @@ def test_a_driver_is_told_all_that_the_recovery_log_has() -> None:
     # A store that wants a transaction repeated as it was, and half of the keys.
     half = Range(0, LAST // 2)
     second = Agreeing(rows, Opened(repeats=True))
-    with steps.placed(AFTER_PREPARE), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(AFTER_PREPARE), pytest.raises(failpoints.PlacedCrash):
         run(second, log, range=half)
     third = Agreeing(rows, Opened(repeats=True))
     run(third, log, range=half)
@@ -201,7 +201,7 @@ def test_an_answer_counts_whenever_it_comes(every: int) -> None:
     """Also while the source of a transaction that is repeated has nothing: what was loaded is not forgotten."""
     log, rows, repeats = MemoryRecoveryLog("m"), toys.Rows(), Opened(repeats=True)
     run(Agreeing(rows, repeats), log, 1)
-    with steps.placed(AFTER_PREPARE), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(AFTER_PREPARE), pytest.raises(failpoints.PlacedCrash):
         Runtime("m", [TOTALS], Agreeing(rows, repeats), fed(THREE), log=log).run()
     pausing = fed([THREE[0], *(one for cut in THREE[1:] for one in (cut, *[None] * 5))])
     Runtime("m", [TOTALS], Late(Agreeing(rows, repeats), every), pausing, log=log).run()

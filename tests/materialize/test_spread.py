@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import FencedError, OutputError, RefusedError, UsageError, ViewError
-from cdcv2.materialize import Checkpoint, Range, Runtime
-from cdcv2.materialize import spread as spreading
+from cdcv2.materialize import Checkpoint, Range, Runtime, spread as spreading
 from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.materialize.drivers.webhook import WebhookDriver
 from cdcv2.materialize.fence import LAST
@@ -117,7 +116,7 @@ def test_a_crash_repeats_nothing(subject: Subject, step: str) -> None:
     """Whoever comes next, spread or not, goes on from what was committed."""
     work = Workload(cuts=4)
     dying = opened(subject, work)
-    with steps.placed(step, 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, 2), pytest.raises(failpoints.PlacedCrash):
         run(dying, work)
     dying.close()
     following = opened(subject, work)
@@ -271,7 +270,7 @@ def test_staging_tables_of_the_dead_are_removed(request: pytest.FixtureRequest) 
         left = connection.execute(f"SELECT count(*) FROM {_staged(connection)[0]}".encode()).fetchone()[0]
     for _ in range(2):
         dying = opened(subject, work)
-        with steps.placed("materialize.carried"), pytest.raises(steps.PlacedCrash):
+        with failpoints.placed("materialize.carried"), pytest.raises(failpoints.PlacedCrash):
             run(dying, work, 1)
         dying.close()
     with subject.connect() as connection:

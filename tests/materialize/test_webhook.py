@@ -12,7 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, Range, RecoveryLog, Runtime
@@ -127,7 +127,7 @@ def test_what_was_pushed_before_a_crash_is_pushed_again_as_it_was(receiver: Rece
     """The same requests, byte for byte, so that a receiver can go by their keys alone."""
     WebhookSubject.receiver = receiver
     stage = Stage(WebhookSubject(), Workload("delta"))
-    with steps.placed(step, 4), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, 4), pytest.raises(failpoints.PlacedCrash):
         stage.instance().finish()
     before = list(receiver.taken)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
@@ -436,11 +436,11 @@ def test_after_a_crash_the_next_writer_goes_on(crash: str, keep: int) -> None:
     assert ({(data, time): diff for data, time, diff in history}, Antichain()) == replay(again.durable)
 
 
-@pytest.mark.parametrize("step", [name for name in steps.KNOWN if name.startswith("writer.")])
+@pytest.mark.parametrize("step", [name for name in failpoints.KNOWN if name.startswith("writer.")])
 def test_a_crash_at_each_named_step_is_survived(step: str) -> None:
     """The steps by which kills are placed in real processes."""
     log = RecordingLog()
-    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
         with Writer(log) as writer:
             writer.update("a", 3, 1)
             writer.advance([5])
@@ -454,7 +454,7 @@ def test_a_crash_at_each_named_step_is_survived(step: str) -> None:
 
 def test_the_writer_names_its_steps() -> None:
     """Before and after each of the two moments that matter."""
-    assert 4 <= len([name for name in steps.KNOWN if name.startswith("writer.")])
+    assert 4 <= len([name for name in failpoints.KNOWN if name.startswith("writer.")])
 
 
 @settings(max_examples=60)

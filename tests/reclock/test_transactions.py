@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.capture.recalled import Recalled
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop
+from cdcv2.failpoints import PlacedCrash
 from cdcv2.protocol.messages import Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
@@ -23,7 +24,6 @@ from cdcv2.reclock.reclock import Reclock
 from cdcv2.reclock.remap import Remap
 from cdcv2.reclock.temp import SNAPSHOT, Begun, Done, Through, Tx
 from cdcv2.reclock.transactions import Summary, Transactions, resume, write
-from cdcv2.steps import PlacedCrash
 from cdcv2.wire.memory import MemoryLog
 from tests.strategies import Chooser, choosers
 from tests.transactions_oracle import (
@@ -34,7 +34,7 @@ from tests.transactions_oracle import (
 ORDINARY = settings.default.max_examples
 ORDERINGS = pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 SNAPSHOTS = pytest.mark.parametrize("snapshot", (False, True))
-STEPS = [name for name in steps.KNOWN if name.startswith("transactions.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("transactions.")]
 Run = dict[str, list[Update]]
 
 
@@ -170,7 +170,7 @@ def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Choo
             recalled=recalled(history, place_of(source, history)),
         )
         reclock = Reclock(remap, source=source, compacting=False)
-        with suppress(PlacedCrash), steps.placed(choose.pick(STEPS), nth=choose.integer(1, 4) if crashes else 10**6):
+        with suppress(PlacedCrash), failpoints.placed(choose.pick(STEPS), nth=choose.integer(1, 4) if crashes else 10**6):
             for summary in fed(choose, history, place_of(source, history), reclock, operator):
                 write(summary, writers.get(""), {table: writers[table] for table in CAPTURED if table in writers})
     whole = Transactions(CAPTURED, ordering=ordering, snapshot=True)

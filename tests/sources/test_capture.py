@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, LogFinishedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
@@ -23,7 +23,7 @@ from tests.doubles import Crash, RecordingLog
 
 A, B = "public.a", "public.b"
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
-STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
 Logs = dict[str, RecordingLog]
 
 
@@ -128,10 +128,10 @@ def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str
         logs = {table: log.again() for table, log in logs.items()}
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
-            with steps.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
+            with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
                 feed(Capture(how, logs, memory=kept, updates_per_message=2), topics, chance)
             break
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             continue
     assert history.truth() == content(logs)
     assert {end_of(history)} == frontiers(logs)

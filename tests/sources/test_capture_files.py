@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
@@ -22,7 +22,7 @@ from cdcv2.sources.running import run
 from cdcv2.wire.files import DirectoryLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
 
-STEPS = sorted(name for name in steps.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
+STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
 ROOT = Path(__file__).parents[2]
 
 
@@ -79,10 +79,10 @@ def test_a_crash_at_any_step_of_any_part_is_healed(tmp_path: Path, step: str) ->
     crashes = 0
     while crashes < 3:
         try:
-            with steps.placed(step, nth=chance.randint(1, 5)):
+            with failpoints.placed(step, nth=chance.randint(1, 5)):
                 captured("clean_full", tmp_path)
             break
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             crashes += 1
     captured("clean_full", tmp_path)
     assert 3 == crashes

@@ -7,13 +7,12 @@ from functools import cache
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
-from cdcv2.sources import capture as capturing
-from cdcv2.sources import table_writers
+from cdcv2.sources import capture as capturing, table_writers
 from cdcv2.sources.capture import Capture, Captured
 from cdcv2.sources.facts import Truncate
 from tests.connector import Place
@@ -24,7 +23,7 @@ Logs = dict[str, RecordingLog]
 RUNS = ["clean_full", "crash_full"]
 #: How many random interleavings of each run; together well over a hundred.
 INTERLEAVINGS = {"clean_full": 16, "crash_full": 8}
-STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
 
 
 class KeptMemory:
@@ -168,10 +167,10 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembe
         memory = memory if remembers else KeptMemory()
         capture = Capture(recipe("clean_full"), logs, memory=memory)
         try:
-            with steps.placed(step, nth=chance.randint(1, 3) if crashes < 3 else 10**9):
+            with failpoints.placed(step, nth=chance.randint(1, 3) if crashes < 3 else 10**9):
                 feed("clean_full", capture, chance)
             break
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             crashes += 1
     assert 3 == crashes
     assert expected == {table: said(log) for table, log in logs.items()}

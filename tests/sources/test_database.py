@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
@@ -271,7 +271,7 @@ def test_what_temp_has_of_two_begins_counts_where_the_topic_has_lost_the_first(s
             see(timeline, *looks)
         return str(stop and stop.value)
 
-    with steps.placed(step, 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, 2), pytest.raises(failpoints.PlacedCrash):
         see(killed, 1, 2)
     for log in (*killed.tables.values(), killed.temp):
         log.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.protocol.iter import Iter
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.memory import FileMemory
@@ -20,7 +20,7 @@ from cdcv2.wire.files import DirectoryLog
 from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, dump, recipe, truth
 
 RUN = "clean_default"
-STEPS = sorted(name for name in steps.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
+STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
 ROOT = Path(__file__).parents[2]
 
 
@@ -54,9 +54,9 @@ def test_crashes_at_steps_of_any_part_are_healed(tmp_path: Path, monkeypatch: py
         if chance.random() < 0.3:
             (tmp_path / "_memory.json").unlink(missing_ok=True)
         try:
-            with steps.placed(step, nth=chance.randint(1, 3)):
+            with failpoints.placed(step, nth=chance.randint(1, 3)):
                 captured(tmp_path)
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             crashed += 1
     captured(tmp_path)
     assert crashed >= 10

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from cdcv2.sources.capture import Capture
@@ -16,7 +16,7 @@ from cdcv2.sources.debezium import Record
 from tests.doubles import Crash, RecordingLog
 from tests.keyed_connector import FULL, KEYLESS, PREFIX, TABLES, Database, Place, delivered, lived, read, recipe
 
-STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
 Logs = dict[str, RecordingLog]
 Topics = dict[Place, list[Record]]
 
@@ -94,10 +94,10 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
         logs = {table: log.again() for table, log in logs.items()}
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
-            with steps.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
+            with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
                 feed(Capture(recipe(), logs, memory=kept, updates_per_message=2), topics, chance)
             break
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             continue
     check(database, logs)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
@@ -26,7 +26,7 @@ from tests.sources.test_capture_recorded import KeptMemory, said
 
 Logs = dict[str, RecordingLog]
 ALL = [*CHECKPOINTS, "final"]
-STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
 #: How many random interleavings of each run.
 INTERLEAVINGS = {"clean_default": 20, "clean_full": 4}
 
@@ -135,10 +135,10 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembe
         memory = memory if remembers else KeptMemory()
         capture = Capture(keyed("clean_default"), logs, memory=memory)
         try:
-            with steps.placed(step, nth=chance.randint(1, 5) if crashes < 3 else 10**9):
+            with failpoints.placed(step, nth=chance.randint(1, 5) if crashes < 3 else 10**9):
                 feed("clean_default", capture, chance, often=0.05)
             break
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             crashes += 1
     assert 3 == crashes
     assert expected("clean_default") == {table: said(log) for table, log in logs.items()}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
@@ -28,7 +28,7 @@ from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World
 from tests.timelines import NOTIFICATIONS
 
-STEPS = [name for name in steps.KNOWN if name.startswith("capture.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
 Logs = dict[str, RecordingLog]
 
 
@@ -144,10 +144,10 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
         logs = {table: log.again() for table, log in logs.items()}
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
-            with steps.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
+            with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
                 feed(opened(logs, world.told, kept), world.topics, chance)
             break
-        except steps.PlacedCrash:
+        except failpoints.PlacedCrash:
             continue
     logs = {table: log.again() for table, log in logs.items()}
     feed(opened(logs, world.told, kept), world.topics, chance)
@@ -222,10 +222,10 @@ def test_who_does_what_the_line_says_arrives(seed: int, slots: int, memory: str)
             kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
             every = chance.choice((1, 5, 100))
             try:
-                with steps.placed(chance.choice(STEPS), nth=chance.randint(1, 6)):
+                with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 6)):
                     run(opened(logs, told, kept), GivenTopics(topics, chance), release_every=every)
                     break
-            except steps.PlacedCrash:
+            except failpoints.PlacedCrash:
                 continue
             except RefusedError as stop:
                 named = NAMED.search(str(stop))

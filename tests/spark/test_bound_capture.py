@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import cli, steps
+from cdcv2 import cli, failpoints
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import (
     DecodeError, ForeignStateError, LogFinishedError, MissingLogError, RefusedError, ResumeError, UnsafeTopicError,
@@ -20,8 +20,7 @@ from cdcv2.errors import (
 )
 from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.minting import agree, follow
-from cdcv2.reclock.minting import run as minted
+from cdcv2.reclock.minting import agree, follow, run as minted
 from cdcv2.reclock.shared import Shared
 from cdcv2.sources.facts import End, Record, RowFact
 from cdcv2.spark import bound_job
@@ -202,8 +201,8 @@ def test_died_anywhere_it_goes_on(step: str, written: Bound, spark: SparkSession
         bound.topics = tmp_path / "topics"
         shutil.copytree(written.topics, bound.topics)
         dumped(bound.topics / "b.jsonl", [more])
-    with steps.placed(step, 2 if step in ("shared-capture.read", "transactions.table-stated") else 1):
-        with pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, 2 if step in ("shared-capture.read", "transactions.table-stated") else 1):
+        with pytest.raises(failpoints.PlacedCrash):
             bound.spark(spark, "logs", "--max-records", "1300")
     if step.startswith("transactions."):
         # Where a table is known, what it takes to go on is.

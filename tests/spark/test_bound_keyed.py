@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.sources.facts import Record
 from cdcv2.spark import bound_job
@@ -102,8 +102,8 @@ def test_died_anywhere_its_state_is_what_the_logs_say(
     """Of tables of which some are ahead; nothing else is kept that could be lost."""
     bound = Bound(tmp_path, written.topics, written.words)
     shutil.copytree(written.folder / "remap", tmp_path / "remap")
-    with steps.placed(step, nth):
-        with pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, nth):
+        with pytest.raises(failpoints.PlacedCrash):
             bound.spark(spark, "logs", "--max-records", "700")
     known = Counter(bound.known(f"logs/{table}") for table in TABLES)
     assert (len(known) > 1) == (step == "transactions.table-stated")

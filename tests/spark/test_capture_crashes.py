@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, ResumeError
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
@@ -32,7 +32,7 @@ RUN = "clean_full"
 #: The snapshot and some transactions, in two micro-batches of which each releases something.
 RECORDS, BATCH = 1000, 500
 NOTES = "notes"
-STEPS = [name for name in steps.KNOWN if name.startswith("spark-capture.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("spark-capture.")]
 
 
 def how() -> Recipe:
@@ -112,7 +112,7 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(
     """Twice over at each step, something lost each time."""
     # After the second release is stated there is nothing left to die in.
     for life, nth in enumerate((1, 1) if step in (capturing.STATED, capturing.REMEMBERED) else (2, 1)):
-        with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+        with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
             run.run(spark)
         LOSSES[(number + 2 * life + 1) % len(LOSSES)](run)
     run.run(spark)
@@ -134,7 +134,7 @@ def test_what_was_captured_is_not_written_again(run: CaptureRun, spark: SparkSes
 
 def test_two_captures_may_write_the_same_logs(run: CaptureRun, spark: SparkSession, tmp_path: Path) -> None:
     """Begun one after the other, with a memory each and other batches: the same facts, so nobody minds."""
-    with steps.placed(capturing.TABLE_STATED, 3), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(capturing.TABLE_STATED, 3), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     second = CaptureRun(tmp_path, how(), files=None)
     second.state = tmp_path / "second"
@@ -169,7 +169,7 @@ def test_nothing_is_stated_that_differs_from_a_statement_that_waits(run: Capture
 
 def test_orphans_that_agree_are_counted_and_not_written_again(run: CaptureRun, spark: SparkSession) -> None:
     """A crash left updates without their statement; the next life states them."""
-    with steps.placed(capturing.UPDATES_DURABLE), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(capturing.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     before = updates(run)
     run.run(spark)

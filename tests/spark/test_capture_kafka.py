@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.protocol import Progress, Updates
@@ -153,9 +153,9 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
     run = KafkaRun(broker, "whole", tmp_path, records=1700)
     make_topics(broker, topics_of("whole"))
     produce(broker, first(2600), "whole")
-    with steps.placed(capturing.TABLE_STATED, 4), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(capturing.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
-    with steps.placed(capturing.UPDATES_DURABLE, 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(capturing.UPDATES_DURABLE, 2), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     run.records = None
     shutil.rmtree(run.state)
@@ -173,11 +173,11 @@ def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: 
     run = KafkaRun(broker, "turns", tmp_path, records=1000)
     make_topics(broker, topics_of("turns"))
     produce(broker, first(2600), "turns")
-    with steps.placed("capture.table-stated", 4), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("capture.table-stated", 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark, before=FROM_STATE)
-    with steps.placed("capture.remembered"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("capture.remembered"), pytest.raises(failpoints.PlacedCrash):
         run.run(spark, before=FROM_STATE)
-    with steps.placed(capturing.TABLE_STATED, 4), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(capturing.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     run.run(spark, before=FROM_STATE)
     assert expected(2600) == run.found()

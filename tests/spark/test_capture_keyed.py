@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, SourceStop
 from cdcv2.protocol.iter import Iter
@@ -102,7 +102,7 @@ def test_died_anywhere_its_state_is_what_the_logs_say(spark: SparkSession, tmp_p
     """Between the writes of two tables, between statements and memory; with checkpoint, memory or both lost."""
     run, ahead = begun(tmp_path), 0
     for step, nth, lost in LIVES:
-        with steps.placed(step, nth), pytest.raises(steps.PlacedCrash):
+        with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
             run.run(spark)
         ahead += len(uppers(run)) > 1
         if lost is not None:
@@ -165,7 +165,7 @@ def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, 
     with pytest.raises(SourceStop, match=f"go on with --snapshot-again {world.told[0]} "):
         run.run(spark)
     run.recipe = replace(run.recipe, again=tuple(world.told))
-    with steps.placed("capture.table-stated", 2), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("capture.table-stated", 2), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     shutil.rmtree(run.state / "memory")
     for _ in range(2):

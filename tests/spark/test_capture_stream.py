@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
@@ -35,7 +35,7 @@ ROWS = RowType({"type": "record", "name": "thing", "fields": [
 ]})
 SCHEMA = "id long, note string, size double, tags array<string>, time long, diff long"
 STATEMENTS = "complete_through long, rows long"
-STEPS = [name for name in steps.KNOWN if name.startswith("generic.")]
+STEPS = [name for name in failpoints.KNOWN if name.startswith("generic.")]
 Row = tuple[int, str | None, int, int]
 
 
@@ -175,7 +175,7 @@ def test_a_crash_at_any_step_leaves_the_same_facts(step: str, lost: bool, stream
     for first, frontier in ((0, 3), (20, 7), (40, 10)):
         stream.rows(rows[first:first + 20])
         stream.said(frontier, below(rows, frontier))
-    with steps.placed(step, 2 if step == generic.KEPT else 1), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step, 2 if step == generic.KEPT else 1), pytest.raises(failpoints.PlacedCrash):
         stream.capture()
     if lost:
         shutil.rmtree(stream.folder / "state")

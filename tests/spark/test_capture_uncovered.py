@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.sources import log_starts, table_writers
 from cdcv2.spark import capture as capturing
@@ -61,7 +61,7 @@ def test_the_others_go_on_and_it_is_captured_from_its_first_record_on(
     assert 0 == shown.code and NAMED in shown.out and shown.out.endswith("complete through 120\n")
     kept = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-kept")
     for number, step in enumerate(CRASHES[before]):
-        with steps.placed(step), pytest.raises(steps.PlacedCrash):
+        with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
             capture.job([*FIRST, *FIRST_OF_T], FIRST_OF_U)
         if number % 2:
             capture.lost()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.cli import main as command
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
@@ -101,7 +101,7 @@ def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kin
     work, merge = Workload(cuts=cuts + 2), kind == "merged on Spark"
     path = written(tmp_path, work, target=target, cuts=cuts, last=LAST)
     for step in crashes:
-        with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
+        with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash, match=step):
             run(spark, path, "--max-files", "4", merge=merge)
         view = look(tmp_path / "tables")
         (upper,) = view.frontier.elements

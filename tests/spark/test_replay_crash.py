@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdcv2.spark.replay  # noqa: F401  (declares the steps)
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.spark.output import files, finished
 from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth
@@ -32,7 +32,7 @@ TIMES = len(STEPS) + 3
 
 def test_every_step_of_a_batch_is_crashed_at() -> None:
     """A step that nobody tries is a step that nobody knows."""
-    assert set(STEPS) == {name for name in steps.KNOWN if name.startswith(("reader.", "output."))}
+    assert set(STEPS) == {name for name in failpoints.KNOWN if name.startswith(("reader.", "output."))}
 
 
 def test_a_crash_at_each_step_is_recovered_from(spark: SparkSession, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_crash_at_each_step_is_recovered_from(spark: SparkSession, tmp_path: P
     reached = [0]
 
     for step in STEPS:
-        with steps.placed(step), pytest.raises(steps.PlacedCrash, match=step):
+        with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash, match=step):
             run(spark, wanted)
         (upper,) = finished(wanted.output).elements
         reached.append(upper)

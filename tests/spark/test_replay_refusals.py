@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     ForeignStateError,
@@ -152,7 +152,7 @@ def test_a_checkpoint_in_which_no_batch_is_done_needs_no_state(spark: SparkSessi
     """A job that died in its first batch leaves one: Spark brings that batch again, so nothing is passed over."""
     said = messages(updates(9), 12, seed=9)
     wanted = plan(tmp_path, [put(tmp_path / "things", said, per_file=30)], checkpoint=tmp_path / "kept elsewhere")
-    with steps.placed("reader.before-manifest"), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("reader.before-manifest"), pytest.raises(failpoints.PlacedCrash):
         run(spark, wanted)
     assert ["0"] == sorted(path.name for path in (wanted.checkpoint / "offsets").glob("[0-9]*"))
     run(spark, wanted)

@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.order import Product
 from cdcv2.errors import (
     ForeignStateError,
@@ -185,7 +185,7 @@ def test_a_crash_while_a_file_is_put_leaves_it_whole_or_not_there(path: Path, st
     """What the crash leaves behind is no part of the log, and the next writer goes on."""
     log = written(path)
     log.send(FIRST)
-    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
         log.flush()
 
     assert there == messages(DirectoryLog(path))

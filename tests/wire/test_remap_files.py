@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.reclock.minting import compact, follow, mint, run
@@ -72,7 +72,7 @@ def test_a_trimmed_number_is_free_again_and_what_is_put_there_decides_nothing(lo
 def test_a_minter_that_dies_around_its_put_is_begun_again(log: DirectoryRemap, step: str) -> None:
     """Whether its record is there or not, what it saw is bound once."""
     minted(log, 1)
-    with steps.placed(step), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
         minted(log, 2)
     again = minted(log, 2)
 
@@ -85,7 +85,7 @@ def test_a_compaction_that_dies_while_it_trims_is_finished_by_the_next(log: Dire
     """Readers begin at its summary meanwhile."""
     for line in (1, 2):
         minted(log, line)
-    with steps.placed("remap.within-trim", nth), pytest.raises(steps.PlacedCrash):
+    with failpoints.placed("remap.within-trim", nth), pytest.raises(failpoints.PlacedCrash):
         run(log, compact(Shared(), 15))
     fresh = minted(log, 3)
     assert (15, Antichain([3])) == (fresh.remap.since, fresh.remap.current)

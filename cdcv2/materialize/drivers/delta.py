@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize.drivers.delta_manifest import Applying, DeltaFolder, Files, Manifest
 from cdcv2.materialize.drivers.delta_tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
@@ -36,15 +36,15 @@ from cdcv2.materialize.spread import Hand
 
 __all__ = ["DeltaDriver", "DeltaView", "open_delta", "orphans"]
 
-BEGUN = steps.declare("delta.begun", "a manifest says that the transaction is being applied; no table has it")
-TABLE = steps.declare("delta.table", "one more table has the transaction; the others may not")
+BEGUN = failpoints.declare("delta.begun", "a manifest says that the transaction is being applied; no table has it")
+TABLE = failpoints.declare("delta.table", "one more table has the transaction; the others may not")
 
 
 class DeltaDriver(StagedDriver):
     """One instance on the folder of Delta tables, a directory or ``file:`` URI, which one materialization has."""
 
-    STAGED = steps.declare("delta.staged", "the files of a transaction are durable; no commit names them yet")
-    APPLIED = steps.declare(
+    STAGED = failpoints.declare("delta.staged", "the files of a transaction are durable; no commit names them yet")
+    APPLIED = failpoints.declare(
         "delta.applied", "all tables have the transaction; the recovery log was not told that they do"
     )
     WHAT = "Delta tables"
@@ -145,7 +145,7 @@ class DeltaDriver(StagedDriver):
                 # What is committed for a range is applied in the order of its commits: whoever commits has applied
                 # the last one.
                 self._folder.put(number + 1, replace(manifest, applying=wanted))
-                steps.reach(BEGUN)
+                failpoints.reach(BEGUN)
 
     def _finish(self, number: int, manifest: Manifest, transaction: Applying) -> None:
         """Apply what manifest ``number`` says is being applied, whoever has begun it."""
@@ -166,7 +166,7 @@ class DeltaDriver(StagedDriver):
                     )
                 return  # others have finished it, and gone on
             marks[name] = mark
-            steps.reach(TABLE)
+            failpoints.reach(TABLE)
         self._folder.put(number + 1, manifest.done(marks))
         for files in transaction.files.values():
             for name in files.names:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, OutputError, UsageError
 from cdcv2.materialize.drivers.lake_files import (
@@ -57,8 +57,8 @@ class LakeDriver(StagedDriver):
     ``files``: when a table has more, the youngest ones are merged.
     """
 
-    STAGED = steps.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
-    APPLIED = steps.declare(
+    STAGED = failpoints.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
+    APPLIED = failpoints.declare(
         "lake.applied", "the manifest has the transaction; the recovery log was not told that it has"
     )
     WHAT = "a lake"

@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.drivers import postgres_fence
 from cdcv2.materialize.drivers.postgres_hand import PostgresHand, Staging
@@ -56,8 +56,8 @@ from cdcv2.sources.postgres_session import connect as connect_to
 if TYPE_CHECKING:
     from psycopg import Connection, Copy
 
-BEFORE_COMMIT = steps.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
-AFTER_COMMIT = steps.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
+BEFORE_COMMIT = failpoints.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
+AFTER_COMMIT = failpoints.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
 
 
 class PostgresDriver(Spread):
@@ -233,10 +233,10 @@ class PostgresDriver(Spread):
                 if session.execute(table.merge).rowcount != count:
                     self._refuse_merge(session, table)
         self._merge_staging(session)
-        steps.reach(BEFORE_COMMIT)
+        failpoints.reach(BEFORE_COMMIT)
         with told("commit", self._holding["name"]):
             session.commit()
-        steps.reach(AFTER_COMMIT)
+        failpoints.reach(AFTER_COMMIT)
         self._staged, self._new = {}, False
         return StartedCommit()
 

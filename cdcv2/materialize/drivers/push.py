@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.materialize.deltas import delta_of, statement_of
@@ -31,8 +31,8 @@ from cdcv2.materialize.messages import (
     Table,
 )
 
-PUSHED = steps.declare("push.deltas", "every delta of the transaction was taken; nothing states their number yet")
-STATED = steps.declare("push.stated", "deltas and statements were taken; the recovery log knows nothing of it")
+PUSHED = failpoints.declare("push.deltas", "every delta of the transaction was taken; nothing states their number yet")
+STATED = failpoints.declare("push.stated", "deltas and statements were taken; the recovery log knows nothing of it")
 
 
 class PushDriver(Driver):
@@ -90,11 +90,11 @@ class PushDriver(Driver):
         """Push what is buffered, then the statements."""
         opened = self._opened()
         self.settle()
-        steps.reach(PUSHED)
+        failpoints.reach(PUSHED)
         for table, count in zip(opened.tables, self._counts):
             self.push(table, statement_of(opened.materialization, table, *self._extent, count))
         self.settle()
-        steps.reach(STATED)
+        failpoints.reach(STATED)
         self._counts = [0] * len(opened.tables)
         return StartedCommit()
 

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
-from cdcv2 import steps
+from cdcv2 import failpoints
 from cdcv2.errors import RefusedError
 from cdcv2.materialize.drivers.lake_files import Place, Staged
 from cdcv2.materialize.drivers.manifests import Part
@@ -77,7 +77,7 @@ class StagedDriver(Spread):
         """Apply what the state names, as far as it was not."""
         for transaction in sorted(self._pending.values(), key=lambda one: one["upper"] or [float("inf")]):
             self._apply(transaction)
-        steps.reach(self.APPLIED)
+        failpoints.reach(self.APPLIED)
         self._done += self._pending
         self._pending = {}
         return Acknowledged(Patch({"staged": dict.fromkeys(self._done), "manifest": self._place.last()[0]}))
@@ -101,7 +101,7 @@ class StagedDriver(Spread):
         for number, staged in self._staged.items():
             self._name(number, staged.finish())
         self._staged, files = {}, self._take_files()
-        steps.reach(self.STAGED)
+        failpoints.reach(self.STAGED)
         transaction = {
             "range": [opened.range.begin, opened.range.end],
             "upper": message.checkpoint.frontier.to_plain(),
