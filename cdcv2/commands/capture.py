@@ -54,8 +54,8 @@ from cdcv2.sources.ranged import Item, Topics
 from cdcv2.sources.release import Waiting
 from cdcv2.sources.request import together
 from cdcv2.sources.running import run as run_capture
+from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set

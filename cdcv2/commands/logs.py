@@ -27,14 +27,14 @@ from cdcv2.commands.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.ordering import check_ordered
+from cdcv2.store.file_system import is_there
+from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 from cdcv2.wire import opening
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.named import log_address, place_without_table, table_of
-from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.opening import NamedLog, check_timeline
 from cdcv2.wire.read import Unobserved, in_turn
 from cdcv2.wire.rows import RowType
@@ -148,7 +148,7 @@ def given(args: argparse.Namespace) -> list[LogAddress]:
 
 def kafka_client(args: argparse.Namespace) -> Any:
     """How to reach Kafka. Raises UsageError without a broker's address, or without the client."""
-    from cdcv2.wire.kafka_client import Client
+    from cdcv2.store.kafka_client import Client
 
     _check_reachable(args)
     return Client(args.bootstrap, args.kafka_config, patience=_patience(args))

@@ -24,9 +24,9 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import TEMPLATE, Log, LogAddress
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import demand_room
 from cdcv2.wire.opening import NamedLog, check_timeline, demand_whole

@@ -51,10 +51,10 @@ from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
+from cdcv2.store.numbered import path_to_read
 from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
-from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.opening import NamedLog, check_timeline
 from cdcv2.wire.rows import RowType
 
@@ -189,7 +189,7 @@ class _Reader:
 
     def _postgres(self, fields: dict[str, Part]) -> Callable[[], Driver]:
         from cdcv2.materialize.drivers.postgres import PostgresDriver
-        from cdcv2.sources.postgres_session import demand_readable
+        from cdcv2.store.postgres_session import demand_readable
 
         conninfo = ""
         if "conninfo" in fields:

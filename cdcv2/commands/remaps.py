@@ -30,7 +30,7 @@ from cdcv2.reclock.minting import Minting, Read, RemapLog, run
 from cdcv2.reclock.partitioned import Part, Partitioned
 from cdcv2.reclock.records import Genesis, Held, Proposal, Record, decode
 from cdcv2.reclock.shared import Shared, View, Won
-from cdcv2.wire.file_system import is_there, matching
+from cdcv2.store.file_system import is_there, matching
 from cdcv2.wire.remap_files import DirectoryRemap
 
 

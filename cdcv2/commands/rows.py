@@ -24,7 +24,7 @@ from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageErro
 from cdcv2.exits import Exit
 from cdcv2.sources.dumped import VALUE_NAMES
 from cdcv2.sources.row_types import row_type_from_envelope, without_sources
-from cdcv2.wire.file_system import in_words, unreadable
+from cdcv2.store.file_system import in_words, unreadable
 
 EXAMPLES = (
     ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
@@ -78,7 +78,7 @@ def _make_folder(folder: Path) -> None:
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
     from cdcv2.sources.postgres import full_identity, row_type_from_postgres
-    from cdcv2.sources.postgres_session import connect
+    from cdcv2.store.postgres_session import connect
 
     address = _address(args)
     connection = connect(address.conninfo, origin=address.origin, autocommit=True)

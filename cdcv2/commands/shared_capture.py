@@ -37,9 +37,9 @@ from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
+from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set

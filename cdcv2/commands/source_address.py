@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from cdcv2.wire.file_system import text_of
+from cdcv2.store.file_system import text_of
 
 
 class SourceAddress(NamedTuple):

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import MalformedError, MissingExtraError, UsageError
+from cdcv2.store.file_system import text_of
 from cdcv2.suggestions import meant
-from cdcv2.wire.file_system import text_of
 
 T = TypeVar("T")
 _JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)

@@ -28,7 +28,7 @@ from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
 from cdcv2.materialize.messages import Checkpoint, Patch
-from cdcv2.wire.numbered import Numbered, local_path
+from cdcv2.store.numbered import Numbered, local_path
 
 T = TypeVar("T")
 _FORMAT = "cdcv2 recovery log"

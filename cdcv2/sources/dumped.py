@@ -32,7 +32,7 @@ from cdcv2.errors import (
 from cdcv2.protocol.log import Place
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look, Ranges
-from cdcv2.wire.numbered import path_to_read
+from cdcv2.store.numbered import path_to_read
 
 _WHAT = "a dumped record"
 #: The names that the value, and the time, of a record may have: ours, and those of kcat.

@@ -11,7 +11,7 @@ from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.log import Place
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Look
-from cdcv2.wire.kafka_client import Client
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.kafka_topics import KEEPING, describe, spans_of
 
 LOGGER = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from cdcv2.sources.facts import Record
 from cdcv2.sources.kafka_ranges import KafkaRanges, check_not_compacted
 from cdcv2.sources.meeting import listed
 from cdcv2.sources.ranged import Item, Ranges, Reached
-from cdcv2.wire.kafka_client import Client
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.kafka_topics import spans
 
 LOGGER = logging.getLogger(__name__)

@@ -31,8 +31,8 @@ from cdcv2.sources.outputs import outputs
 from cdcv2.sources.ranged import Ranges
 from cdcv2.sources.request import Wanted
 from cdcv2.sources.shared_capture import SharedCapture
+from cdcv2.store.file_system import is_there
 from cdcv2.wire.description import description_of
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.rows import RowType
 

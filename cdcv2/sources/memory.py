@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import ForeignStateError, OutputError
-from cdcv2.wire.file_system import in_words
 from cdcv2.core.own_json import with_digest, without_digest
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.store.file_system import in_words
 
 #: Where a capture without Spark keeps from where to read its topics again, beside its logs.
 MEMORY_FILE = "_memory.json"

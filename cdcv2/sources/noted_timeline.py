@@ -13,8 +13,8 @@ from typing import Any
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.sources.noted import read_note
+from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
-from cdcv2.wire.file_system import is_there
 
 
 def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:

@@ -32,8 +32,8 @@ from functools import partial
 from typing import Any, LiteralString, TypeAlias
 
 from cdcv2.errors import UsageError
-from cdcv2.sources.postgres_session import find_table
 from cdcv2.sources.postgres_values import date_text, moment_text, number_text, shown_text, zoned_text
+from cdcv2.store.postgres_session import find_table
 from cdcv2.wire.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes, row_of
 from cdcv2.wire.plain import plain_float
 from cdcv2.wire.rows import RowType

@@ -17,10 +17,10 @@ from cdcv2.sources.asked import check_topic, listed
 from cdcv2.sources.database import check_recipe
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.request import Wanted
+from cdcv2.store.file_system import is_there, matching
+from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
-from cdcv2.wire.file_system import is_there, matching
 from cdcv2.wire.named import table_of
-from cdcv2.wire.numbered import path_to_read
 from cdcv2.wire.rows import RowType
 
 #: So many seconds may be waited for at most.

@@ -45,12 +45,12 @@ from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
+from cdcv2.store.file_system import is_there
+from cdcv2.store.numbered import local_path
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
-from cdcv2.wire.file_system import is_there
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.named import place_without_table
-from cdcv2.wire.numbered import local_path
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
@@ -151,7 +151,7 @@ def _topics(plan: BoundPlan) -> tuple[Ranges, Frames]:
 
 def _in_kafka(plan: BoundPlan, asked: Wanted) -> Ranges:
     from cdcv2.sources.kafka_ranges import KafkaRanges
-    from cdcv2.wire.kafka_client import Client
+    from cdcv2.store.kafka_client import Client
 
     client = Client(plan.options.bootstrap, plan.options.kafka_config)
     return KafkaRanges(client, asked.topics, single=asked.single)
@@ -162,7 +162,7 @@ def _there(plan: BoundPlan, recipe: Recipe, ranges: Ranges) -> Collection[str]:
     if plan.options.files is not None:
         return ranges.look().topics
     from cdcv2.sources.kafka_topics import KafkaTopics
-    from cdcv2.wire.kafka_client import Client
+    from cdcv2.store.kafka_client import Client
 
     return KafkaTopics(Client(plan.options.bootstrap, plan.options.kafka_config), recipe).topics()
 

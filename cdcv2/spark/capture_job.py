@@ -62,10 +62,10 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
+from cdcv2.store.numbered import local_path
 from cdcv2.wire.captured import log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.named import place_without_table
-from cdcv2.wire.numbered import local_path
 from cdcv2.wire.release_times import ReleaseTimes
 
 

@@ -3,7 +3,7 @@
 Rows are never kept: they lie in the source's topics, and are read again by range. So the memory is small: what
 ``Commits`` exports (through which END all is released, and whether the snapshot is), from where each partition must
 be read again, and for each log how far it is stated and where its tail begins. It is written after the statements
-that it tells of, as a file with the next number (:mod:`cdcv2.wire.numbered`), so a crash leaves the old or the new
+that it tells of, as a file with the next number (:mod:`cdcv2.store.numbered`), so a crash leaves the old or the new
 one, and a second process with the same memory is found out.
 
 It is bound to what it tells of: the source, the tables with their row types, and the logs. Losing it costs time,
@@ -20,7 +20,7 @@ from typing import Any
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Place, Positions
-from cdcv2.wire.numbered import Numbered
+from cdcv2.store.numbered import Numbered
 
 VERSION = 1
 #: How many old ones are kept, for people.

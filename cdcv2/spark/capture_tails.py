@@ -76,7 +76,7 @@ class LogSpec:
         """What Kafka calls the topic; None for a directory."""
         if self.topic is None:
             return None
-        from cdcv2.wire.kafka_client import Client
+        from cdcv2.store.kafka_client import Client
 
         return Client(self.bootstrap, self.config_file).topic_id(self.topic)
 

@@ -29,7 +29,7 @@ from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.topics import describe, reading, settings
-from cdcv2.wire.kafka_client import PATIENCE, Client
+from cdcv2.store.kafka_client import PATIENCE, Client
 
 #: A line of a dump; of the names of a value, one is there.
 _DUMPED = f"topic string, partition int, offset long, key string, {', '.join(f'{name} string' for name in VALUE_NAMES)}"

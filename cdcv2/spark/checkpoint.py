@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from cdcv2.errors import OutputError, RefusedError
-from cdcv2.wire.file_system import in_words
+from cdcv2.store.file_system import in_words
 
 #: What to do about it.
 REMEDY = (

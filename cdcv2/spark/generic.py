@@ -39,7 +39,7 @@ from cdcv2.spark.job import Guard, follow
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import tune
-from cdcv2.wire.numbered import Numbered
+from cdcv2.store.numbered import Numbered
 from cdcv2.wire.rows import RowType
 
 #: Given a micro-batch, the frontier that is promised; None: nothing new.

@@ -52,9 +52,9 @@ from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import Logs, Place
 from cdcv2.spark.topics import settings
+from cdcv2.store.numbered import local_path
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
-from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 
 

@@ -42,8 +42,8 @@ from cdcv2.spark.output import Target
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
 from cdcv2.spark.stash import ParquetStash
+from cdcv2.store.numbered import Numbered, local_path
 from cdcv2.wire.coverage import ALL, Coverage
-from cdcv2.wire.numbered import Numbered, local_path
 from cdcv2.wire.rows import RowType
 
 #: The version of the state.

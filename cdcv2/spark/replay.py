@@ -39,12 +39,12 @@ from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import Logs, OfLog, Place, row_type_of, stated
 from cdcv2.spark.topics import Described, check, describe, settings
+from cdcv2.store.numbered import local_path
 from cdcv2.suggestions import meant
 from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import OPTION, LogPart, one_timeline
-from cdcv2.wire.numbered import local_path
 from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import stops_of
 

@@ -32,7 +32,7 @@ from cdcv2.protocol.log import Position
 from cdcv2.spark.codec import POSITION, RowCodec
 from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
-from cdcv2.wire.numbered import durable
+from cdcv2.store.numbered import durable
 
 #: So many rows more than the rule allows are held before a stash is rewritten: rewriting little is not worth a job.
 SLACK = 100_000

@@ -17,10 +17,10 @@ from typing import Any
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, RefusedError, UnavailableError
 from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.store.file_system import is_there, matching
+from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire import log_json
 from cdcv2.wire.description import ONE_OF_EACH, LogDescription
-from cdcv2.wire.file_system import is_there, matching
-from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 #: The name of the note.
 CAPTURE_FILE = "_capture.json"

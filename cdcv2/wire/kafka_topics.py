@@ -16,7 +16,7 @@ from typing import Any
 
 from cdcv2.errors import MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Positions
-from cdcv2.wire.kafka_client import Client
+from cdcv2.store.kafka_client import Client
 
 LOGGER = logging.getLogger(__name__)
 #: The settings that keep a log whole.

@@ -14,10 +14,10 @@ from typing import TypeAlias
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, MissingLogError, UsageError
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.store.file_system import is_there, names_in
 from cdcv2.wire.captured import noted
 from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import description_of
-from cdcv2.wire.file_system import is_there, names_in
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE, demand_not_lost
 from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline

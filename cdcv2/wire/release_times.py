@@ -28,7 +28,7 @@ from cdcv2.core.order import check_time
 from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import OutputError, RefusedError, UnavailableError
 from cdcv2.protocol.log import Headers, Log
-from cdcv2.wire.put_if_absent import sync_folder
+from cdcv2.store.put_if_absent import sync_folder
 
 #: The name of the file.
 TIMES_FILE = "_times.jsonl"

@@ -21,9 +21,9 @@ from cdcv2 import failpoints
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.reclock.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
 from cdcv2.reclock.shared import View
-from cdcv2.wire.file_system import in_words
+from cdcv2.store.file_system import in_words
+from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.named import local_directory
-from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
 
 BEFORE_PUT = failpoints.declare("remap.before-put", "a record of a remap is durable under a temporary name, not in the log")
 AFTER_PUT = failpoints.declare("remap.after-put", "a record of a remap is in the log, and who put it does not know yet")

@@ -13,7 +13,7 @@ from typing import Any
 
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.reclock.shared import View
-from cdcv2.wire.kafka_client import PATIENCE, Client
+from cdcv2.store.kafka_client import PATIENCE, Client
 from cdcv2.wire.kafka_topics import check_keeps, create_topic, describe, spans
 
 

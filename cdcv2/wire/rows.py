@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MalformedError, UsageError
+from cdcv2.store.file_system import text_of
 from cdcv2.wire.binary import Codec, compile_codec, guarded
-from cdcv2.wire.file_system import text_of
 from cdcv2.wire.names import python_name
 from cdcv2.wire.plain import Convert, from_plain, to_plain
 from cdcv2.wire.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse

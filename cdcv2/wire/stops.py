@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import OutputError, RefusedError, SourceStop, UnavailableError
 from cdcv2.protocol.log import Headers, Log
-from cdcv2.wire.file_system import in_words, matching
-from cdcv2.wire.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.store.file_system import in_words, matching
+from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 
 #: The header of an empty message that keeps a stop in a topic.
 HEADER = "cdcv2-stop"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.sources import postgres_session
+from cdcv2.store import postgres_session
 from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 

@@ -17,9 +17,9 @@ from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, Re
 from cdcv2.materialize.drivers import push
 from cdcv2.materialize.drivers.kafka import KafkaDriver
 from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.store.kafka_client import Client
 from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
 from cdcv2.testing.workload import ENTRIES, entry
-from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.kafka_topics import create_topic
 
 pytestmark = pytest.mark.integration

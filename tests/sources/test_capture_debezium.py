@@ -23,8 +23,8 @@ from cdcv2.sources.capture import Capture, Captured
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.running import run
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
 from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog

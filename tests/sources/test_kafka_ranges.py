@@ -19,8 +19,8 @@ from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.sources.facts import SnapshotRow
 from cdcv2.sources.kafka_ranges import KafkaRanges
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.kafka_client import Client
 
 from tests.recorded import HOME, dump, facts, truth
 from tests.timelines import notified

@@ -20,7 +20,7 @@ from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.memory import FileMemory
 from cdcv2.sources.ranged import Reached
 from cdcv2.sources.running import run
-from cdcv2.wire.kafka_client import Client
+from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time
 from tests.wire.polling import until

@@ -21,8 +21,8 @@ from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import Fact, Record, ToldRow
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.running import run
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.rows import RowType
 from tests.doubles import RecordingLog
 from tests.sources.test_capture_debezium import Servers, connector, is_before

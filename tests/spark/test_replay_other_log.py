@@ -16,7 +16,7 @@ from cdcv2.spark.job import exit_code
 from cdcv2.spark.marks import MOST, marks
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, opened
-from cdcv2.wire.numbered import Numbered
+from cdcv2.store.numbered import Numbered
 from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth
 
 pytestmark = pytest.mark.spark

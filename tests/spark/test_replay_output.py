@@ -16,8 +16,8 @@ from cdcv2.protocol import Update
 from cdcv2.spark import output
 from cdcv2.spark.output import Output, as_of, files, finished, history
 from cdcv2.spark.schema import updates_type
+from cdcv2.store.numbered import Numbered, local_path
 from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.numbered import Numbered, local_path
 from cdcv2.wire.rows import RowType
 from tests.spark.replaying import PLAIN
 

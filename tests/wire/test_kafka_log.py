@@ -32,10 +32,10 @@ from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
-from cdcv2.wire.kafka_client import Client
 from cdcv2.wire.opening import NamedLog
 from cdcv2.wire.release_times import HEADER as RELEASE, ReleaseTime
 from cdcv2.wire.rows import RowType

@@ -23,10 +23,10 @@ from cdcv2.reclock.shared import Shared
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.memory import FileMemory
 from cdcv2.sources.remembered import demand_typed
+from cdcv2.store.numbered import Numbered
 from cdcv2.wire import log_json
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 from cdcv2.wire.description import LogDescription
-from cdcv2.wire.numbered import Numbered
 from cdcv2.wire.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
 from cdcv2.wire.remap_files import DirectoryRemap
 from cdcv2.wire.rows import RowType

@@ -14,7 +14,7 @@ from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, Unsafe
 from cdcv2.reclock.minting import compact, follow, mint, run
 from cdcv2.reclock.partitioned import NOT_STARTED, offsets
 from cdcv2.reclock.shared import Shared, View
-from cdcv2.wire.kafka_client import Client
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.kafka_topics import KEEPING, create_topic
 from cdcv2.wire.remap_kafka import KafkaRemap
 

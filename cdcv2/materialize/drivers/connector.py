@@ -28,7 +28,7 @@ from typing import IO, Any, NoReturn
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, FencedError, TurnError, UnavailableError, UsageError
-from cdcv2.wire.file_system import in_words
+from cdcv2.store.file_system import in_words
 
 #: What connectors in use say last when another instance has raised the store's fence: the protocol has no word for it.
 FENCED = "fenced off by another"

@@ -21,7 +21,7 @@ from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.materialize.drivers.kafka_ends import demand_ends
 from cdcv2.materialize.drivers.push import PushDriver
 from cdcv2.materialize.messages import Flush, Flushed, Loaded, Patch, StartCommit, StartedCommit, Table
-from cdcv2.wire.kafka_client import PATIENCE, Client
+from cdcv2.store.kafka_client import PATIENCE, Client
 from cdcv2.wire.kafka_topics import Topic, check_keeps, create_topic, describe
 
 

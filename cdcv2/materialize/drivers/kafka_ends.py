@@ -20,7 +20,7 @@ from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.materialize.deltas import VERSION
 from cdcv2.materialize.fence import meet_of
 from cdcv2.materialize.messages import Open
-from cdcv2.wire.kafka_client import Client
+from cdcv2.store.kafka_client import Client
 from cdcv2.wire.kafka_topics import Topic
 
 _REMEDY = (

@@ -21,7 +21,7 @@ from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
-from cdcv2.wire.numbered import durable
+from cdcv2.store.numbered import durable
 
 KEY, GONE = "cdcv2_key", "cdcv2_gone"
 #: how many rows are held in memory before they are written

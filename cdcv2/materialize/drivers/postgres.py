@@ -51,7 +51,7 @@ from cdcv2.materialize.messages import (
     Table,
 )
 from cdcv2.materialize.spread import Hand, Spread
-from cdcv2.sources.postgres_session import connect as connect_to
+from cdcv2.store.postgres_session import connect as connect_to
 
 if TYPE_CHECKING:
     from psycopg import Connection, Copy

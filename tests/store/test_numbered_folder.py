@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import OutputError
-from cdcv2.wire.numbered import Numbered
+from cdcv2.store.numbered import Numbered
 
 
 def test_two_may_make_the_folder_at_the_same_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
 def test_a_folder_that_goes_away_with_what_is_put_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Just behind the put: whoever put it cannot know that it counts."""
     numbered = Numbered(tmp_path / "log", "the log")
-    monkeypatch.setattr("cdcv2.wire.numbered.durable", lambda path: (tmp_path / "log").rename(tmp_path / "kept"))
+    monkeypatch.setattr("cdcv2.store.numbered.durable", lambda path: (tmp_path / "log").rename(tmp_path / "kept"))
 
     with pytest.raises(OutputError, match="the log in .* it is gone"):
         numbered.put(0, {"number": 0})

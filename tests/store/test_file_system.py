@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import UnavailableError
-from cdcv2.wire.file_system import is_there, matching, names_in
+from cdcv2.store.file_system import is_there, matching, names_in
 from tests.denied import deny
 
 

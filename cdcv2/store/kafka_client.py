@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import Cdcv2Error, MissingExtraError, MissingLogError, UnavailableError, UsageError
-from cdcv2.wire.file_system import text_of
+from cdcv2.store.file_system import text_of
 
 LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")

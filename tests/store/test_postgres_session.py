@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.errors import Cdcv2Error, UnavailableError, UsageError
 from cdcv2.exits import Exit, exit_of
-from cdcv2.sources.postgres_session import connect
+from cdcv2.store.postgres_session import connect
 
 VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD", "PGSERVICE", "PGSERVICEFILE")
 

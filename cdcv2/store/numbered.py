@@ -20,9 +20,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
-from cdcv2.wire.file_system import in_words
 from cdcv2.core.own_json import RESTORE, with_digest, without_digest
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
+from cdcv2.store.file_system import in_words
 
 _NUMBERED = re.compile(r"(\d{20})\.json\Z")
 
