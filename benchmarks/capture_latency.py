@@ -34,8 +34,8 @@ from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.rows import RowType
 
 TABLE, PREFIX = "public.events", "l"
 RATE = 500

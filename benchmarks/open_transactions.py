@@ -29,8 +29,8 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.rows import RowType
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 3

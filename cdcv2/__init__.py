@@ -41,10 +41,10 @@ from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
 from cdcv2.protocol import Batch, Iter, Progress, Resolver, Updates, Writer, mangle
 from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.read import Reading, open, read
-from cdcv2.wire.rows import RowType
 
 __version__ = "0.1.0"
 

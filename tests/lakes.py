@@ -17,8 +17,8 @@ from cdcv2.materialize import Binding, Checkpoint, Driver, FileRecoveryLog, Memo
 from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
 from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
+from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Stage, Subject, Workload
-from cdcv2.wire.rows import RowType
 
 ENTRY = RowType({
     "type": "record", "name": "entry",

@@ -21,6 +21,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.ordering import COMMIT_ORDER
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources import database
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
@@ -31,7 +32,6 @@ from cdcv2.sources.ranged import Look
 from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
 from tests.recorded import TABLES, as_copied, dump, ends, facts, truth
 from tests.remap_in_memory import RemapInMemory

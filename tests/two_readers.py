@@ -15,7 +15,7 @@ from cdcv2.errors import Cdcv2Error, ContradictionError
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Batch, Garbled, Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 from tests.oracle import Said, Told
 from tests.strategies import DATA, Chooser, beginning, corrupted, histories, lift, mangled, seeded
 

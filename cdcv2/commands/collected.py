@@ -14,12 +14,12 @@ from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.timeline import demand_begun
+from cdcv2.rows.row_type import Row
 from cdcv2.store.file_system import is_there
 from cdcv2.wire.coverage import SNAPSHOT_OF_IT
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.opening import CoveredLogs, NamedLog, covered, noted_tables
 from cdcv2.wire.read import Reading
-from cdcv2.wire.rows import Row
 
 
 def collection(found: CoveredLogs, at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:

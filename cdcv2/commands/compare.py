@@ -57,7 +57,7 @@ from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.messages import Checkpoint, Field, Key, Table, Values
 from cdcv2.materialize.texts import plain, texts
-from cdcv2.wire.fingerprint import Here, Side, Texts, Verdict, compare
+from cdcv2.rows.fingerprint import Here, Side, Texts, Verdict, compare
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.opening import CoveredLogs, some_covered
 from cdcv2.wire.read import Reading

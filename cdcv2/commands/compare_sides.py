@@ -20,8 +20,8 @@ from cdcv2.exits import Exit
 from cdcv2.materialize.columns import columns_of
 from cdcv2.materialize.combine import COUNT, DELETED, Binding
 from cdcv2.materialize.messages import Key, Table, Values
-from cdcv2.sources.postgres_texts import TextTable
-from cdcv2.wire.fingerprint import Texts
+from cdcv2.rows.fingerprint import Texts
+from cdcv2.rows.postgres_texts import TextTable
 from cdcv2.wire.opening import CoveredLogs
 
 #: How many differing rows of one table are named.

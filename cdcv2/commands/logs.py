@@ -27,6 +27,8 @@ from cdcv2.commands.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.reclock.ordering import check_ordered
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
@@ -37,8 +39,6 @@ from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
 from cdcv2.wire.named import log_address, place_without_table, table_of
 from cdcv2.wire.opening import NamedLog, check_timeline
 from cdcv2.wire.read import Unobserved, in_turn
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.times import Times
 
 T = TypeVar("T")
 V = TypeVar("V")

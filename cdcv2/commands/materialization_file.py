@@ -51,12 +51,12 @@ from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
+from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import path_to_read
 from cdcv2.wire.captured import noted
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
 from cdcv2.wire.opening import NamedLog, check_timeline
-from cdcv2.wire.rows import RowType
 
 #: Driver -> its settings: those that it needs, and those that it may have.
 DRIVERS = {

@@ -9,11 +9,11 @@ from typing import Any
 from cdcv2.commands.yaml_lines import Part
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.rows.row_type import RowType
 from cdcv2.suggestions import meant
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.named import named_after
 from cdcv2.wire.opening import NamedLog, directory_logs, gone, noted_tables
-from cdcv2.wire.rows import RowType
 
 
 class FileLogs:

@@ -26,11 +26,11 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
+from cdcv2.rows.plain import plain_int
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
 from cdcv2.wire.opening import demand_whole, some_covered
-from cdcv2.wire.plain import plain_int
 from cdcv2.wire.read import Reading
-from cdcv2.wire.rows import RowType
 
 EXAMPLES = (
     ("cdcv2 replay logs/public.orders", "the history of one table"),

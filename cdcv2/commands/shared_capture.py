@@ -21,6 +21,7 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.ordering import COMMIT_ORDER
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
@@ -43,7 +44,6 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
 #: How many records are read at once, if nothing else is said.

@@ -8,8 +8,8 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product, Time
 from cdcv2.protocol.log import Position
-from cdcv2.wire.plain import plain_int
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.plain import plain_int
+from cdcv2.rows.row_type import RowType
 
 
 def time_text(time: Time) -> str:

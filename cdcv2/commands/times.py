@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cdcv2.core.order import Product, Time, from_plain
 from cdcv2.errors import MalformedError, UsageError
-from cdcv2.wire.times import Times, check_kind
+from cdcv2.rows.times import Times, check_kind
 
 
 class Timed(Protocol):

@@ -34,12 +34,12 @@ from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import plain_frontier, plain_time
 from cdcv2.wire.opening import CoveredLogs, NamedLog, covered, gone_logs
 from cdcv2.wire.read import Reading
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, stops_of
 
 EXAMPLES = (

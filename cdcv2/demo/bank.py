@@ -22,7 +22,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdcv2.demo.business import KINDS, WEIGHTS
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -13,9 +13,9 @@ from cdcv2.protocol.log import Positions
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.rows import RowType
 
 #: at most so many updates in a message of a mangled topic
 UPDATES = 25

@@ -16,11 +16,11 @@ from typing import Any
 from cdcv2.errors import UsageError
 from cdcv2.materialize.messages import Field
 from cdcv2.materialize.source_columns import normal_of
-from cdcv2.sources.postgres_values import order
-from cdcv2.wire.plain import SAFE, from_plain, to_plain
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape
-from cdcv2.wire.values import decimal_text
+from cdcv2.rows.plain import SAFE, from_plain, to_plain
+from cdcv2.rows.postgres_values import order
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import Shape
+from cdcv2.rows.values import decimal_text
 
 _SAME = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _AS = {"enum": "string", "fixed": "bytes"}

@@ -21,7 +21,7 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.messages import Field, Store, Table
-from cdcv2.wire.plain import bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int
+from cdcv2.rows.plain import bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int
 
 VERSION = 1
 _WHOLE, _BROKEN = ("int", "long", "integer"), ("float", "double")

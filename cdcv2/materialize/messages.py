@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError
 from cdcv2.materialize.fence import Piece, Range
-from cdcv2.wire.source_types import SourceType
+from cdcv2.rows.source_types import SourceType
 
 #: The version of the protocol, in every Open.
 VERSION = 1

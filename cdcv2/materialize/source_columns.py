@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.messages import Field
-from cdcv2.sources.postgres_values import holds, iso_text, normal, number_text, zoned_text
-from cdcv2.wire.plain import bytes_from_plain, int_from_plain, plain_bytes, plain_int
-from cdcv2.wire.source_types import SourceType
+from cdcv2.rows.plain import bytes_from_plain, int_from_plain, plain_bytes, plain_int
+from cdcv2.rows.postgres_values import holds, iso_text, normal, number_text, zoned_text
+from cdcv2.rows.source_types import SourceType
 
 #: From a value, not null, to another.
 Convert: TypeAlias = Callable[[Any], Any]

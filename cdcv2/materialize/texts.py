@@ -1,4 +1,4 @@
-"""Values of a target's columns as texts, by which tables are compared (:mod:`cdcv2.wire.fingerprint`), and back.
+"""Values of a target's columns as texts, by which tables are compared (:mod:`cdcv2.rows.fingerprint`), and back.
 
 One text per value, whichever system it was in: decimals without trailing zeros, floats as their IEEE bytes with one NaN
 and one zero, bytes in hexadecimal, JSON without its order and spelling. What a system changes in spelling is no
@@ -18,11 +18,11 @@ from typing import Any, LiteralString
 from cdcv2.materialize.messages import Field, Table
 from cdcv2.materialize.reductions import EXACT
 from cdcv2.materialize.source_columns import SourceColumn, source_column
-from cdcv2.sources.postgres_texts import InPostgres, TextColumn
-from cdcv2.sources.postgres_values import shown_text
-from cdcv2.wire.fingerprint import Texts
-from cdcv2.wire.plain import plain_bytes, plain_float, plain_int
-from cdcv2.wire.source_types import SourceType
+from cdcv2.rows.fingerprint import Texts
+from cdcv2.rows.plain import plain_bytes, plain_float, plain_int
+from cdcv2.rows.postgres_texts import InPostgres, TextColumn
+from cdcv2.rows.postgres_values import shown_text
+from cdcv2.rows.source_types import SourceType
 
 _FORMS = {"float": ">f", "double": ">d"}
 #: kind -> the same text, made by PostgreSQL; it cannot do that for JSON, whose numbers it keeps as they were spelled

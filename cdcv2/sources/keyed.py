@@ -36,12 +36,12 @@ from cdcv2.protocol.log import Entry, Log
 from cdcv2.protocol.messages import Progress, Update
 from cdcv2.reclock.state import Unknown
 from cdcv2.reclock.temp import SNAPSHOT, Row, Tx
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.values import shown
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.facts import Part, Told
 from cdcv2.sources.held import Held
 from cdcv2.sources.release import Release
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.values import shown
 
 
 class Content:

@@ -24,6 +24,7 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.records import Recipe as Bound
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import MAPPING, BoundRecipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
@@ -34,7 +35,6 @@ from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.store.file_system import is_there
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 
 IN_FORCE = failpoints.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
 BROUGHT = failpoints.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")

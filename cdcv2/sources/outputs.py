@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.database import Database
 from cdcv2.sources.plain import PlainRows
 from cdcv2.sources.plain_tables import PlainTables
 from cdcv2.sources.request import Wanted, temp_name
 from cdcv2.sources.shared_capture import Output
 from cdcv2.sources.table_writers import TableWriters
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
 

@@ -5,7 +5,7 @@
     {"id": 1, "price": 10, "name": "apple"}       one more of this row
     {"id": 1, "name": "apple"}                    the same with price null, if that may be null
 
-Values are written as ``cdcv2 as-of --json`` writes them (:mod:`cdcv2.wire.plain`). A tombstone deletes by key what has
+Values are written as ``cdcv2 as-of --json`` writes them (:mod:`cdcv2.rows.plain`). A tombstone deletes by key what has
 no key here, and a value with other columns than the row type's would lose some: both stop the capture.
 """
 
@@ -15,9 +15,9 @@ import json
 from typing import Any
 
 from cdcv2.errors import DecodeError, MalformedError
+from cdcv2.rows.row_type import Row, RowType
 from cdcv2.sources.facts import Record
 from cdcv2.wire.formats import no_json
-from cdcv2.wire.rows import Row, RowType
 
 FAULT = (
     "Whoever writes the topic is at fault, or the row type is not the topic's: give the right one. A record that can "

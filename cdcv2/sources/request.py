@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import LogAddress
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.wire.log_set import demand_room
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
 #: Where TEMP of each database is: no log of a table, so not beside these.

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
+from cdcv2.rows.names import avro_name, column_name
+from cdcv2.rows.source_types import ATTRIBUTE, SourceType
 from cdcv2.sources.facts import Record
-from cdcv2.wire.names import avro_name, column_name
-from cdcv2.wire.source_types import ATTRIBUTE, SourceType
 
 #: An Avro schema, or a part of one, as parsed JSON.
 Avro: TypeAlias = Any

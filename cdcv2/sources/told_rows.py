@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from cdcv2.errors import DecodeError
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import emit
 from cdcv2.sources.facts import Part, Told
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import emit
 
 #: The row type of what is told, of whatever table.
 TOLD = RowType({"type": "record", "name": "told", "fields": [

@@ -14,12 +14,12 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, OutputError
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.memory import MEMORY_FILE
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.wire import log_json
 from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.rows import RowType
 
 #: Where the logs are, below the directory: beside each other, and those of TEMP in a folder of their own.
 _LOGS = ("*", "_temp/*")

@@ -11,8 +11,8 @@ from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.sources import Place
-from cdcv2.wire.rows import RowType
 
 
 def binding(

@@ -22,6 +22,7 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.ordering import COMMIT_ORDER
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
@@ -52,7 +53,6 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.named import place_without_table
 from cdcv2.wire.remap_files import DirectoryRemap
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TEMP
 
 

@@ -27,6 +27,7 @@ from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.temp import SNAPSHOT, Held, Row
 from cdcv2.reclock.transactions import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources import shared_capture
 from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
@@ -36,7 +37,6 @@ from cdcv2.sources.plain_tables import PlainOutput
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.temp_rows import TempRows
 
 #: About so many rows go into one task of a write: fewer make small messages, more make slow tasks.

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.protocol.log import Log, LogAddress, Positions
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.messages import Key
 from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.protocol.messages import Update
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
 from cdcv2.spark.generic import values_of
-from cdcv2.wire.rows import RowType
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 

@@ -24,10 +24,10 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import Shape
 from cdcv2.spark.schema import envelope, updates_type
 from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape
 
 #: Where a message stands (see ``protocol.Position``): the columns that every row of a log carries on Spark.
 POSITION = ("place", "part", "offset", "index")

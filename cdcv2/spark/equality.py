@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import Shape
 
 
 def grouped(rows: DataFrame, row_type: RowType, *others: str) -> GroupedData:

@@ -32,6 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2 import failpoints
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture_logs import TableLogs
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.capture_tails import LogSpec
@@ -40,7 +41,6 @@ from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import tune
 from cdcv2.store.numbered import Numbered
-from cdcv2.wire.rows import RowType
 
 #: Given a micro-batch, the frontier that is promised; None: nothing new.
 Promise: TypeAlias = Callable[[DataFrame], Union[int, None]]

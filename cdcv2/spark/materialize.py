@@ -42,6 +42,7 @@ from cdcv2.materialize.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import committer
 from cdcv2.spark.job import JobParser, positive, run
@@ -55,7 +56,6 @@ from cdcv2.spark.topics import settings
 from cdcv2.store.numbered import local_path
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import FIELD
-from cdcv2.wire.rows import RowType
 
 
 class NamedLog(Protocol):

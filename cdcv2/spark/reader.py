@@ -33,6 +33,7 @@ from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.checkpoint import REMEDY
 from cdcv2.spark.codec import POSITION, RowCodec, begins_statement, begins_updates, beyond
@@ -44,7 +45,6 @@ from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
 from cdcv2.spark.stash import ParquetStash
 from cdcv2.store.numbered import Numbered, local_path
 from cdcv2.wire.coverage import ALL, Coverage
-from cdcv2.wire.rows import RowType
 
 #: The version of the state.
 VERSION = 1

@@ -30,6 +30,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
 from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.output import Output, Target
@@ -45,7 +46,6 @@ from cdcv2.wire.coverage import Coverage, coverage
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import OPTION, LogPart, one_timeline
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import stops_of
 
 

@@ -24,8 +24,8 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from cdcv2.errors import UsageError
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import NAMESPACE, Shape
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import NAMESPACE, Shape
 
 #: The most digits that Spark's decimals have.
 MOST_DIGITS = 38

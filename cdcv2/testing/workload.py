@@ -22,7 +22,7 @@ from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.messages import Checkpoint, Key, Values
 from cdcv2.materialize.reductions import Count, Sum
 from cdcv2.protocol.timeline import Cut
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 
 #: What a reader of the target sees: table -> key -> values.
 Seen = Mapping[str, Mapping[Key, Values]]

@@ -6,7 +6,7 @@
      com.materialize.cdc.progress            {lower, upper, counts: array of {time, count}}]
 
 ``data`` is the row record. Names do not show in the bytes, so a schema with plain names describes the same ones.
-What is written is canonical: each array in one block, rows as :mod:`cdcv2.wire.rows` has them. What is read may
+What is written is canonical: each array in one block, rows as :mod:`cdcv2.rows.row_type` has them. What is read may
 be any Avro binary of the schema, to the last byte. With Confluent's framing a zero byte and a four-byte schema id
 come first.
 """
@@ -20,12 +20,12 @@ from typing import Any
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.wire.binary import guarded
+from cdcv2.rows.binary import guarded
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import NAMESPACE
+from cdcv2.rows.times import MARK, Times, check_times, time_codec, time_schema
+from cdcv2.rows.varint import bad, long_bytes, read_long
 from cdcv2.wire.formats import format_of
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import NAMESPACE
-from cdcv2.wire.times import MARK, Times, check_times, time_codec, time_schema
-from cdcv2.wire.varint import bad, long_bytes, read_long
 
 _FRAME = struct.Struct(">bI")
 _UPDATES, _PROGRESS = 0, 1

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError
-from cdcv2.wire.binary import guarded
-from cdcv2.wire.varint import bad, long_bytes, read_bytes, read_long
+from cdcv2.rows.binary import guarded
+from cdcv2.rows.varint import bad, long_bytes, read_bytes, read_long
 
 MAGIC = b"Obj\x01"
 #: The schema of every file of a log.

@@ -32,10 +32,12 @@ from cdcv2.errors import (
 )
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.rows.altered import demand_same_meaning
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times, check_times
 from cdcv2.store.file_system import in_words, is_there
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire import log_json
-from cdcv2.wire.altered import demand_same_meaning
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.captured import described_by_note
 from cdcv2.wire.container import ForeignFile, Origin, pack, unpack
@@ -43,9 +45,7 @@ from cdcv2.wire.description import LogDescription, check_ordering
 from cdcv2.wire.named import local_directory
 from cdcv2.wire.own_place import check_place
 from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, in_folder, put_in_folder
-from cdcv2.wire.times import Times, check_times
 
 BEFORE_LINK = failpoints.declare("files.before-link", "a file is durable under a temporary name, and not in the log")
 AFTER_LINK = failpoints.declare("files.after-link", "a file is in the log, perhaps not durably; its temporary name is there")

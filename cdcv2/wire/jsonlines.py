@@ -5,7 +5,7 @@
     {"updates": [{"data": {"id": 5, "price": 10}, "time": 6, "diff": -1}]}
     {"progress": {"lower": [3], "upper": [10], "counts": [{"time": 4, "count": 1}]}}
 
-A Product time is a list of its coordinates. With a row type, data is an object by column (:mod:`cdcv2.wire.plain`).
+A Product time is a list of its coordinates. With a row type, data is an object by column (:mod:`cdcv2.rows.plain`).
 Without one it is any JSON value; tuples are arrays, and what JSON has no value for is an object with one key:
 ``{"$int": "9007199254740992"}``, ``{"$float": "NaN"}``, ``{"$bytes": "AP8="}``.
 """
@@ -20,17 +20,11 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import Product, Time, from_plain, to_plain
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.wire.plain import (
-    SAFE,
-    bytes_from_plain,
-    float_from_plain,
-    int_from_plain,
-    plain_bytes,
-    plain_float,
-    plain_int,
+from cdcv2.rows.plain import (
+    SAFE, bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int,
 )
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.values import NAN, shown
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.values import NAN, shown
 
 
 class JsonLines:

@@ -18,6 +18,8 @@ from cdcv2.core.order import Time, is_total
 from cdcv2.errors import Cdcv2Error, DecodeError, MalformedError, RefusedError, UnavailableError, UnsafeTopicError
 from cdcv2.protocol.log import Entry, Headers, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
 from cdcv2.store.kafka_client import PATIENCE, Client
 from cdcv2.wire import release_times
 from cdcv2.wire.avro import MessageCodec
@@ -26,9 +28,7 @@ from cdcv2.wire.kafka_topics import (
     Topic, check_keeps, check_positions, check_topic, create_topic, describe, partitions_of, spans,
 )
 from cdcv2.wire.release_times import ReleaseTime
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import HEADER, Stop, in_headers
-from cdcv2.wire.times import Times
 
 __all__ = ["Client", "KafkaLog", "Topic", "check_topic"]
 

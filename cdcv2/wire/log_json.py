@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times, check_times
 from cdcv2.store.file_system import in_words, is_there, names_in
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.wire.description import LogDescription
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.times import Times, check_times
 
 #: The version of the format; any other is refused.
 VERSION = 1

@@ -14,6 +14,8 @@ from typing import TypeAlias
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, MissingLogError, UsageError
 from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there, names_in
 from cdcv2.wire.captured import noted
 from cdcv2.wire.coverage import Coverage, coverage
@@ -22,8 +24,6 @@ from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE, demand_not_lost
 from cdcv2.wire.log_set import OPTION, Expecting, LogPart, one_timeline
 from cdcv2.wire.named import named_after
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.times import Times
 
 
 @dataclass(frozen=True)

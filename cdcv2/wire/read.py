@@ -22,13 +22,13 @@ from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
 from cdcv2.wire.bookmark import Bookmark, covering
 from cdcv2.wire.named import log_address
 from cdcv2.wire.opening import (
     CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at, open_logs, some_covered,
 )
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.times import Times
 
 
 class Observer(Protocol):

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.reclock.temp import Begun, Done, End, Halt, Held, Restart, Row, Through
-from cdcv2.wire import rows
-from cdcv2.wire.rows import RowType
+from cdcv2.rows import row_type
+from cdcv2.rows.row_type import RowType
 
 
 def _nullable(name: str, kind: str, doc: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ _NOTHING: dict[str, Any] = {column: None for column in TEMP.columns} | {"changes
 
 
 class DataCodec(Protocol):
-    """The bytes of a table's data, and what they are called: by a :class:`~cdcv2.wire.rows.RowType`, a row."""
+    """The bytes of a table's data, and what they are called: by a :class:`~cdcv2.rows.row_type.RowType`, a row."""
 
     def encode(self, row: Any) -> bytes:
         """The bytes."""
@@ -77,11 +77,11 @@ class TempRows:
     def __init__(self, tables: Mapping[str, DataCodec], told: Mapping[str, DataCodec] | None = None) -> None:
         self._tables, self._told = dict(tables), dict(told or {})
 
-    def row(self, held: Held) -> rows.Row:
+    def row(self, held: Held) -> row_type.Row:
         """The row. Raises MalformedError for data of a table that has no row type, or that do not fit it."""
         return TEMP.row({**_NOTHING, **_ENCODE[type(held)](self, held)})
 
-    def held(self, row: rows.Row) -> Held:
+    def held(self, row: row_type.Row) -> Held:
         """What a row says. Raises DecodeError for a row that no capture writes."""
         decode = _DECODE.get(row.kind)
         if decode is None:
@@ -112,7 +112,7 @@ class TempRows:
             "changes": [{"data": codec(diff).encode(data), "diff": diff} for data, diff in held.changes],
         }
 
-    def _to_row(self, row: rows.Row) -> Row:
+    def _to_row(self, row: row_type.Row) -> Row:
         codec = self._codec(row.table)
         changes = tuple((codec(change.diff).decode(change.data), change.diff) for change in row.changes)
         tx, place = _value(row.transaction), _value(row.place)
@@ -124,39 +124,39 @@ class TempRows:
         return {"kind": "halt", "transaction": _text(held.tx), "after": held.after, "reason": held.reason,
                 "remedy": held.remedy}  # fmt: skip
 
-    def _to_halt(self, row: rows.Row) -> Halt:
+    def _to_halt(self, row: row_type.Row) -> Halt:
         return Halt(_value(row.transaction), row.after, row.reason, row.remedy)
 
     def _of_end(self, held: End) -> dict[str, Any]:
         counts = [{"table": table, "rows": number} for table, number in held.counts]
         return {"kind": "end", "transaction": _text(held.tx), "commit": held.commit, "counts": counts}
 
-    def _to_end(self, row: rows.Row) -> End:
+    def _to_end(self, row: row_type.Row) -> End:
         return End(_value(row.transaction), row.commit, tuple((count.table, count.rows) for count in row.counts))
 
     def _of_restart(self, held: Restart) -> dict[str, Any]:
         return {"kind": "restart", "transaction": _text(held.tx)}
 
-    def _to_restart(self, row: rows.Row) -> Restart:
+    def _to_restart(self, row: row_type.Row) -> Restart:
         return Restart(_value(row.transaction))
 
     def _of_done(self, held: Done) -> dict[str, Any]:
         return {"kind": "done", "transaction": _text(held.tx), "commit": held.commit}
 
-    def _to_done(self, row: rows.Row) -> Done:
+    def _to_done(self, row: row_type.Row) -> Done:
         return Done(_value(row.transaction), row.commit)
 
     def _of_through(self, held: Through) -> dict[str, Any]:
         return {"kind": "through", "commit": held.commit, "after": held.base}
 
-    def _to_through(self, row: rows.Row) -> Through:
+    def _to_through(self, row: row_type.Row) -> Through:
         return Through(row.commit, row.after)
 
     def _of_begun(self, held: Begun) -> dict[str, Any]:
         return {"kind": "begun", "ordering": held.ordering, "tables": held.tables, "snapshot": held.snapshot,
                 "looked_up": held.looked_up}  # fmt: skip
 
-    def _to_begun(self, row: rows.Row) -> Begun:
+    def _to_begun(self, row: row_type.Row) -> Begun:
         return Begun(row.ordering, tuple(row.tables), row.snapshot, row.looked_up)
 
 
@@ -164,7 +164,7 @@ _ENCODE: dict[type, Callable[[TempRows, Any], dict[str, Any]]] = {
     Row: TempRows._of_row, Halt: TempRows._of_halt, End: TempRows._of_end, Done: TempRows._of_done,
     Restart: TempRows._of_restart, Through: TempRows._of_through, Begun: TempRows._of_begun,
 }  # fmt: skip
-_DECODE: dict[str, Callable[[TempRows, rows.Row], Held]] = {
+_DECODE: dict[str, Callable[[TempRows, row_type.Row], Held]] = {
     "row": TempRows._to_row, "halt": TempRows._to_halt, "end": TempRows._to_end, "done": TempRows._to_done,
     "restart": TempRows._to_restart, "through": TempRows._to_through, "begun": TempRows._to_begun,
 }  # fmt: skip

@@ -30,9 +30,9 @@ from cdcv2.materialize.messages import Acknowledge, Acknowledged
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import HEADER, Stop
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, price, write

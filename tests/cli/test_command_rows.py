@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.rows.row_type import RowType
 from cdcv2.store import postgres_session
-from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 
 # Deeper than Python can follow.

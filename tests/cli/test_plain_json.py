@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.wire.plain import SAFE
+from cdcv2.rows.plain import SAFE
 from tests.cli.conftest import APPLE, PEAR, Run, write
 
 FAR, MANY = 2**60, 2**61

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.rows import RowType
 from tests.cli.conftest import Run
 
 TABLES = ("public.order_items", "public.orders")

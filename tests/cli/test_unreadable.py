@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import text_of
 from cdcv2.wire import files
 from cdcv2.wire.captured import add_to_note, noted, put_note
-from cdcv2.wire.rows import RowType
 from tests.cli.conftest import HISTORY, Run, bound, write
 from tests.denied import deny
 

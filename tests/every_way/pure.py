@@ -19,6 +19,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.capture import Capture
@@ -31,7 +32,6 @@ from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stopping, stops_of
 from tests.every_way.connector import PREFIX, TRANSACTIONS
 from tests.every_way.database import TABLES

@@ -17,11 +17,11 @@ from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.partitioned import frontier_of, offsets
 from cdcv2.reclock.records import Genesis, Proposal, Record, Summary, encode
 from cdcv2.reclock.shared import Shared, View
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import JsonLines
 from cdcv2.wire.remap_files import DirectoryRemap
-from cdcv2.wire.rows import RowType
 
 ROW = RowType({"type": "record", "name": "everything", "namespace": "shop", "doc": "Every type once.", "fields": [
     {"name": "nothing", "type": "null"},

@@ -18,7 +18,7 @@ from cdcv2.errors import IncompleteError, MalformedError, RefusedError, UsageErr
 from cdcv2.materialize import Binding, Count, Last, Max, Min, Sum
 from cdcv2.materialize.combine import Combined, View
 from cdcv2.materialize.messages import Key, Loaded, Store, Values
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 
 SALE = RowType({
     "type": "record", "name": "sale",

@@ -24,8 +24,8 @@ from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta, orphans
 from cdcv2.materialize.drivers.staging import DeltaHand
 from cdcv2.materialize.fence import LAST
 from cdcv2.materialize.messages import Acknowledged
+from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
-from cdcv2.wire.rows import RowType
 from tests.faults import few
 from tests.lakes import ENTRIES, ENTRY, DeltaSubject, Source, check_crash_inside_of_a_commit, cuts, keep_in
 

@@ -31,8 +31,8 @@ from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
 from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.protocol.timeline import Cut
 from cdcv2.protocol.writer import Writer
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 from tests.materialize.conftest import new_schema
 
 pytest.importorskip("pyarrow")

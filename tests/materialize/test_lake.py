@@ -24,9 +24,9 @@ from cdcv2.materialize import Binding, Range, Runtime, Sum
 from cdcv2.materialize.drivers.lake import LakeDriver, open_lake, orphans, read_lake
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.fence import LAST
+from cdcv2.rows.row_type import RowType
 from cdcv2.store import numbered
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
-from cdcv2.wire.rows import RowType
 from tests.faults import few
 from tests.lakes import ENTRIES, ENTRY, LakeSubject, Source, check_crash_inside_of_a_commit, cuts, keep_in
 

@@ -19,7 +19,7 @@ from cdcv2.materialize.fence import LAST
 from cdcv2.materialize.messages import Open
 from cdcv2.materialize.spread import Spread, SpreadRuntime
 from cdcv2.protocol.timeline import Cut
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 
 pytest.importorskip("deltalake")
 ENTRY = RowType({

@@ -19,8 +19,8 @@ from cdcv2.materialize.drivers import postgres, postgres_fence
 from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.materialize.fence import Holding, claim as claim_in_python
 from cdcv2.protocol.timeline import Cut
+from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Scenario, Subject, conform, scenarios
-from cdcv2.wire.rows import RowType
 from tests.faults import few
 from tests.fence_vectors import ASKED, FOREIGN, VECTORS, Row, Vector
 from tests.materialize.conftest import new_schema

@@ -32,7 +32,7 @@ from cdcv2.materialize.drivers.process_spec import token
 from cdcv2.materialize.drivers.process_values import packed
 from cdcv2.materialize.messages import Acknowledge, Acknowledged, Open
 from cdcv2.protocol.timeline import Cut
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 from tests.materialize.test_process_conforms import EXAMPLE, PYTHON, STAGING
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "process"

@@ -21,7 +21,7 @@ from cdcv2.materialize.messages import (
     Store,
 )
 from cdcv2.protocol.timeline import Cut
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 from tests import toys
 
 MOVE = RowType({

@@ -22,13 +22,13 @@ from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
 from cdcv2.materialize.drivers.postgres import PostgresDriver
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.kept import marks
-from cdcv2.materialize.reductions import Reduction
 from cdcv2.materialize.messages import Field
+from cdcv2.materialize.reductions import Reduction
 from cdcv2.materialize.source_columns import demand_held, source_column
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import identity
+from cdcv2.rows.source_types import SourceType
 from cdcv2.sources.postgres import row_type_from_postgres
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import identity
-from cdcv2.wire.source_types import SourceType
 from tests import every_type
 from tests.materialize.test_postgres_driver import cuts, run, shown
 

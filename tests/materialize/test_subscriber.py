@@ -17,8 +17,8 @@ from cdcv2.materialize.drivers.push import PushDriver
 from cdcv2.materialize.messages import Table
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.timeline import Cut
+from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Workload
-from cdcv2.wire.rows import RowType
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}
 SALE = RowType({

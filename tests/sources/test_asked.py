@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cdcv2.errors import UsageError
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.asked import recipe_of
 from cdcv2.sources.debezium import FROM_STATE
-from cdcv2.wire.rows import RowType
 
 SCHEMA = {"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]}
 

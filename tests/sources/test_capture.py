@@ -14,10 +14,10 @@ from cdcv2.errors import ForeignStateError, LogFinishedError, RefusedError, Sour
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.capture import Capture, Captured
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End, Notification, RowFact, SnapshotRow, Truncate, Unfit
-from cdcv2.wire.rows import RowType
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.doubles import Crash, RecordingLog
 

@@ -18,6 +18,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources import postgres
 from cdcv2.sources.capture import Capture, Captured
 from cdcv2.sources.debezium import Recipe
@@ -25,7 +26,6 @@ from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.running import run
 from cdcv2.store.kafka_client import Client
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog
 

@@ -13,12 +13,12 @@ from cdcv2.errors import RefusedError, SourceStop, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.reclock.state import Unknown
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.values import NAN
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import End, Part, Record, Told, ToldRow, Unfit
 from cdcv2.sources.keyed import Content, Contents
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.values import NAN
 from tests.doubles import RecordingLog
 
 TABLE, TOPIC = "public.t", "src.public.t"

@@ -15,6 +15,7 @@ import pytest
 from cdcv2 import cli
 from cdcv2.embedded.processes import poll_until
 from cdcv2.protocol.iter import Iter
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources import postgres
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe, classify
@@ -23,7 +24,6 @@ from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.sources.running import run
 from cdcv2.store.kafka_client import Client
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 from tests.doubles import RecordingLog
 from tests.sources.test_capture_debezium import Servers, connector, is_before
 

@@ -15,10 +15,10 @@ from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.sources.facts import Fact, Notification, Record
-from cdcv2.wire.rows import RowType
 from tests.connector import Place
 from tests.doubles import RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth

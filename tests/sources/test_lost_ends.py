@@ -11,12 +11,12 @@ from hypothesis import assume, given, settings, strategies as st
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Position
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.facts import End, Fact, Record, RowFact, Truncate
 from cdcv2.sources.ranged import Look
-from cdcv2.wire.rows import RowType
 from tests.connector import PREFIX, SNAPSHOT_LSN, histories, sent
 from tests.doubles import RecordingLog
 from tests.envelopes import value

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources import noted
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.in_use import FolderInUse
 from cdcv2.wire import captured
-from cdcv2.wire.rows import RowType
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 

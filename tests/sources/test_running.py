@@ -11,13 +11,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Place
 from cdcv2.protocol.messages import Progress
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import Record
 from cdcv2.sources.ranged import Item, Reached
 from cdcv2.sources.running import run
 from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
-from cdcv2.wire.rows import RowType
 from tests.doubles import GivenRanges, RecordingLog
 
 TABLE = "public.t"

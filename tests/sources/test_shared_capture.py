@@ -23,6 +23,7 @@ from cdcv2.reclock.minting import agree, compact, follow, run as minted
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.records import Genesis, Held, Proposal, decode, encode
 from cdcv2.reclock.shared import Shared, View
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources import binder as binding
 from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
@@ -36,7 +37,6 @@ from cdcv2.sources.shared_capture import SharedCapture, run
 from cdcv2.sources.shared_run import Came, Run, carry_on
 from cdcv2.sources.stretches import next_stretch
 from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.rows import RowType
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 A, B = ("topic-a", 0), ("topic-b", 0)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.facts import Part, Told
 from cdcv2.sources.told_rows import TOLD, ToldRows, part_type
-from cdcv2.wire.rows import RowType
 
 KIND = {"type": "record", "name": "inner", "fields": [{"name": "x", "type": "int"}]}
 FIELDS: list[tuple[str, Any]] = [

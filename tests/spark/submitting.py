@@ -13,9 +13,9 @@ from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol import Message, Progress, Update, Updates
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.output import files, finished
 from cdcv2.spark.sources import Place
-from cdcv2.wire.rows import RowType
 from tests.spark.replaying import PLAIN, updates
 
 #: What keeps a small test small: half the fixed cost of a micro-batch.

@@ -22,6 +22,7 @@ from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.facts import Record
 from cdcv2.spark.capture_job import capture, main, outcome, parser, planned
@@ -30,7 +31,6 @@ from cdcv2.spark.job import listen
 from cdcv2.spark.session import jvm
 from cdcv2.wire.captured import noted
 from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
-from cdcv2.wire.rows import RowType
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages

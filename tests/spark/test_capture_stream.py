@@ -18,11 +18,11 @@ from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark import generic
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.generic import StreamCapture, capture_stream
 from cdcv2.spark.paths import streamable
-from cdcv2.wire.rows import RowType
 from tests.spark.capturing import log_messages
 
 pytestmark = pytest.mark.spark

@@ -24,6 +24,7 @@ from cdcv2.errors import (
     UnsafeTopicError,
 )
 from cdcv2.protocol import Message, Position, mangle
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.output import finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, opened
@@ -31,7 +32,6 @@ from cdcv2.spark.sources import Logs, Place
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop
 from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, told, truth, updates
 

@@ -14,13 +14,13 @@ from pyspark.sql import functions as F
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError
 from cdcv2.protocol import Update, Updates, mangle
+from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import RowCodec
 from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.output import as_of
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import read_files
 from cdcv2.spark.stash import ParquetStash
-from cdcv2.wire.rows import RowType
 from tests.spark.replaying import messages, plan, put, replayed, run, truth
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.stress.summary import record
-from tests.wire.test_columns import check_same_updates
+from tests.rows.test_columns import check_same_updates
 
 
 def test_columns_are_the_same_updates_as_rows() -> None:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from cdcv2.core.order import Product
 from cdcv2.errors import Cdcv2Error, DecodeError, MalformedError, UsageError
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.rows import RowType
-from tests.wire.drawn import reference, schemas, values, zigzag
+from tests.rows.drawn import reference, schemas, values, zigzag
 
 ROW = RowType({"type": "record", "name": "data", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "int"]}]})

@@ -17,10 +17,10 @@ import pytest
 
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.rows.names import avro_name, column_name
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.jsonlines import JsonLines
-from cdcv2.wire.names import avro_name, column_name
-from cdcv2.wire.rows import RowType
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "conformance"
 SETS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))}

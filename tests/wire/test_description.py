@@ -10,11 +10,11 @@ import pytest
 
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError
 from cdcv2.reclock.ordering import AS_COMPLETE
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.captured import add_to_note, noted, put_note
 from cdcv2.wire.description import PARTIAL, UNCOVERED, LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.rows import RowType
 
 ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})
 #: Of each attribute that a log has one of: it, and another.

@@ -32,11 +32,11 @@ from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.rows import RowType
 from tests.wire.polling import next_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,7 +200,7 @@ def test_a_writer_killed_at_any_put_is_run_again_and_the_log_is_right(path: Path
     """SIGKILL in the middle, then the same program once more: one history, complete, nothing twice."""
     script = (
         "import sys; from cdcv2 import Writer; from cdcv2.wire.files import DirectoryLog\n"
-        "from cdcv2.wire.rows import RowType\n"
+        "from cdcv2.rows.row_type import RowType\n"
         f"row_type = RowType({SCHEMA!r})\n"
         "with Writer(DirectoryLog(sys.argv[1], row_type, create=True)) as writer:\n"
         "    for time in (1, 2):\n"

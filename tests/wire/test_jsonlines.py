@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from cdcv2.core.order import Product
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.values import NAN
 from cdcv2.wire.jsonlines import JsonLines, plain_frontier
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.values import NAN
-from tests.wire.drawn import schemas, values
+from tests.rows.drawn import schemas, values
 
 ROW = RowType({"type": "record", "name": "data", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "double"]}]})

@@ -29,6 +29,7 @@ from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.ordering import AS_COMPLETE
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.facts import End
@@ -38,7 +39,6 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic
 from cdcv2.wire.opening import NamedLog
 from cdcv2.wire.release_times import HEADER as RELEASE, ReleaseTime
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop
 from tests.wire.polling import next_of, until
 

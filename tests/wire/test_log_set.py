@@ -8,11 +8,11 @@ import pytest
 
 from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.protocol.log import Log
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import LogPart, describe_log_set, one_timeline
 from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.rows import RowType
 
 ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})
 

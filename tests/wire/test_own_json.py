@@ -20,6 +20,7 @@ from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.minting import follow, run
 from cdcv2.reclock.records import Genesis, Proposal, encode
 from cdcv2.reclock.shared import Shared
+from cdcv2.rows.row_type import RowType
 from cdcv2.sources.commits import Commits
 from cdcv2.sources.memory import FileMemory
 from cdcv2.sources.remembered import demand_typed
@@ -29,7 +30,6 @@ from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
 from cdcv2.wire.remap_files import DirectoryRemap
-from cdcv2.wire.rows import RowType
 from cdcv2.wire.stops import Stop, in_folder, put_in_folder
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "captures"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.captured import put_note
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.rows import RowType
 
 ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})
 

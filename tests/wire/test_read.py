@@ -15,11 +15,11 @@ from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, Usa
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Garbled, Message, Progress
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.opening import CoveredLogs, NamedLog, covered
 from cdcv2.wire.read import Reading, Unobserved
-from cdcv2.wire.rows import RowType
 from tests.strategies import Chooser, beginning, build, choosers, histories, mangled, seeded
 
 ROW = RowType.load({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})

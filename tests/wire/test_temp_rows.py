@@ -12,7 +12,7 @@ from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.reclock.state import TOLD
 from cdcv2.reclock.temp import SNAPSHOT, Begun, Done, End, Halt, Held, Row, Through
-from cdcv2.wire.rows import RowType
+from cdcv2.rows.row_type import RowType
 from cdcv2.wire.temp_rows import TEMP, TempRows
 
 THINGS = RowType({"type": "record", "name": "thing", "fields": [

@@ -19,8 +19,8 @@ from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.fence import Holding, Piece, Range, ahead, meet_of, pieces
 from cdcv2.materialize.messages import Field, Open, Table
+from cdcv2.rows.source_types import SourceType
 from cdcv2.store.numbered import Numbered, local_path
-from cdcv2.wire.source_types import SourceType
 
 S = TypeVar("S", bound="Applied")
 _VERSION = 1

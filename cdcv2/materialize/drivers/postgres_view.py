@@ -14,8 +14,8 @@ from cdcv2.materialize.fence import Holding, Range, pieces
 from cdcv2.materialize.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.recovery_log import holding_value
 from cdcv2.materialize.texts import side
+from cdcv2.rows.fingerprint import Side
 from cdcv2.store.postgres_session import connect
-from cdcv2.wire.fingerprint import Side
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -18,7 +18,7 @@ from typing import Any
 
 from cdcv2.errors import TurnError
 from cdcv2.materialize.messages import Field, Key, Table, Values
-from cdcv2.wire.plain import SAFE, float_from_plain, int_from_plain, plain_bytes, plain_float
+from cdcv2.rows.plain import SAFE, float_from_plain, int_from_plain, plain_bytes, plain_float
 
 _LONG = range(-(2**63), 2**63)
 _WITHIN = {"int": range(-(2**31), 2**31), "long": _LONG}

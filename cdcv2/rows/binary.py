@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cdcv2.errors import DecodeError, MalformedError
-from cdcv2.wire.schema import Shape
-from cdcv2.wire.values import NAN, canonical_decimal
-from cdcv2.wire.varint import bad, long_bytes, read_long, read_tail
+from cdcv2.rows.schema import Shape
+from cdcv2.rows.values import NAN, canonical_decimal
+from cdcv2.rows.varint import bad, long_bytes, read_long, read_tail
 
 _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 

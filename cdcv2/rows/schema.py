@@ -7,7 +7,7 @@ every other, naming the column; :func:`emit` writes the normal form:
 - named types carry full names; one without a namespace gets ``com.materialize.cdc.data``, and so does one whose
   name the format itself uses;
 - defaults, aliases and sort orders are gone: they say how to read *other* schemas' bytes;
-- field names are Avro names (:mod:`cdcv2.wire.names`); all other attributes stay, as they carry the meaning of a
+- field names are Avro names (:mod:`cdcv2.rows.names`); all other attributes stay, as they carry the meaning of a
   value (``logicalType``, ``connect.name``).
 
 Allowed are null, boolean, int, long, float, double, bytes, string, fixed, enum, array, map, record, and unions of
@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.errors import MalformedError
-from cdcv2.wire.names import avro_name, column_name, is_avro_name
-from cdcv2.wire.source_types import ATTRIBUTE
+from cdcv2.rows.names import avro_name, column_name, is_avro_name
+from cdcv2.rows.source_types import ATTRIBUTE
 
 #: The namespace of the published format.
 NAMESPACE = "com.materialize.cdc"

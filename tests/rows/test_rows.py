@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import DecodeError, MalformedError, UsageError
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.source_types import SourceType
-from cdcv2.wire.values import NAN
-from tests.wire.drawn import reference, schemas, values
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.source_types import SourceType
+from cdcv2.rows.values import NAN
+from tests.rows.drawn import reference, schemas, values
 
 FLAT = {"type": "record", "name": "t", "fields": [
     {"name": "id", "type": "long"},

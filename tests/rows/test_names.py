@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcv2.errors import MalformedError
-from cdcv2.wire.names import avro_name, avro_name_of_python, column_name, python_name
+from cdcv2.rows.names import avro_name, avro_name_of_python, column_name, python_name
 
 COLUMNS = st.text(st.one_of(st.sampled_from("_x0025FAa 1é\U0001f600"), st.characters(codec="utf-8")), min_size=1)
 AVRO_NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True)

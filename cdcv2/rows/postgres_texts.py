@@ -17,7 +17,7 @@ bit(n), bit varying(n)    ones and zeros from the first one on
 date                      days since 1970-01-01, or infinity
 time, timestamp, timetz,  microseconds (of the day in UTC, since 1970-01-01
 timestamptz, interval     00:00, as the connector counts months)
-arrays                    row bytes (:mod:`cdcv2.wire.fingerprint`)
+arrays                    row bytes (:mod:`cdcv2.rows.fingerprint`)
 all others                as PostgreSQL prints them
 ========================  ==================================================
 """
@@ -32,13 +32,13 @@ from functools import partial
 from typing import Any, LiteralString, TypeAlias
 
 from cdcv2.errors import UsageError
-from cdcv2.sources.postgres_values import date_text, moment_text, number_text, shown_text, zoned_text
+from cdcv2.rows.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes, row_of
+from cdcv2.rows.plain import plain_float
+from cdcv2.rows.postgres_values import date_text, moment_text, number_text, shown_text, zoned_text
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import Shape
+from cdcv2.rows.values import decimal_text
 from cdcv2.store.postgres_session import find_table
-from cdcv2.wire.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes, row_of
-from cdcv2.wire.plain import plain_float
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.schema import Shape
-from cdcv2.wire.values import decimal_text
 
 #: How a type is told: its expression, its function, and what a text of it is for people.
 _Told: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"], Callable[[str], Any]]
@@ -239,7 +239,7 @@ _FUNCTIONS: dict[str, Callable[[Any], str]] = {
 
 
 class InPostgres:
-    """A table as a :class:`~cdcv2.wire.fingerprint.Side`, in the snapshot of the session's open transaction.
+    """A table as a :class:`~cdcv2.rows.fingerprint.Side`, in the snapshot of the session's open transaction.
 
     ``where`` says which of its rows count; the table is called ``s`` there.
 

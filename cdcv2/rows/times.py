@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.order import MAX_TIME, Product, Time
 from cdcv2.errors import MalformedError, UsageError
-from cdcv2.wire.varint import bad, long_bytes, read_long
+from cdcv2.rows.varint import bad, long_bytes, read_long
 
 #: ``"int"``, or how many coordinates the Product times of a log have.
 Times: TypeAlias = Union[str, int]

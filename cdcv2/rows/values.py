@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 from cdcv2.errors import MalformedError
-from cdcv2.wire.schema import Shape
+from cdcv2.rows.schema import Shape
 
 #: The one NaN that rows hold: tuples compare by identity first, so rows with it are equal and hash alike.
 NAN = float("nan")

@@ -14,8 +14,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
-from cdcv2.wire.schema import Shape
-from cdcv2.wire.values import decimal_text, shown
+from cdcv2.rows.schema import Shape
+from cdcv2.rows.values import decimal_text, shown
 
 #: Integers up to here, either way, are the same number in every JSON tool.
 SAFE = 2**53 - 1
@@ -93,7 +93,7 @@ def to_plain(shape: Shape) -> Convert:
 
 
 def from_plain(shape: Shape, place: str = "the row") -> Convert:
-    """The function that turns them back into values for the checks of :mod:`cdcv2.wire.values`."""
+    """The function that turns them back into values for the checks of :mod:`cdcv2.rows.values`."""
     kind = shape.kind
     if kind == "record":
         parts = {column.name: from_plain(column.shape, f"column {column.name!r}") for column in shape.columns}

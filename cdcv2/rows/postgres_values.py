@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
-from cdcv2.wire.source_types import SourceType
+from cdcv2.rows.source_types import SourceType
 
 #: From a value, not null, to another.
 Convert: TypeAlias = Callable[[Any], Any]

@@ -18,13 +18,13 @@ from typing import Any, TypeAlias
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import DecodeError, MalformedError, UsageError
+from cdcv2.rows.binary import Codec, compile_codec, guarded
+from cdcv2.rows.names import python_name
+from cdcv2.rows.plain import Convert, from_plain, to_plain
+from cdcv2.rows.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse
+from cdcv2.rows.source_types import ATTRIBUTE, SourceType
+from cdcv2.rows.values import NAN, Check, checker, shown
 from cdcv2.store.file_system import text_of
-from cdcv2.wire.binary import Codec, compile_codec, guarded
-from cdcv2.wire.names import python_name
-from cdcv2.wire.plain import Convert, from_plain, to_plain
-from cdcv2.wire.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse
-from cdcv2.wire.source_types import ATTRIBUTE, SourceType
-from cdcv2.wire.values import NAN, Check, checker, shown
 
 #: A row: a named tuple of a class that its row type made. Which columns it has only that row type knows.
 Row: TypeAlias = Any

@@ -7,7 +7,7 @@ together so that no two rows have the same: characters, colon and text of each c
 
 SHA-256 of these bytes has two numbers of 60 bits at its beginning; the *fingerprint* of a table is how many rows it
 has and the sums of both: the order of rows means nothing, and how often one is there does. A database can work this
-out itself (``cdcv2/sources/postgres_texts.py`` has it as SQL), so tables that are equal need not be moved.
+out itself (``cdcv2/rows/postgres_texts.py`` has it as SQL), so tables that are equal need not be moved.
 
 Rows are spread over *buckets* by the SHA-256 of their key's bytes. Where two sides differ, the buckets that do are
 fetched, and the rows in them compared one by one.

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import MalformedError
-from cdcv2.wire.columns import UpdateBatch, arrow_schema
-from cdcv2.wire.rows import RowType
-from tests.wire.drawn import DECIMAL, reference, schemas, values
+from cdcv2.rows.columns import UpdateBatch, arrow_schema
+from cdcv2.rows.row_type import RowType
+from tests.rows.drawn import DECIMAL, reference, schemas, values
 
 ORDER = RowType({"type": "record", "name": "o", "fields": [
     {"name": "time", "type": "long"}, {"name": "price", "type": ["null", "double"]},

@@ -33,9 +33,9 @@ import pyarrow.compute as pc
 
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.messages import Update
-from cdcv2.wire.rows import RowType, class_of, record_check
-from cdcv2.wire.schema import Shape
-from cdcv2.wire.values import NAN, checker, minimal
+from cdcv2.rows.row_type import RowType, class_of, record_check
+from cdcv2.rows.schema import Shape
+from cdcv2.rows.values import NAN, checker, minimal
 
 #: Rows of a chunk: far below the 2 GB that one array of strings holds.
 _CHUNK = 65_536

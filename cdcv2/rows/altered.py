@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.errors import ForeignStateError
-from cdcv2.wire.rows import RowType
-from cdcv2.wire.source_types import SourceType
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.source_types import SourceType
 
 #: Source types whose values are in the log as they are, so that each is the same value for all of them.
 _WHOLE = ("int2", "int4", "int8", "oid")
