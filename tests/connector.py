@@ -12,8 +12,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from cdcv2.capture.facts import End, Fact, Notification, RowFact, SnapshotRow
 from cdcv2.protocol.log import Position
-from cdcv2.sources.facts import End, Fact, Notification, RowFact, SnapshotRow
 
 SNAPSHOT_LSN = 1000
 PREFIX = "src"

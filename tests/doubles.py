@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.topics import Look
 from cdcv2.protocol.log import Entry, Place, Position, Positions
 from cdcv2.protocol.messages import Message
-from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Look
 from cdcv2.wire.stops import Stop
 
 CRASH = "crash"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cdcv2.sources.facts import End, Fact, Notification, RowFact, SnapshotRow
+from cdcv2.capture.facts import End, Fact, Notification, RowFact, SnapshotRow
 
 #: What notifications call the captured tables of the model.
 KIND = "Initial Snapshot"

@@ -18,6 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from cdcv2.capture import binder
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run.database import Database
+from cdcv2.capture.run.on_remap import SharedCapture, run
+from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.topics import Look
 from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
@@ -25,15 +32,8 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import compact, follow, run as minted
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.reclock.shared import Shared, View
-from cdcv2.sources import binder
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
-from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Look
-from cdcv2.sources.shared_capture import SharedCapture, run
-from cdcv2.sources.table_writers import TableWriters
 from tests.strategies import Chooser
 
 Place = tuple[str, int]
@@ -315,7 +315,7 @@ class RacingRanges:
         return {place: records for place, records in self._process.world.topics.items() if place[0] in self._topics}
 
     def look(self) -> Look:
-        """As :class:`~cdcv2.sources.ranged.Ranges`."""
+        """As :class:`~cdcv2.capture.topics.Ranges`."""
         self._process.stop()
         return Look({place: (0, len(records)) for place, records in self._records().items()})
 

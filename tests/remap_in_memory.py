@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.topics import Look
 from cdcv2.protocol.log import Place
 from cdcv2.reclock.shared import View
-from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Look
 
 
 class RemapInMemory:

@@ -15,6 +15,14 @@ from functools import cache
 from typing import Any
 from unittest import mock
 
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.facts import End, Fact, Record, RowFact, SnapshotRow, ToldRow
+from cdcv2.capture.run import database
+from cdcv2.capture.run.database import Database
+from cdcv2.capture.run.on_remap import SharedCapture
+from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.temp_rows import TempRows
+from cdcv2.capture.topics import Look
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
@@ -22,17 +30,9 @@ from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources import database
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
-from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.facts import End, Fact, Record, RowFact, SnapshotRow, ToldRow
-from cdcv2.sources.ranged import Look
-from cdcv2.sources.shared_capture import SharedCapture
-from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.temp_rows import TempRows
 from tests.recorded import TABLES, as_copied, dump, ends, facts, truth
 from tests.remap_in_memory import RemapInMemory
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdcv2.capture.temp import SNAPSHOT, End, Row
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
 from cdcv2.reclock.binding import Binding
 from cdcv2.reclock.partitioned import Part, Partitioned, offsets, part_of
-from cdcv2.reclock.temp import SNAPSHOT, End, Row
 from tests.strategies import Chooser
 
 CAPTURED = ("a", "b")

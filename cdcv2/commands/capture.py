@@ -30,6 +30,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.release import Waiting
+from cdcv2.capture.run.commit_times import Capture
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.kept_types import in_directories, kept_types
+from cdcv2.capture.run.loop import run as run_capture
+from cdcv2.capture.run.manifest import note
+from cdcv2.capture.run.request import together
+from cdcv2.capture.run.state_file import MEMORY_FILE, FileMemory
+from cdcv2.capture.topics import Item, Topics
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import add_kafka_arguments, folder, kafka_client, places
 from cdcv2.commands.progress import Lines, progress
@@ -41,19 +51,9 @@ from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import LogAddress, Place
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
-from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.facts import Record
-from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.kept_types import in_directories, kept_types
 from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
-from cdcv2.sources.memory import MEMORY_FILE, FileMemory
-from cdcv2.sources.noted import note
-from cdcv2.sources.ranged import Item, Topics
-from cdcv2.sources.release import Waiting
-from cdcv2.sources.request import together
-from cdcv2.sources.running import run as run_capture
 from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.files import DirectoryLog

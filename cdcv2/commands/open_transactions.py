@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.run.request import TEMP_FOLDER
+from cdcv2.capture.temp_rows import TEMP
 from cdcv2.commands.collected import collection
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.logs import add_kafka_arguments, open_one, place
@@ -27,11 +29,9 @@ from cdcv2.protocol.log import LogAddress
 from cdcv2.reclock.gauges import lsn_text
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import Row
-from cdcv2.sources.request import TEMP_FOLDER
 from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import CAPTURE_FILE
 from cdcv2.wire.opening import NamedLog, covered, directory_logs
-from cdcv2.wire.temp_rows import TEMP
 
 EXAMPLES = (
     ("cdcv2 open-transactions temp", "at the last time that is finished"),

@@ -10,6 +10,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.kept_types import in_directories, kept_types
+from cdcv2.capture.run.left_out import Logs, bring_up, check_left_out
+from cdcv2.capture.run.on_remap import SharedCapture
+from cdcv2.capture.run.outputs import outputs
+from cdcv2.capture.run.recipe_check import DatabaseLogs, check_first, check_fresh, check_there
+from cdcv2.capture.run.remap_loop import Came, Run, begin_when_there, carry_on
+from cdcv2.capture.run.request import Wanted, check_apart, temp_name, together
+from cdcv2.capture.run.timeline_manifest import check_timeline, note_timeline
+from cdcv2.capture.run.unbegun import clear_unbegun
+from cdcv2.capture.temp_rows import TEMP
+from cdcv2.capture.topics import Look, Ranges
 from cdcv2.commands.console import Output as Written, remark
 from cdcv2.commands.logs import kafka_client, kafka_log, remap_place
 from cdcv2.commands.progress import Lines
@@ -22,21 +35,9 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
-from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.kept_types import in_directories, kept_types
-from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.meeting import check_meet
-from cdcv2.sources.noted_timeline import check_timeline, note_timeline
-from cdcv2.sources.outputs import outputs
-from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
-from cdcv2.sources.ranged import Look, Ranges
-from cdcv2.sources.request import Wanted, check_apart, temp_name, together
-from cdcv2.sources.shared_capture import SharedCapture
-from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
-from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
 from cdcv2.store.file_system import is_there
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
@@ -44,7 +45,6 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import plain_frontier
 from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.temp_rows import TEMP
 
 #: How many records are read at once, if nothing else is said.
 AT_MOST = 50_000

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
+from cdcv2.capture.temp_rows import TEMP
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo import both
 from cdcv2.demo.bank import TABLES, row_types
@@ -38,7 +39,6 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.sources.places import position
 from cdcv2.wire.kafka import KafkaLog
 from cdcv2.wire.remap_kafka import KafkaRemap
-from cdcv2.wire.temp_rows import TEMP
 
 BANKS = ("bank", "shop")
 TIMELINE = "timeline"

@@ -25,13 +25,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.topics import Look, Ranges
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import (
     DecodeError, MalformedError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError,
 )
 from cdcv2.protocol.log import Place
-from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.store.numbered import path_to_read
 
 _WHAT = "a dumped record"
@@ -136,7 +136,7 @@ class DumpedRanges:
         return Look({place: (records[0].offset, records[-1].offset + 1) for place, records in self._records.items()})
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
-        """The records; see :class:`~cdcv2.sources.ranged.Ranges`."""
+        """The records; see :class:`~cdcv2.capture.topics.Ranges`."""
         for place, (low, high) in sorted(ranges.items()):
             records = self._records.get(place, [])
             first = bisect_left(records, low, key=lambda record: record.offset)

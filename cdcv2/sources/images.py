@@ -35,12 +35,12 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
+from cdcv2.capture.facts import Part
+from cdcv2.capture.partial_changes import part_type
 from cdcv2.rows.postgres_values import STREAM_DATES
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
 from cdcv2.rows.source_types import SourceType
-from cdcv2.sources.facts import Part
-from cdcv2.sources.told_rows import part_type
 
 #: What the connector writes for a large value that the change did not touch, where identity is not FULL.
 UNAVAILABLE = "__debezium_unavailable_value"

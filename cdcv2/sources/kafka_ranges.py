@@ -1,4 +1,4 @@
-"""Topics in Kafka, read by exact ranges of offsets; see :mod:`cdcv2.sources.ranged`."""
+"""Topics in Kafka, read by exact ranges of offsets; see :mod:`cdcv2.capture.topics`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.topics import Look
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.log import Place
-from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Look
 from cdcv2.store.kafka_client import Client
 from cdcv2.wire.kafka_topics import KEEPING, describe, spans_of
 
@@ -32,7 +32,7 @@ class KafkaRanges:
         self._consumer: Any = None
 
     def look(self) -> Look:
-        """How far the topics are now; see :class:`~cdcv2.sources.ranged.Ranges`."""
+        """How far the topics are now; see :class:`~cdcv2.capture.topics.Ranges`."""
         found = spans_of(self._client, self._topics)
         for topic, (_, spans) in found.items():
             if topic in self._single and len(spans) > 1:
@@ -49,7 +49,7 @@ class KafkaRanges:
         )
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
-        """The records; see :class:`~cdcv2.sources.ranged.Ranges`. Of several partitions they come mixed."""
+        """The records; see :class:`~cdcv2.capture.topics.Ranges`. Of several partitions they come mixed."""
         unread = {place: high for place, (low, high) in ranges.items() if low < high}
         if not unread:
             return

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.topics import Item, Ranges, Reached
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.protocol.log import Place
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Record
 from cdcv2.sources.kafka_ranges import KafkaRanges, check_not_compacted
 from cdcv2.sources.meeting import listed
-from cdcv2.sources.ranged import Item, Ranges, Reached
 from cdcv2.store.kafka_client import Client
 from cdcv2.wire.kafka_topics import spans
 

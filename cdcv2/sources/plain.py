@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from cdcv2.capture.facts import Record
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.rows.row_type import Row, RowType
-from cdcv2.sources.facts import Record
 from cdcv2.wire.formats import no_json
 
 FAULT = (

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from cdcv2.capture.facts import Record
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
 from cdcv2.rows.names import avro_name, column_name
 from cdcv2.rows.source_types import ATTRIBUTE, SourceType
-from cdcv2.sources.facts import Record
 
 #: An Avro schema, or a part of one, as parsed JSON.
 Avro: TypeAlias = Any

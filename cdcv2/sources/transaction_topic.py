@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
+from cdcv2.capture.facts import Begin, End
 from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
 from cdcv2.capture.released import KNOWN
+from cdcv2.capture.topics import Ranges
 from cdcv2.errors import DecodeError
 from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.facts import Begin, End
-from cdcv2.sources.ranged import Ranges
 
 LOGGER = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Capture on a shared remap, on Spark: the driver binds and decides, executors read, classify and write.
 
-It is :class:`~cdcv2.sources.shared_capture.SharedCapture`, turn for turn. Only how the records of a stretch are taken
+It is :class:`~cdcv2.capture.run.on_remap.SharedCapture`, turn for turn. Only how the records of a stretch are taken
 differs: they are read as a frame, classified and kept by the executors, and the driver is told what they say without
 their rows. No query and no checkpoint of Spark are involved; each turn is some batch jobs, and what they read is what
 is bound, so it may die in any of them.
@@ -15,11 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.run.on_remap import SharedCapture
+from cdcv2.capture.topics import Ranges
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
-from cdcv2.sources.binder import Binder
-from cdcv2.sources.ranged import Ranges
-from cdcv2.sources.shared_capture import SharedCapture
 from cdcv2.sources.stretches import Stretch
 from cdcv2.spark.bound_classify import HEARD, PLAIN, TOLD, Heard, bound
 from cdcv2.spark.bound_frames import Frames
@@ -29,7 +29,7 @@ from cdcv2.spark.job import translated
 
 
 class BoundCapture(SharedCapture):
-    """See :class:`~cdcv2.sources.shared_capture.SharedCapture`; ``ranges`` and ``frames`` are of the same topics.
+    """See :class:`~cdcv2.capture.run.on_remap.SharedCapture`; ``ranges`` and ``frames`` are of the same topics.
 
     ``spark`` is tuned for small batches, ``outputs`` have the numbers of their places. An error of Spark's is raised as
     ours, where we know which it is.

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pyarrow as pa
 
+from cdcv2.capture.bound_facts import said
+from cdcv2.capture.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
+from cdcv2.capture.temp import SNAPSHOT as SNAPSHOT_TX, Begin, Row, Said
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.protocol.log import Place
-from cdcv2.reclock.temp import SNAPSHOT as SNAPSHOT_TX, Begin, Row, Said
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.said import said
 from cdcv2.sources.stretches import Stretch
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The records of exact ranges of offsets, as a frame: what a binding says, no more and no less.
 
 How far topics are, and which of their records are gone, the driver asks itself
-(:class:`~cdcv2.sources.ranged.Ranges`); here only the records come.
+(:class:`~cdcv2.capture.topics.Ranges`); here only the records come.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from cdcv2.capture.topics import Ranges
 from cdcv2.protocol.log import Place
-from cdcv2.sources.ranged import Ranges
 from cdcv2.spark.topics import reading, settings
 
 

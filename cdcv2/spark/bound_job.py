@@ -16,6 +16,18 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.kept_types import in_directories, kept_types
+from cdcv2.capture.run.left_out import Logs, bring_up, check_left_out
+from cdcv2.capture.run.recipe_check import DatabaseLogs, check_first, check_fresh, check_there
+from cdcv2.capture.run.remap_loop import Came, Run, begin_when_there, carry_on
+from cdcv2.capture.run.request import Wanted, check_apart, temp_name, together
+from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.run.timeline_manifest import check_timeline, note_timeline
+from cdcv2.capture.run.unbegun import clear_unbegun
+from cdcv2.capture.temp_rows import TEMP
+from cdcv2.capture.topics import Look, Ranges
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
@@ -23,20 +35,9 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import RemapLog
 from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
-from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.kept_types import in_directories, kept_types
-from cdcv2.sources.left_out import Logs, bring_up, check_left_out
 from cdcv2.sources.meeting import check_meet
-from cdcv2.sources.noted_timeline import check_timeline, note_timeline
-from cdcv2.sources.proposed import DatabaseLogs, check_first, check_fresh, check_there
-from cdcv2.sources.ranged import Look, Ranges
-from cdcv2.sources.request import Wanted, check_apart, temp_name, together
-from cdcv2.sources.shared_run import Came, Run, begin_when_there, carry_on
-from cdcv2.sources.table_writers import TableWriters
-from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.sources.wanted import check_numbers, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
@@ -53,7 +54,6 @@ from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set
 from cdcv2.wire.named import place_without_table
 from cdcv2.wire.remap_files import DirectoryRemap
-from cdcv2.wire.temp_rows import TEMP
 
 
 class BoundPlan(NamedTuple):

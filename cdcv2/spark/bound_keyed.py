@@ -2,7 +2,7 @@
 
 What an update of such a table does depends on every change before it, and a TRUNCATE on all rows. So transactions go
 through one place, in the order of their commits, as they do without Spark: this *is* the output of the capture without
-it, :class:`~cdcv2.sources.database.Database`, with its state, its writers and its TEMP. Only its records come parsed,
+it, :class:`~cdcv2.capture.run.database.Database`, with its state, its writers and its TEMP. Only its records come parsed,
 from the executors. What it writes, where it may die and how it goes on is the same because it is the same.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdcv2.sources.database import Database
-from cdcv2.sources.facts import Record
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run.database import Database
 from cdcv2.spark.bound_classify import Reader
 from cdcv2.spark.bound_outputs import Share, by_executors, hear_told
 
 
 class BoundKeyed(Database):
-    """One connector's topics; everything as of :class:`~cdcv2.sources.database.Database`.
+    """One connector's topics; everything as of :class:`~cdcv2.capture.run.database.Database`.
 
     Memory, on the driver: every row of the tables, TEMP, and what is told of the records of a turn.
     """

@@ -1,7 +1,7 @@
 """Outputs of a capture on a shared remap whose rows the executors hold: decided on here, written there.
 
 A database's transactions are decided by the very operator of the capture without Spark
-(:class:`~cdcv2.sources.database.Database`): it is fed marks where that one is fed rows, and says which transactions are
+(:class:`~cdcv2.capture.run.database.Database`): it is fed marks where that one is fed rows, and says which transactions are
 given out, at which times, and what TEMP holds. The executors consolidate and write the rows of those; TEMP is written
 by the driver, which holds the rows that are in it, as that one does.
 """
@@ -18,6 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
+from cdcv2.capture.facts import Notification, Record
+from cdcv2.capture.run import on_remap
+from cdcv2.capture.run.database import Database
+from cdcv2.capture.run.log_starts import first_begun
+from cdcv2.capture.run.plain_tables import PlainOutput
+from cdcv2.capture.temp import SNAPSHOT, Held, Row
+from cdcv2.capture.temp_rows import TempRows
+from cdcv2.capture.transactions_on_timeline import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
@@ -25,19 +33,11 @@ from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.reclock.ordering import COMMIT_ORDER
-from cdcv2.reclock.temp import SNAPSHOT, Held, Row
-from cdcv2.reclock.transactions import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources import shared_capture
-from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Notification, Record
-from cdcv2.sources.log_starts import first_begun
-from cdcv2.sources.plain_tables import PlainOutput
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
-from cdcv2.wire.temp_rows import TempRows
 
 #: About so many rows go into one task of a write: fewer make small messages, more make slow tasks.
 ROWS_PER_TASK = 20_000
@@ -70,7 +70,7 @@ class Share:
                 self.plain[table, time] = self.plain.get((table, time), 0) + count
 
 
-class BoundOutput(shared_capture.Output, Protocol):
+class BoundOutput(on_remap.Output, Protocol):
     """An output that is told what the executors hold."""
 
     def readers(self) -> Mapping[str, Reader]:
@@ -128,7 +128,7 @@ class BoundPlain(PlainOutput):
         """How far each log is stated."""
         yield from ((table, Antichain([known])) for table, known in self._logs.logs.known.items())
 
-    def spans(self) -> Iterator[tuple[str, shared_capture.Span]]:
+    def spans(self) -> Iterator[tuple[str, on_remap.Span]]:
         """When each log has updates."""
         yield from self._logs.logs.spans.items()
 
@@ -155,9 +155,9 @@ class BoundPlain(PlainOutput):
             )
         written = self._logs.write(changes if expected else None, sum(expected.values()), upper)
         _check({key: done.records for key, done in written.items()}, expected)
-        failpoints.reach(shared_capture.TABLE_STAGED)
+        failpoints.reach(on_remap.TABLE_STAGED)
         counts = {key: done.identities for key, done in written.items()}
-        self._logs.state(upper, counts, shared_capture.TABLE_STATED)
+        self._logs.state(upper, counts, on_remap.TABLE_STATED)
 
     def close(self) -> None:
         """Release the logs."""
@@ -208,7 +208,7 @@ class Marks:
 class BoundDatabase(Database):
     """One connector's topics. ``number`` is that of the output, ``logs`` has the log of each table of the recipe.
 
-    Everything else as of :class:`~cdcv2.sources.database.Database`. Memory, on the driver: TEMP; of the transactions of
+    Everything else as of :class:`~cdcv2.capture.run.database.Database`. Memory, on the driver: TEMP; of the transactions of
     times in hand the marks.
     """
 

@@ -11,7 +11,7 @@ from cdcv2.spark.capture_logs import TableLogs
 
 
 class BoundTables:
-    """Logs that executors write: the :class:`~cdcv2.sources.table_writers.Tables` of a database."""
+    """Logs that executors write: the :class:`~cdcv2.capture.run.table_writers.Tables` of a database."""
 
     def __init__(self, logs: TableLogs) -> None:
         self._logs = logs

@@ -24,16 +24,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
+from cdcv2.capture.commits import Commits
 from cdcv2.capture.contradictions import two_rows
+from cdcv2.capture.release import Release, Waiting
+from cdcv2.capture.run.commit_times import coverage_of, frontier_of, tables_of
+from cdcv2.capture.run.log_starts import first_begun
+from cdcv2.capture.run.source_check import Evidence, is_for_good
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UnsafeTopicError, UsageError
-from cdcv2.sources.capture import coverage_of, frontier_of, tables_of
-from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
-from cdcv2.sources.evidence import Evidence, is_for_good
-from cdcv2.sources.log_starts import first_begun
 from cdcv2.sources.old_connector import OldConnector
-from cdcv2.sources.release import Release, Waiting
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture_logs import TableLogs, Written, consolidated
 from cdcv2.spark.capture_memory import Remembered

@@ -45,13 +45,13 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.manifest import note
+from cdcv2.capture.run.request import together
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
-from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.noted import note
-from cdcv2.sources.request import together
 from cdcv2.sources.wanted import add_wanted_arguments
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture import Capture

@@ -2,7 +2,7 @@
 
 What an update of such a table does depends on every change before it, and a TRUNCATE on all rows. So transactions go
 through one place, in the order of their commits, as they do without Spark: this *is* the capture without it,
-:class:`cdcv2.sources.capture.Capture`, with its state, its writers and its steps. Only its records come parsed, from
+:class:`cdcv2.capture.run.commit_times.Capture`, with its state, its writers and its steps. Only its records come parsed, from
 the executors, and its memory is the one that captures on Spark have. So one that takes whole old rows and one that
 looks them up may take turns, with one ``state`` and the same logs.
 """
@@ -20,14 +20,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.facts import Fact, Record
+from cdcv2.capture.release import Waiting
+from cdcv2.capture.run import commit_times as capture
+from cdcv2.capture.run.commit_times import Captured
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
 from cdcv2.protocol.log import Log, Place, Position, Positions
-from cdcv2.sources import capture
-from cdcv2.sources.capture import Captured
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.facts import Fact, Record
-from cdcv2.sources.release import Waiting
 from cdcv2.spark.capture import BEGUN, COUNTED
 from cdcv2.spark.capture_classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture_memory import CaptureMemory, LogTail, Remembered

@@ -4,7 +4,7 @@ The rules are the writer's (:mod:`cdcv2.protocol.writer`): what a release change
 identity ``(data, time)`` is written once with its final diff; the updates of every table are durable before any
 statement counts them; a log that holds updates which no statement counts (*orphans* of a crash) is only gone on with
 if they are among what is written now; and nothing is stated of a time that differs from what the log states of it.
-Nothing is written to the log of a table that the connector does not cover (:mod:`cdcv2.sources.log_starts`).
+Nothing is written to the log of a table that the connector does not cover (:mod:`cdcv2.capture.run.log_starts`).
 
 Rows travel as the canonical bytes of their row type, in which equal rows have equal bytes, so Spark may group by them.
 
@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_stated
-from cdcv2.sources.log_starts import LogStarts
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
 from cdcv2.wire.description import LogDescription

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.release import Release, Waiting
+from cdcv2.capture.run.kept_types import kept_types
+from cdcv2.capture.state_check import same_topics, tells_alike
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.log import Place
 from cdcv2.reclock.binding import check_int
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.kept_types import kept_types
-from cdcv2.sources.release import Release, Waiting
-from cdcv2.sources.remembered import same_topics, tells_alike
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.spark.capture_classify import snapshots
 from cdcv2.spark.capture_memory import CaptureMemory
@@ -36,7 +36,7 @@ from cdcv2.wire.description import LogDescription
 
 
 class Seeking(Protocol):
-    """Decisions that a snapshot which was not declared may explain; see :class:`~cdcv2.sources.commits.Commits`."""
+    """Decisions that a snapshot which was not declared may explain; see :class:`~cdcv2.capture.commits.Commits`."""
 
     @property
     def seeks_another(self) -> bool:

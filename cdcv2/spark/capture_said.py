@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cdcv2.capture.coverage import had_rows
+from cdcv2.capture.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.capture.initial_snapshot import MARKERS
 from cdcv2.protocol.log import Place, Position
-from cdcv2.sources.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
-from cdcv2.sources.snapshot import MARKERS
 
 
 class Seen(NamedTuple):

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdcv2.capture.commits import Commits
 from cdcv2.capture.contradictions import one_place
 from cdcv2.capture.numbers import Numbers
+from cdcv2.capture.release import Release
+from cdcv2.capture.run.source_check import Evidence
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Place, Position
-from cdcv2.sources.commits import Commits
 from cdcv2.sources.debezium import FAULT, WHAT
-from cdcv2.sources.evidence import Evidence
-from cdcv2.sources.release import Release
 from cdcv2.spark.capture_said import Screen
 from cdcv2.wire.release_times import Clock
 

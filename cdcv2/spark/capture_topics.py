@@ -17,14 +17,14 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.topics import Look, Ranges
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place
 from cdcv2.sources import kafka_topics
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
-from cdcv2.sources.facts import Record
 from cdcv2.sources.meeting import check_dumped, check_meet
-from cdcv2.sources.ranged import Look, Ranges
 from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.paths import nameable, readable, streamable

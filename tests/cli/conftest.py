@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
+from cdcv2.capture.temp import SNAPSHOT, End, Row, Said as Heard, Tx
+from cdcv2.capture.temp_rows import TEMP, TempRows
+from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Message, Progress, Updates
@@ -18,15 +21,12 @@ from cdcv2.reclock.minting import RemapLog, follow, mint, run as minted
 from cdcv2.reclock.partitioned import frontier_of, offsets
 from cdcv2.reclock.records import encode
 from cdcv2.reclock.shared import Shared
-from cdcv2.reclock.temp import SNAPSHOT, End, Row, Said as Heard, Tx
-from cdcv2.reclock.transactions import Transactions
 from cdcv2.rows.row_type import RowType
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap
-from cdcv2.wire.temp_rows import TEMP, TempRows
 
 PRICES = RowType({"type": "record", "name": "data", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "int"]}, {"name": "name", "type": "string"}]})

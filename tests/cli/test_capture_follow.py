@@ -13,16 +13,17 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run import remap_loop
+from cdcv2.capture.topics import Item, Look
 from cdcv2.commands import capture, shared_capture
 from cdcv2.commands.progress import Lines
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources import kafka_ranges, kafka_topics, shared_run
+from cdcv2.sources import kafka_ranges, kafka_topics
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Record
 from cdcv2.sources.meeting import check_meet, unmet, unnotified
-from cdcv2.sources.ranged import Item, Look
 from tests.cli.conftest import Run
 
 ROW = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
@@ -123,7 +124,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     monkeypatch.setattr(kafka_ranges, "KafkaRanges", ranges)
     monkeypatch.setattr(capture, "Lines", partial(Lines, clock=lambda: cluster.now))
     monkeypatch.setattr(shared_capture, "Lines", partial(Lines, clock=lambda: ranges.now))
-    monkeypatch.setattr(shared_run, "WAIT", 0.0)
+    monkeypatch.setattr(remap_loop, "WAIT", 0.0)
     for module in (capture, shared_capture):
         monkeypatch.setattr(module, "kafka_client", lambda args: None)
     return ["capture", "kafka", "--bootstrap", "nobody:1", "--prefix", "src", "--rows", tmp_path / "rows", "--follow",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from cdcv2.capture.temp import End, Halt
+from cdcv2.capture.temp_rows import TEMP, TempRows
+from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.ordering import AS_COMPLETE
-from cdcv2.reclock.temp import End, Halt
-from cdcv2.reclock.transactions import Transactions
 from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.temp_rows import TEMP, TempRows
 from tests.cli.conftest import Run, temp
 
 

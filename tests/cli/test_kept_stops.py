@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run.commit_times import Capture
 from cdcv2.errors import UnavailableError
-from cdcv2.sources.capture import Capture
-from cdcv2.sources.facts import Record
 from tests.cli.conftest import Run
 from tests.cli.test_command_capture_edges import (
     FIRST, LAST, NOTIFIED, Captures, end, insert, note, record, row, scanned,

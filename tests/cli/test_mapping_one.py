@@ -7,9 +7,9 @@ import shlex
 import shutil
 from pathlib import Path
 
+from cdcv2.capture.facts import End, RowFact
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
-from cdcv2.sources.facts import End, RowFact
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run
 from tests.envelopes import value

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.capture.run.timeline_manifest import note_timeline
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.sources.noted_timeline import note_timeline
 from cdcv2.wire.captured import noted, put_note
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog

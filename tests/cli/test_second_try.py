@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.unbegun import clear_unbegun
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.in_use import FolderInUse
-from cdcv2.sources.unbegun import clear_unbegun
 from cdcv2.wire.captured import CAPTURE_FILE
 from tests.cli.conftest import Run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.capture.facts import End, Fact, RowFact
 from cdcv2.protocol.log import Position
-from cdcv2.sources.facts import End, Fact, RowFact
 from tests.cli.conftest import Run
 from tests.envelopes import value
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from cdcv2 import failpoints
+from cdcv2.capture import transactions_on_timeline
+from cdcv2.capture.run import commit_times as captures, log_starts, on_remap as shared_capture, table_writers
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock import transactions
-from cdcv2.sources import capture as captures, log_starts, shared_capture, table_writers
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Captures, note, record, row, scanned
@@ -471,7 +471,7 @@ def test_on_a_remap_views_of_logs_that_all_begin_late_have_their_rows(run: Run, 
 
 @pytest.mark.parametrize("before", ["from-envelope", "from-state"])
 @pytest.mark.parametrize("op", "ud")
-@pytest.mark.parametrize("step", [None, transactions.UPDATES_DURABLE, transactions.TEMP_STATED])
+@pytest.mark.parametrize("step", [None, transactions_on_timeline.UPDATES_DURABLE, transactions_on_timeline.TEMP_STATED])
 def test_on_a_remap_a_table_that_had_rows_before_its_first_record_is_named(
     run: Run, tmp_path: Path, op: str, before: str, step: str | None
 ) -> None:
@@ -499,8 +499,8 @@ def test_on_a_remap_out_of_order_it_begins_with_what_is_given_out_first(run: Run
 
 
 @pytest.mark.parametrize("step, nth", [
-    (log_starts.COVERED, 1), (transactions.UPDATES_DURABLE, 1), (transactions.TEMP_STATED, 1),
-    (transactions.TABLE_STATED, 1), (transactions.TABLE_STATED, 2), (shared_capture.READ, 1),
+    (log_starts.COVERED, 1), (transactions_on_timeline.UPDATES_DURABLE, 1), (transactions_on_timeline.TEMP_STATED, 1),
+    (transactions_on_timeline.TABLE_STATED, 1), (transactions_on_timeline.TABLE_STATED, 2), (shared_capture.READ, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("first", ["t", "none"])
 def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
@@ -527,7 +527,7 @@ def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
 def test_on_a_remap_one_that_lags_behind_finds_the_same_start(bound: Captures) -> None:
     """Others have stated it; whoever goes on at an earlier time gives out the same."""
     assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
-    with failpoints.placed(transactions.TABLE_STATED, 1), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(transactions_on_timeline.TABLE_STATED, 1), pytest.raises(failpoints.PlacedCrash):
         bound([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     start = begins(bound)
     assert (start, 1, 1) == (begins(bound), len(statements(bound, "u")), len(statements(bound, "t")))

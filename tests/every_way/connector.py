@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cdcv2.sources.facts import Record
+from cdcv2.capture.facts import Record
 from tests.every_way.database import KEYLESS, OTHER, SNAPSHOT_LSN, TABLES, Change, Database, Row, Transaction, image
 
 PREFIX, NOTIFICATIONS = "src", "src.notifications"

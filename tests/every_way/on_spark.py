@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run.request import TEMP_FOLDER
 from cdcv2.errors import Cdcv2Error, SourceStop
-from cdcv2.sources.facts import Record
-from cdcv2.sources.request import TEMP_FOLDER
 from cdcv2.wire.description import LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap

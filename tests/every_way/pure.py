@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdcv2 import failpoints
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.run.commit_times import Capture
+from cdcv2.capture.run.database import Database
+from cdcv2.capture.run.loop import run
+from cdcv2.capture.run.on_remap import SharedCapture
+from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.topics import Look
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.binding import check_int
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.binder import Binder
 from cdcv2.sources.bound_recipe import BoundRecipe
-from cdcv2.sources.capture import Capture
-from cdcv2.sources.database import Database
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.places import places
-from cdcv2.sources.ranged import Look
-from cdcv2.sources.running import run
-from cdcv2.sources.shared_capture import SharedCapture
-from cdcv2.sources.table_writers import TableWriters
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.stops import Stopping, stops_of

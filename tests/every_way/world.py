@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdcv2.sources.facts import Record
+from cdcv2.capture.facts import Record
 from tests.every_way.connector import NEW, NOTIFICATIONS, OLD, TRANSACTIONS, Connector, Place, Sent
 from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN, Database, Difference, Row, Transaction
 

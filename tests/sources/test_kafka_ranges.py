@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.facts import SnapshotRow
 from cdcv2.cli import main
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.sources.facts import SnapshotRow
 from cdcv2.sources.kafka_ranges import KafkaRanges
 from cdcv2.store.kafka_client import Client
 from cdcv2.wire.files import DirectoryLog

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import cli, failpoints
+from cdcv2.capture.facts import End, Record, RowFact
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import (
     DecodeError, ForeignStateError, LogFinishedError, MissingLogError, RefusedError, ResumeError, UnsafeTopicError,
@@ -22,7 +23,6 @@ from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.minting import agree, follow, run as minted
 from cdcv2.reclock.shared import Shared
-from cdcv2.sources.facts import End, Record, RowFact
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser, planned
 from cdcv2.spark.capture_logs import TableLogs, Written

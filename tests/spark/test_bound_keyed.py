@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.facts import Record
 from cdcv2.errors import RefusedError, SourceStop
-from cdcv2.sources.facts import Record
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
-from tests.sources.test_keyed_recorded import MANY, SMALL
+from tests.capture.run.test_keyed_recorded import MANY, SMALL
 from tests.spark.binding import Bound, dumped
 from tests.spark.capturing import log_messages
 from tests.timelines import NOTIFICATIONS, edge, records_through, topics

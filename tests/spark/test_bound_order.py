@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from cdcv2.protocol.writer import Writer
 from cdcv2.spark.bound_outputs import BoundDatabase
-from tests.reclock.test_transactions_order import ORDER, SUMMARY, Journaled, ordered
+from tests.capture.test_transactions_order import ORDER, SUMMARY, Journaled, ordered
 
 
 def test_updates_then_the_statement_of_temp_then_those_of_the_tables() -> None:

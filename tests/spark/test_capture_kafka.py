@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.run.commit_times import Capture as PureCapture
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.protocol import Progress, Updates
-from cdcv2.sources.capture import Capture as PureCapture
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark import capture as capturing
 from cdcv2.spark.capture import Capture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.capture.facts import End
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
-from cdcv2.sources.facts import End
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, ends, facts, recipe, truth
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
 

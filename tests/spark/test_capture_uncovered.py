@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.run import log_starts, table_writers
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.sources import log_starts, table_writers
 from cdcv2.spark import capture as capturing
 from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said, runs

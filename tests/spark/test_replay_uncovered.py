@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.run import table_writers
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.sources import table_writers
 from cdcv2.spark.output import as_of, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, outcome

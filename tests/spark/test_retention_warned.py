@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from cdcv2.reclock.temp import Through
+from cdcv2.capture.facts import Record
+from cdcv2.capture.temp import Through
+from cdcv2.capture.topics import Look
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import Record
-from cdcv2.sources.ranged import Look
 from cdcv2.spark.bound_outputs import BoundDatabase
 from cdcv2.spark.capture_query import CaptureQuery
 

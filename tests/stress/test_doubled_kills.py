@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from cdcv2.capture.temp_rows import TEMP
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.demo.watch import LogWatch, topics_of
@@ -26,7 +27,6 @@ from cdcv2.embedded.submit import spark_submit
 from cdcv2.protocol import Resolver
 from cdcv2.rows.row_type import RowType
 from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.temp_rows import TEMP
 from tests.children import CDCV2
 from tests.stress.summary import record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.sources import test_capture_files, test_keyed_files
+from tests.capture.run import test_capture_files, test_keyed_files
 from tests.stress.summary import record
 
 SEEDS = range(9, 12)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.facts import End
+from cdcv2.capture.run.commit_times import Capture
 from cdcv2.commands.asked_at import asked_at
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import free_port
@@ -30,9 +32,7 @@ from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.capture import Capture
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.facts import End
 from cdcv2.store.kafka_client import Client
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.commits import Commits
+from cdcv2.capture.run.state_file import FileMemory
+from cdcv2.capture.state_check import demand_typed
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import with_digest
 from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
@@ -21,9 +24,6 @@ from cdcv2.reclock.minting import follow, run
 from cdcv2.reclock.records import Genesis, Proposal, encode
 from cdcv2.reclock.shared import Shared
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.commits import Commits
-from cdcv2.sources.memory import FileMemory
-from cdcv2.sources.remembered import demand_typed
 from cdcv2.store.numbered import Numbered
 from cdcv2.wire import log_json
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note

@@ -1,0 +1,336 @@
+"""Old rows from the state: what the logs say that the tables hold.
+
+Of a table with REPLICA IDENTITY DEFAULT a record says by its key which row was changed, not what it was. But the log
+of the table says it: the sum of its updates up to a frontier *is* the table there. So the state needs no place of its
+own. At each start it is added up from the logs, up to exactly the frontier at which the capture resumes (a log that a
+crash left ahead of others has later updates; they are left out, and come again), and then goes along with each
+transaction, in commit order and within it in the order of its changes. What a change does is a function of the logs
+and the records alone, so a capture that died and one that lives on write the same.
+
+What a change does to the content of its table:
+
+=======  ========================================================================================================
+c        its row is added; no row may have its key
+u        the row with its key (or, without a key, the row that it was) goes, the new one is added
+d        that row goes
+t        every row goes
+=======  ========================================================================================================
+
+A large value that the change did not touch is not in the record; it is taken from the row that goes. A changed key
+comes as d and c, one directly behind the other: such a c takes it from the row of that d.
+
+Where a record has the old values, too, they must be those of the state. A difference, a row that is not there and a
+key that is taken mean that logs and topics do not hold one history: the capture stops before that transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from cdcv2.capture.commits import Commits
+from cdcv2.capture.facts import Part, Told
+from cdcv2.capture.open_rows import Held
+from cdcv2.capture.release import Release
+from cdcv2.capture.state import Unknown
+from cdcv2.capture.temp import SNAPSHOT, Row, Tx
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.log import Entry, Log
+from cdcv2.protocol.messages import Progress, Update
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.values import shown
+
+
+class Content:
+    """The rows of one table, as a multiset and, once a key is told, by that key.
+
+    ``rows`` are those that it begins with. Cost: a change O(columns); the first one with another key O(rows). Memory:
+    the rows, and their keys.
+
+    >>> kinds = RowType({"type": "record", "name": "t", "fields": [
+    ...     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}]})
+    >>> content = Content("public.t", kinds, {kinds.row([1, "long"]): 1})
+    >>> key, untouched = Part(("id",), (1,)), Part(("id",), (1,))
+    >>> content.change([(1, Told("u", key, None, untouched)), (2, Told("d", key, None, None))])
+    [(Row(id=1, note='long'), -1), (Row(id=1, note='long'), 1), (Row(id=1, note='long'), -1)]
+    """
+
+    def __init__(self, table: str, row_type: RowType, rows: Mapping[Any, int] | None = None) -> None:
+        self._table, self._row_type = table, row_type
+        self._rows: dict[Any, int] = dict(rows or {})
+        self._key: tuple[str, ...] | None = None
+        self._at: tuple[int, ...] = ()
+        self._by_key: dict[tuple[Any, ...], Any] = {}
+
+    @property
+    def rows(self) -> dict[Any, int]:
+        """Row -> how many there are; a copy."""
+        return dict(self._rows)
+
+    def change(self, told: Iterable[tuple[int, Told]]) -> list[tuple[Any, int]]:
+        """What one transaction does: pairs (row, diff). ``told`` are its changes in order, each with its number.
+
+        Raises Unknown; the content is then of no more use.
+        """
+        changes: list[tuple[Any, int]] = []
+        deleted: tuple[int, Any] | None = None
+        for order, one in told:
+            if one.op == "t":
+                changes += [(row, -number) for row, number in self._rows.items()]
+                self._rows, self._by_key = {}, {}
+                continue
+            self._order_by(one.key.columns if one.key is not None else None)
+            old = self._found(one) if one.op != "c" else None
+            if old is not None:
+                self._remove(old)
+                changes.append((old, -1))
+            if one.new is not None:
+                untouched = deleted[1] if one.op == "c" and deleted is not None and deleted[0] == order - 1 else old
+                row = self._filled(one.new, untouched)
+                self.add(row)
+                changes.append((row, 1))
+            deleted = (order, old) if one.op == "d" else None
+        return changes
+
+    def become(self, rows: Iterable[Any]) -> list[tuple[Any, int]]:
+        """From now on it is these rows: pairs (row, diff), what is different."""
+        now = Counter(rows)
+        changes = [(row, now[row] - self._rows.get(row, 0)) for row in {**self._rows, **now}]
+        # By no key until the next is told: whether it tells these apart is seen then.
+        self._rows, self._key, self._by_key = dict(now), None, {}
+        return [(row, diff) for row, diff in changes if diff]
+
+    def add(self, row: Any) -> None:
+        """One more row. Raises Unknown when another has its key."""
+        if self._key is not None:
+            key = tuple([row[at] for at in self._at])
+            if key in self._by_key:
+                raise Unknown(
+                    f"a row of {self._table} with the key {self._named(key)} was inserted, and there is one already: "
+                    f"{shown(self._by_key[key])}",
+                    _TWICE,
+                )
+            self._by_key[key] = row
+        self._rows[row] = self._rows.get(row, 0) + 1
+
+    def _remove(self, row: Any) -> None:
+        if self._rows[row] == 1:
+            del self._rows[row]
+        else:
+            self._rows[row] -= 1
+        if self._key is not None:
+            self._by_key.pop(tuple([row[at] for at in self._at]), None)
+
+    def _order_by(self, columns: tuple[str, ...] | None) -> None:
+        """From now on, rows are found by these columns; None: by all their values, and no key need tell them apart."""
+        if columns == self._key:
+            return
+        self._key, self._by_key = columns, {}
+        if columns is None:
+            return
+        names = self._row_type.columns
+        self._at = tuple(names.index(name) for name in columns)
+        twice = []
+        for row, number in self._rows.items():
+            key = tuple([row[at] for at in self._at])
+            if number > 1 or key in self._by_key:
+                twice.append(self._named(key))
+            self._by_key[key] = row
+        if twice:
+            # The least one: rows have no order, and all captures must say the same.
+            raise Unknown(f"there are two rows of {self._table} with the key {min(twice)}", _TWICE)
+
+    def _found(self, told: Told) -> Any:
+        done = "updated" if told.op == "u" else "deleted"
+        row: Any
+        if told.key is None:
+            row = told.old.values if told.old is not None else ()
+            if row not in self._rows:
+                raise Unknown(f"a row of {self._table} was {done} that is not there: {shown(row)}", _NOT_THERE)
+            return row
+        row = self._by_key.get(told.key.values)
+        if row is None:
+            key = self._named(told.key.values)
+            raise Unknown(f"a row of {self._table} was {done} that is not there, the key {key}", _NOT_THERE)
+        if told.old is not None:
+            self._compare(row, told.old, self._named(told.key.values))
+        return row
+
+    def _compare(self, row: Any, old: Part, key: str) -> None:
+        held = dict(zip(self._row_type.columns, row))
+        # As tuples: NaN is itself there.
+        others = [
+            f"{name!r} was {shown(held[name])} before, and {shown(value)} in the record"
+            for name, value in zip(old.columns, old.values) if (held[name],) != (value,)
+        ]
+        if others:
+            reason = f"the old values of the row of {self._table} with the key {key} are not what it had: "
+            raise Unknown(reason + ", ".join(others), _DIFFERENT)
+
+    def _filled(self, new: Part, untouched: Any) -> Any:
+        names = self._row_type.columns
+        if len(new.columns) == len(names):
+            return self._row_type.row(new.values)
+        lacking = [name for name in names if name not in new.columns]
+        if untouched is None:
+            said = ", ".join(map(repr, lacking))
+            raise Unknown(f"a row of {self._table} was inserted without its large value of {said}", _NO_LARGE_VALUE)
+        values = dict(zip(names, untouched)) | dict(zip(new.columns, new.values))
+        return self._row_type.row([values[name] for name in names])
+
+    def _named(self, key: tuple[Any, ...]) -> str:
+        return ", ".join(f"{name}={shown(value)}" for name, value in zip(self._key or (), key))
+
+
+class Contents:
+    """The contents of all tables, at the frontier up to which all is released.
+
+    With commit times it goes along with releases (:meth:`go_along`); on a timeline it is the
+    :class:`~cdcv2.capture.state.State` that the operator asks (:meth:`take`).
+    """
+
+    def __init__(self, contents: Mapping[str, Content]) -> None:
+        self._contents = dict(contents)
+        self._updates: dict[str, list[Update]] = {}
+
+    @classmethod
+    def of(
+        cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int],
+        again: Collection[int] = (), starts: Mapping[str, int] | None = None,
+    ) -> Contents:
+        """What the logs say that the tables hold at all times below ``known``, which each of them must state.
+
+        ``again`` are snapshots that were taken anew: with each that is below ``known`` the log must have become equal.
+        ``starts`` are where logs begin that begin later than others.
+        Raises RefusedError where it has not, where a log lacks updates that it states, or its rows are no table, and
+        what reading the logs raises. Cost: reads the logs from their start.
+        """
+        return cls({
+            table: Content(
+                table, row_type,
+                _added_up(table, logs[table], known[table], again, (starts or {}).get(table, 0))
+                if known[table] > (starts or {}).get(table, 0) else None,
+            )
+            for table, row_type in tables.items()
+        })
+
+    def rows(self, table: str) -> dict[Any, int]:
+        """What the table holds: row -> how many there are; a copy."""
+        return self._contents[table].rows
+
+    def take(self, tx: Tx, rows: Iterable[Row]) -> Iterator[tuple[str, list[tuple[Any, int]]]]:
+        """What the next transaction does, by table. Raises Unknown, and is then of no more use."""
+        if tx == SNAPSHOT:
+            found = [(row.table, data) for row in rows for data, _ in row.changes]
+            for table, data in found:
+                self._contents[table].add(data)
+            return iter([(table, [(data, 1)]) for table, data in found])
+        told: dict[str, list[tuple[Any, Told]]] = {}
+        for row in rows:
+            told.setdefault(row.table, []).extend((row.order, data) for data, _ in row.changes)
+        return iter(self._change(tx, {table: sorted(ones, key=_order) for table, ones in told.items()}).items())
+
+    def _change(self, tx: Tx, told: Mapping[str, Iterable[tuple[int, Told]]]) -> dict[str, list[tuple[Any, int]]]:
+        """What a transaction of these changes does. Raises Unknown, with the transaction."""
+        try:
+            return {table: self._contents[table].change(told[table]) for table in sorted(told)}
+        except Unknown as unknown:
+            raise Unknown(f"{unknown.reason}, in transaction {tx}", unknown.remedy) from None
+
+    def go_along(self, release: Release, held: Held, commits: Commits) -> Release | None:
+        """Go along with a release: its updates can be had of :meth:`updates`, and it must be written.
+
+        Returns it, or what is left of it: up to the transaction that cannot be known, which is halted.
+        """
+        self._updates = {table: [] for table in self._contents}
+        if release.snapshot is not None:
+            for table, content in self._contents.items():
+                for row in held.snapshot_rows(table):
+                    content.add(row)
+                    self._updates[table].append((row, release.snapshot, 1))
+        for tx, lsn in release.transactions:
+            try:
+                done = self._change(
+                    tx, {table: held.told(tx, table) for table in self._contents if table not in release.partial}
+                )
+            except Unknown as unknown:
+                commits.halt(tx, unknown.reason, unknown.remedy, unknown=True)
+                return commits.ready()
+            for table, changes in done.items():
+                self._updates[table] += [(row, lsn, diff) for row, diff in changes]
+        if release.again is not None:
+            for table, content in self._contents.items():
+                changes = content.become(held.snapshot_rows(table, release.again))
+                self._updates[table] += [(row, release.again, diff) for row, diff in changes]
+        return release
+
+    def updates(self, table: str) -> list[Update]:
+        """What the release that was taken does to the table; asked once."""
+        return self._updates.pop(table, [])
+
+
+def _order(told: tuple[Any, Told]) -> Any:
+    return told[0]
+
+
+def _added_up(table: str, log: Log, known: int, again: Collection[int], start: int) -> dict[Any, int]:
+    """Row -> how many there are, by what the log states at times below ``known``."""
+    rows: Counter[Any] = Counter()
+    # A snapshot that was taken anew is the last of its release, so statements end there; nothing else ends there.
+    unsaid = {Antichain([lsn + 1]): lsn for lsn in again if start <= lsn < known}
+    reader = Iter(_watched(log.read(), unsaid), start=[start])
+    for batch in reader:
+        for row, time, diff in batch.updates:
+            if time < known:  # type: ignore[operator]  # the times of a capture's log are whole numbers
+                rows[row] += diff
+    if reader.frontier.less_equal(known - 1):
+        raise RefusedError(
+            f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so old rows "
+            f"cannot be taken from it. Put back what was removed from it; without that, {_ANEW}"
+        )
+    if unsaid:
+        raise RefusedError(
+            f"the log of {table} is stated beyond the snapshot that was taken anew at {min(unsaid.values())}, "
+            f"without what it says: it was told of too late (or there is none at that LSN). To go on, {_ANEW}"
+        )
+    for row, number in rows.items():
+        if number < 0:
+            raise RefusedError(
+                f"the log of {table} has {number} of the row {shown(row)} before {known}, so what it says is no table, "
+                "and old rows cannot be taken from it: its capture began without the rows that were there. Begin anew "
+                "with a snapshot, or go on with --before from-envelope"
+            )
+    return {row: number for row, number in rows.items() if number}
+
+
+def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> Iterator[Entry | None]:
+    """The entries; the upper frontiers of their statements are taken out of ``uppers``."""
+    for entry in entries:
+        if entry is not None and isinstance(entry.message, Progress):
+            uppers.pop(entry.message.upper, None)
+        yield entry
+
+
+_ANEW = "begin anew with a new snapshot that covers the table (new topics, new slot, new logs)"
+_NOT_THERE = (
+    "The logs lack rows that the table had: does the connector cover it only since its snapshot, was it captured with "
+    "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not REPLICA "
+    "IDENTITY FULL? To go on, "
+    f"{_ANEW}; where there is no snapshot, take whole old rows: FULL, and --before from-envelope"
+)
+_TWICE = (
+    "The key in the records (the primary key, or the connector's message.key.columns) must tell all rows of the table "
+    "apart at any time. If the table has REPLICA IDENTITY FULL, name it with --full-identity: its rows are then told "
+    f"apart by all their values. Otherwise the logs are not of this table: {_ANEW}"
+)
+_DIFFERENT = (
+    "Logs and topics do not hold one history (did the table's columns or their types change, or was a topic trimmed?): "
+    f"{_ANEW}. With REPLICA IDENTITY USING INDEX old values are not whole: take DEFAULT or FULL"
+)
+_NO_LARGE_VALUE = (
+    "A changed key comes as a delete and, directly behind it, an insert, and there is no such delete: was the topic "
+    f"written by the connector alone? To go on, {_ANEW}"
+)

@@ -1,0 +1,297 @@
+"""The side of a capture that binds: it observes how far topics are, and agrees with others on the times of that.
+
+Any number of captures bind into one remap. What each proposes is what it saw, joined with what is bound; which of them
+wins does not matter, as what is read follows from the bindings alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from cdcv2 import failpoints
+from cdcv2.capture.topics import Look
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
+from cdcv2.protocol.log import Place
+from cdcv2.reclock.minting import RemapLog, agree, run
+from cdcv2.reclock.partitioned import NOT_STARTED
+from cdcv2.reclock.records import Recipe, Record
+from cdcv2.reclock.remap import Hold, Remap
+from cdcv2.reclock.shared import Shared, Won
+from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.sources.places import frontier, limited, of_topics, places
+
+#: After so many records of the remap it is said anew from where on it is needed.
+HOLD_EVERY = 1000
+
+BOUND = failpoints.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
+#: What to do with a recipe that cannot be proposed.
+OTHER_LOGS = "begin this one with a remap and logs of its own"
+
+
+class Binder:
+    """One capture's part in a shared remap.
+
+    Args:
+        log: the remap's.
+        recipe: what is captured; its timeline is the name that it would give to one that nobody has begun.
+        topics: those that are read.
+        now: the time of the timeline, in milliseconds.
+        name: for people who read the remap.
+        at_most: about how many records one binding takes in: whoever reads it holds them in memory.
+        every: milliseconds that pass at least between two bindings, while the topics are not further behind than that.
+        idle: after so many milliseconds without one, the times up to now are decided without anything new; None: never.
+        of: what people call the logs that are written: whoever compacts the remap keeps what they need. None: nobody
+            need know of them. The hold is of their identity, once :meth:`of_log_set` has said it.
+        command_line: what started the capture, for the remedy that is to start it once with an option more.
+
+    Cost: a look at the remap each time, an append where something is new.
+    """
+
+    def __init__(
+        self,
+        log: RemapLog,
+        recipe: BoundRecipe,
+        *,
+        topics: frozenset[str],
+        now: Callable[[], int],
+        name: str = "",
+        at_most: int = 100_000,
+        every: int = 0,
+        idle: int | None = None,
+        of: str | None = None,
+        command_line: str | None = None,
+    ) -> None:
+        self._command_line = command_line
+        self._log, self.recipe, self._topics, self._now = log, recipe, topics, now
+        self.at_most, self._every, self._idle, self._of = at_most, every, idle, of
+        self._begun: Hold | None = None
+        self._log_set: str | None = None
+        # Where the log of the remap was when it was last said what is held.
+        self._held = 0
+        self._shared = Shared(NOT_STARTED, recipe=recipe.text(), name=name)
+        #: Bindings that hold, in order, for whoever carries them on to take out.
+        self.won: deque[Won] = deque()
+        # When, by our clock, the remap was last seen to move.
+        self._moved = now()
+        # Recipe texts -> in which points ours is another one.
+        self._judged: dict[str, list[str]] = {}
+
+    @property
+    def remap(self) -> Remap:
+        """What is bound, as far as it was read. Raises MissingLogError before it is begun."""
+        return self._shared.remap
+
+    @property
+    def bound(self) -> BoundRecipe:
+        """The current recipe of the remap. Raises ForeignStateError for one that no capture bound."""
+        return BoundRecipe.parse(self._shared.recipe.text)
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Those that are known, as they followed each other."""
+        return self._shared.recipes
+
+    def under(self, recipe: BoundRecipe) -> Binder:
+        """A part in the same remap, not begun, under a recipe that is none of the current ones: it binds nothing.
+
+        Nor does it hold the remap for others.
+        """
+        return Binder(self._log, recipe, topics=frozenset(), now=self._now, at_most=self.at_most)
+
+    def begin(
+        self,
+        look: Look,
+        *,
+        needed: Collection[str] = (),
+        propose: bool = False,
+        at_first: bool = False,
+        check: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Read the remap, and begin it if nobody has; with ``propose`` our recipe is the next one, if it is another.
+
+        With ``at_first`` plain topics of which nothing is bound begin where they begin now. ``check`` is called
+        before ours is proposed in place of another, and raises if it could not be carried on.
+
+        Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
+        under our recipe and none will be, RefusedError for a proposal that no logs could follow, and what the remap's
+        log raises.
+        """
+        self.follow()
+        known = {topic for topic, _ in places(self.remap.current)} if self._shared.begun else set[str]()
+        missing = sorted(set(needed) - look.topics - known)
+        if missing:
+            raise MissingLogError(f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet")
+        self.recipe = replace(self.recipe, topics=look.ids, begins=self._begins(look) if at_first else {})
+        self._shared.want(self.recipe.text())
+        self.recipe = replace(self.recipe, timeline=None)
+        self._run(lambda: None if self._shared.begun else self._shared.propose(NOT_STARTED, 0))
+        if propose and not self.is_ours:
+            check()
+            # Asked until it has won once: whoever proposes another one after that is obeyed.
+            self._run(lambda: None if self.is_ours else self._another_recipe())
+        if at_first:
+            # Also of topics that the recipe had before, as long as nothing of them is bound.
+            self._run(lambda: self._next_recipe() if self.is_ours else None)
+        if all(self.differences(recipe.text) for recipe in self._shared.recipes):
+            raise self.stopped(self._shared.recipe.since, None)
+        self.recipe = replace(self.recipe, begins=self.bound.begins, timeline=self.bound.timeline)
+        # Until it is known what the logs need, which are read now: others may go on with them, and compact, meanwhile.
+        self._begun = self.remap.hold()
+
+    def _begins(self, look: Look) -> dict[str, dict[str, int]]:
+        """Where plain topics begin whose head is gone."""
+        plain = {of["topic"] for of in self.recipe.tables.values() if "topic" in of}
+        found: dict[str, dict[str, int]] = {}
+        for (topic, part), (low, _) in sorted(look.spans.items()):
+            if low and topic in plain:
+                found.setdefault(topic, {})[str(part)] = low
+        return found
+
+    def follow(self) -> None:
+        """Read what is new in the remap."""
+        self._run(lambda: None)
+
+    def of_log_set(self, identity: str | None) -> None:
+        """The logs are known by this identity, which is none of another log set of the same name; None: by the name."""
+        self._log_set = identity
+
+    def hold(self, since: int | None, *, seldom: bool = False) -> None:
+        """Have it known that our logs need the remap from ``since`` on, and nothing before; forget that here, too.
+
+        None: they are finished, and need nothing any more. ``seldom``: only if the remap has grown a good deal since it
+        was said last.
+        """
+        if seldom and self._shared.next < self._held + HOLD_EVERY:
+            return
+        if self._begun is not None:
+            self._begun.release()
+        needed = self.remap.last if since is None else since
+        self.remap.compact(max(self.remap.since, min(needed, self.remap.last)))
+        of = self._of
+        if of is not None:
+            self._run(lambda: self._shared.propose_hold(self._log_set or of, since, of))
+        self._held = self._shared.next
+
+    def bind(self, look: Look) -> bool:
+        """Have what was observed bound, or the next part of it; whether the remap moved, by whomever.
+
+        The topics must be those that are bound. Under another recipe than ours, and when all times are decided, nothing
+        is bound.
+        """
+        before = self.remap.upper
+        self.follow()
+        self.recipe = replace(self.recipe, topics={**self.recipe.topics, **look.ids})
+        if self.remap.upper:
+            current = self._current()
+            target = limited(current, of_topics(look.ends, self._topics), self.at_most)
+            # A clock that was set back must not make it wait until it is where it was.
+            self._moved = min(self._moved, self._now())
+            waited = self._now() - self._moved
+            if target:
+                backlog = sum(offset - current.get(place, 0) for place, offset in target.items()) >= self.at_most
+                if backlog or waited >= self._every:
+                    observed = frontier(target)
+                    self._run(lambda: self._ours(lambda: self._shared.propose(observed, self._now())))
+                    failpoints.reach(BOUND)
+            elif self._idle is not None and waited >= self._idle:
+                # Up to a time that stays, or the clock would always be ahead of what is decided.
+                now = self._now()
+                self._run(lambda: self._ours(lambda: self._shared.propose_idle(now)))
+        return self.remap.upper != before
+
+    def behind(self, ends: Mapping[Place, int]) -> int:
+        """How many records are there that are not bound."""
+        current = self._current()
+        return sum(max(0, end - current.get(place, 0)) for place, end in ends.items() if place[0] in self._topics)
+
+    def caught_up(self, ends: Mapping[Place, int]) -> bool:
+        """Whether all that was observed is bound."""
+        return not limited(self._current(), of_topics(ends, self._topics), 1)
+
+    def _current(self) -> dict[Place, int]:
+        """Where the topics are bound to, or begin."""
+        current = places(self.remap.current)
+        return current | {place: max(at, current.get(place, 0)) for place, at in self.recipe.firsts.items()}
+
+    def differences(self, text: str) -> list[str]:
+        """In which points our recipe is another one than this text; none: times bound under it are ours to write."""
+        if text not in self._judged:
+            self._judged[text] = self.recipe.differences(BoundRecipe.parse(text))
+        return self._judged[text]
+
+    def starts(self, table: str, known: int) -> int:
+        """From where on one of our tables is to be written that is known up to ``known``.
+
+        At times whose recipe does not capture it there is nothing of it: these need not be read. Where it is captured
+        in another way there is, and whoever has that recipe writes it.
+        """
+        recipes = self._shared.recipes
+        if not self.remap.upper:
+            return known
+        for recipe, following in zip(recipes, [*(later.since for later in recipes[1:]), self.remap.last + 1]):
+            if recipe.since <= known < following and not BoundRecipe.parse(recipe.text).has(table):
+                known = following
+        return known
+
+    def stopped(self, at: int, frontier: Antichain | None) -> SourceStop | IncompleteError:
+        """The error for a time that is bound under another recipe than ours; ``frontier``: how far the logs are."""
+        text = self._shared.recipe_at(at).text
+        points = "; ".join(self.differences(text)[:3])
+        later = [recipe for recipe in self._shared.recipes if recipe.since > at and not self.differences(recipe.text)]
+        if later:
+            return IncompleteError(
+                f"the logs have come to {at}, and times up to {later[0].since} are bound under another recipe "
+                f"({points}): a capture with that one writes them, and stops there; then this one goes on"
+            )
+        once = "the same command, once, with that option"
+        if self._command_line is not None:
+            once = f"start, once: {self._command_line} --propose-recipe"
+        other = OTHER_LOGS if self._unlike() else f"propose this one with --propose-recipe: {once}"
+        remedy = f"Run the capture as that recipe says, or {other}"
+        judged = self.recipe.taken_otherwise(BoundRecipe.parse(text))
+        if judged and other is not OTHER_LOGS:
+            remedy += (
+                f". If a capture as that recipe says stops because of the snapshot of {', '.join(judged)}, neither "
+                f"helps, as what was judged of it is bound: {OTHER_LOGS}"
+            )
+        return SourceStop(
+            f"from the time {at} on this timeline is bound under another recipe than ours: {points}", remedy, frontier,
+        )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether times are bound under our recipe from now on."""
+        return not self.differences(self._shared.recipe.text)
+
+    def _ours(self, propose: Callable[[], Record | None]) -> Record | None:
+        """A proposal under our recipe; first what we know of that beside what is bound. None under another's."""
+        return self._next_recipe() or propose() if self.is_ours else None
+
+    def _unlike(self) -> list[str]:
+        """What keeps the logs that were written under the recipes so far from being gone on with under ours."""
+        bound = map(BoundRecipe.parse, dict.fromkeys(recipe.text for recipe in self._shared.recipes))
+        return [point for one in bound for point in self.recipe.unlike(one)]
+
+    def _another_recipe(self) -> Record | None:
+        """The proposal of ours in place of another; before it is made, as what is bound stays so."""
+        unlike = self._unlike()
+        if unlike:
+            raise RefusedError(
+                f"this recipe cannot follow what is bound, as no logs could be gone on with: {unlike[0]}. Run the "
+                f"capture as it is bound, or {OTHER_LOGS}"
+            )
+        return self._next_recipe()
+
+    def _next_recipe(self) -> Record | None:
+        started = {topic for topic, _ in places(self.remap.current)}
+        self._shared.want(self.recipe.joined(self.bound, started).text())
+        return self._shared.propose_recipe(self._now())
+
+    def _run(self, want: Callable[[], Record | None]) -> None:
+        won = run(self._log, agree(self._shared, want))
+        self.won.extend(won)
+        if won:
+            self._moved = self._now()

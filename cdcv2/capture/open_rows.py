@@ -1,0 +1,149 @@
+"""The rows of open transactions, until they may be released.
+
+A row is kept once: by ``(tx, total_order)``, or by its position if it is of the snapshot. What is held decides from
+where the topics must be read again after a crash: from the first record of each partition that is not released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Union
+
+from cdcv2.capture.facts import RowFact, SnapshotRow, Told, ToldRow
+from cdcv2.capture.numbers import Numbers
+from cdcv2.protocol.log import Place, Position
+
+#: What a row does: pairs (row, diff); or what is told of it, where that must be looked up in the table.
+Changes = Union[tuple[tuple[Any, int], ...], Told]
+
+
+class OpenTransaction:
+    """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
+
+    __slots__ = ("tables", "numbers", "orders", "first", "null_seq")
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[int, Changes]] = {}
+        self.numbers: dict[str, Numbers] = {}
+        #: their ``total_order``, whichever the table
+        self.orders = Numbers()
+        #: partition -> the first offset that holds something of it
+        self.first: dict[Place, int] = {}
+        #: its rows do not say which transaction came before
+        self.null_seq = False
+
+    def began(self, place: Place, offset: int) -> None:
+        """Something of it stands there."""
+        self.first[place] = min(offset, self.first.get(place, offset))
+
+
+class Held:
+    """Everything that is held. Memory: what is open."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, OpenTransaction] = {}
+        # By the LSN of a snapshot that was taken anew, None being the first one.
+        self._snapshots: dict[int | None, dict[str, dict[tuple[Place, int], Any]]] = {}
+        self._snapshot_firsts: dict[int | None, dict[Place, int]] = {}
+        #: rows held, those of the snapshot included
+        self.rows = 0
+
+    def admit(self, fact: RowFact | ToldRow) -> bool | None:
+        """Keep a row. True: it is new; False: held already; None: another row has its number.
+
+        Each of them must be read again, or the next run may begin between two rows of one number.
+        """
+        transaction = self._transaction(fact.tx)
+        transaction.began(_place(fact.position), fact.position.offset)
+        rows = transaction.tables.setdefault(fact.table, {})
+        does: Changes = fact.told if isinstance(fact, ToldRow) else fact.changes
+        held = rows.get(fact.order)
+        if held is not None:
+            return False if held == does else None
+        numbers = transaction.numbers.setdefault(fact.table, Numbers())
+        if not transaction.orders.add([fact.order]) or not numbers.add([fact.table_order]):
+            return None
+        rows[fact.order] = does
+        self.rows += 1
+        transaction.null_seq |= fact.seq is None
+        return True
+
+    def note(self, tx: int, position: Position) -> None:
+        """A record of the transaction that is no row (its END, what stops it) must be read again with it."""
+        self._transaction(tx).began(_place(position), position.offset)
+
+    def counted(self, tx: int, table: str) -> tuple[int, int]:
+        """How many rows of the table the transaction has by now, and the greatest of their numbers."""
+        transaction = self._open[tx]
+        return len(transaction.tables[table]), transaction.numbers[table].highest
+
+    def admit_snapshot(self, fact: SnapshotRow, again: int | None = None) -> int | None:
+        """Keep a row of the snapshot; returns how many the table has by now. None: another is held of its position.
+
+        ``again`` is the LSN of one that was taken anew.
+        """
+        rows = self._snapshots.setdefault(again, {}).setdefault(fact.table, {})
+        where = _place(fact.position), fact.position.offset
+        if where not in rows:
+            rows[where] = fact.row
+            self.rows += 1
+        elif rows[where] != fact.row:
+            return None
+        self.note_snapshot(fact.position, again)
+        return len(rows)
+
+    def note_snapshot(self, position: Position, again: int | None = None) -> None:
+        """A record about the snapshot must be read again with its rows."""
+        place, firsts = _place(position), self._snapshot_firsts.setdefault(again, {})
+        firsts[place] = min(position.offset, firsts.get(place, position.offset))
+
+    def changes(self, tx: int, table: str) -> Iterator[tuple[Any, int]]:
+        """What the transaction does to the table."""
+        transaction = self._open.get(tx)
+        if transaction is not None:
+            for changes in transaction.tables.get(table, {}).values():
+                if not isinstance(changes, Told):
+                    yield from changes
+
+    def told(self, tx: int, table: str) -> list[tuple[int, Told]]:
+        """What is told of the table in the transaction, in its order, each with its number."""
+        transaction = self._open.get(tx)
+        rows = transaction.tables.get(table, {}) if transaction is not None else {}
+        return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, Told)]
+
+    def snapshot_rows(self, table: str, again: int | None = None) -> Iterator[Any]:
+        """The snapshot's rows of the table."""
+        return iter(self._snapshots.get(again, {}).get(table, {}).values())
+
+    def undecided(self) -> list[tuple[int, list[str]]]:
+        """Transactions, and their tables, whose rows do not say which transaction came before."""
+        return [(tx, list(held.tables)) for tx, held in self._open.items() if held.null_seq]
+
+    def drop(self, tx: int) -> None:
+        """The transaction is released, or was before."""
+        transaction = self._open.pop(tx, None)
+        if transaction is not None:
+            self.rows -= sum(map(len, transaction.tables.values()))
+
+    def drop_snapshot(self, again: int | None = None) -> None:
+        """The snapshot is released."""
+        self.rows -= sum(map(len, self._snapshots.pop(again, {}).values()))
+        self._snapshot_firsts.pop(again, None)
+
+    def firsts(self) -> dict[Place, int]:
+        """The first offset of each partition that holds something unreleased. Cost: transactions times partitions."""
+        firsts: dict[Place, int] = {}
+        for found in (*self._snapshot_firsts.values(), *(transaction.first for transaction in self._open.values())):
+            for place, offset in found.items():
+                firsts[place] = min(offset, firsts.get(place, offset))
+        return firsts
+
+    def _transaction(self, tx: int) -> OpenTransaction:
+        transaction = self._open.get(tx)
+        if transaction is None:
+            transaction = self._open[tx] = OpenTransaction()
+        return transaction
+
+
+def _place(position: Position) -> Place:
+    return position.place, position.part

@@ -1,0 +1,113 @@
+"""One transaction on a timeline that is not given out: what is held of it, and what the step at hand adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, TypeAlias, Union
+
+from cdcv2.capture.contradictions import Contradiction, two_rows
+from cdcv2.capture.numbers import Numbers
+from cdcv2.capture.temp import End, Halt, Held, Restart, Row
+from cdcv2.errors import SourceStop
+
+#: What is held of an open transaction that is no row.
+Beside: TypeAlias = Union[Halt, End, Restart]
+
+
+class Opened:
+    """One transaction that is not given out.
+
+    >>> opened = Opened()
+    >>> opened.add(Row("t", 7, 3, None, (("a", 1),), number=2)); opened.counted("t"), len(opened)
+    ((1, 2), 1)
+
+    Cost: a record O(1). Memory: what is held. Source: what TEMP holds of it.
+    """
+
+    __slots__ = ("rows", "beside", "numbers", "seen", "fresh", "fresh_rows", "_fresh_orders")
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, Row] = {}
+        #: What is held of it that is no row: Halts, a Restart, its End.
+        self.beside: dict[Beside, None] = {}
+        #: Table -> the numbers of its rows; how many rows are held.
+        self.numbers: dict[str, Numbers] = {}
+        self.seen: dict[str, int] = {}
+        #: What this step added that is no row; and how many rows: they are the last ones.
+        self.fresh: list[Held] = []
+        self.fresh_rows = 0
+        self._fresh_orders: set[Any] | None = None
+
+    @property
+    def halts(self) -> list[Halt]:
+        """Why it can never be given out."""
+        return [held for held in self.beside if isinstance(held, Halt)]
+
+    @property
+    def end(self) -> End | None:
+        """Its End, if that is in."""
+        return next((held for held in self.beside if isinstance(held, End)), None)
+
+    def add(self, row: Row) -> None:
+        """Hold one more row. Raises SourceStop where another one has its number."""
+        if row.number is not None and not self.numbers.setdefault(row.table, Numbers()).add([row.number]):
+            raise stop_of(two_rows(row.tx, row.table, row.number))
+        self.rows[row.order] = row
+        self.seen[row.table] = self.seen.get(row.table, 0) + 1
+        self.fresh_rows += 1
+        if self._fresh_orders is not None:
+            self._fresh_orders.add(row.order)
+
+    def add_copy(self, row: Row, held: Row) -> bool:
+        """The row is held; whether this copy takes its place: of those of one step, that which names the least commit.
+
+        Raises SourceStop where it is another row.
+        """
+        if not held.is_copy(row):
+            raise stop_of(two_rows(row.tx, row.table, row.number or row.order))
+        if held == row:
+            return False
+        if self._fresh_orders is None:
+            self._fresh_orders = {*islice(self.rows, len(self.rows) - self.fresh_rows, None)}
+        if row.order not in self._fresh_orders or _least(held, row) is held:
+            return False
+        self.rows[row.order] = row
+        return True
+
+    def counted(self, table: str) -> tuple[int, int]:
+        """How many rows of the table there are, and the highest of their numbers, as far as they have any."""
+        highest = self.numbers[table].highest if table in self.numbers else 0
+        return self.seen[table], max(self.seen[table], highest)
+
+    def content(self) -> Iterator[Held]:
+        """What is held of it."""
+        yield from self.rows.values()
+        yield from self.beside
+
+    def added(self) -> Iterator[Held]:
+        """What this step added."""
+        yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows, None)
+        yield from self.fresh
+
+    def before(self) -> Iterator[Held]:
+        """What was held before this step."""
+        yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows)
+        yield from (held for held in self.beside if held not in self.fresh)
+
+    def age(self) -> None:
+        """The step is over."""
+        self.fresh, self.fresh_rows, self._fresh_orders = [], 0, None
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.beside)
+
+
+def stop_of(found: Contradiction) -> SourceStop:
+    """The error for what contradicts itself."""
+    return SourceStop(found.reason, found.remedy, lasting=found.stated)
+
+
+def _least(one: Row, other: Row) -> Row:
+    """That which names the lesser commit; none is before all."""
+    return min(one, other, key=lambda row: -1 if row.after is None else row.after)

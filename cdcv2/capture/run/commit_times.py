@@ -1,0 +1,550 @@
+"""Capture without Spark: the records of one source become one log per table, with explicit commit times.
+
+The time of a row is the LSN at which its transaction was committed. A release makes all transactions up to some END
+durable in all logs, in an order that a crash anywhere leaves right:
+
+1. the updates of every table;
+2. one statement for every table, with rows in it or not, up to END + 1;
+3. the memory: from where the topics must be read again.
+
+A crash between the statements of two tables leaves some logs ahead. The next run resumes at the meet of all; what a
+log has already is not written again, and readers of the timeline see only the meet. With the memory lost, the topics
+are read from their start: it costs time, never facts.
+
+The file is long as it is one order: each method has a part in bringing facts, logs and memory from one release to the
+next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdcv2 import failpoints
+from cdcv2.capture.before_images import Contents
+from cdcv2.capture.commits import Commits
+from cdcv2.capture.contradictions import two_rows
+from cdcv2.capture.coverage import had_rows
+from cdcv2.capture.facts import (
+    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
+)
+from cdcv2.capture.open_rows import Held
+from cdcv2.capture.release import Release, Waiting
+from cdcv2.capture.run.source_check import Evidence, is_for_good
+from cdcv2.capture.run.state_file import Memory
+from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.state_check import demand_typed, same_topics, tells_alike
+from cdcv2.capture.topics import Ranges
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
+from cdcv2.protocol.log import Log, Place, Position
+from cdcv2.protocol.messages import Update
+from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
+from cdcv2.sources.old_connector import OldConnector
+from cdcv2.sources.places import of_topics
+from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.wire.coverage import Coverage
+from cdcv2.wire.release_times import Clock, ReleaseTimes
+from cdcv2.wire.stops import stop_of
+
+LOGGER = logging.getLogger(__name__)
+VERSION = 1
+
+BEFORE_UPDATES = failpoints.declare("capture.before-updates", "transactions are whole; nothing of them is written")
+STATED = failpoints.declare("capture.stated", "the statements of every table are durable; the memory is not")
+REMEMBERED = failpoints.declare("capture.remembered", "updates, statements and memory are durable")
+
+_CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
+
+
+@dataclass
+class Counters:
+    """What a capture has seen and done in its life, for people."""
+
+    records: int = 0
+    rows: int = 0
+    repeats: int = 0
+    transactions: int = 0
+    releases: int = 0
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What is told after each release: it, why no more could be released, and the state as numbers."""
+
+    release: Release
+    waiting: Waiting
+    held_rows: int
+    open_transactions: int
+    counters: Counters
+
+
+class Capture:
+    """Turns records into logs. One thread.
+
+    ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
+    start reads the topics from their start). ``told`` is called after each release. ``times`` is where the clock of
+    releases is kept, of logs that are in one directory; otherwise each log keeps it.
+
+    Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
+    UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
+    ends this object: open another.
+
+    Memory: the rows of open transactions, or of the snapshot until it is whole; with old rows from the state, every
+    row of the tables, too, and each start reads the logs from their start.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        logs: Mapping[str, Log],
+        *,
+        memory: Memory | None = None,
+        told: Callable[[Captured], None] | None = None,
+        times: ReleaseTimes | None = None,
+        updates_per_message: int = 1000,
+    ) -> None:
+        if logs.keys() != recipe.tables.keys():
+            raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
+        self._recipe, self._memory, self._told = recipe, memory, told
+        self._clock = Clock(times, logs.values())
+        remembered = self._remembered()
+        # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
+        released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
+        self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
+        # With no table covered the logs say nothing of how far this has come.
+        known = min(self.knowns().values(), default=((remembered["commits"] or {}).get("through") or -1) + 1)
+        self._commits = self._decisions(remembered["commits"], known)
+        kept = stop_of(self._writers.logs.values())
+        if kept is not None:
+            self._commits.keep(*kept)
+        sure = remembered["commits"] is not None or known == 0 or kept is not None
+        self._evidence = None if sure else Evidence(
+            self._writers.spans(), recipe.again, snapshot=recipe.snapshot == "initial"
+        )
+        self._next: dict[Place, int] = {
+            (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
+        }
+        self._topics: dict[str, str] = dict(remembered.get("topics", {}))
+        self._held = Held()
+        self._contents: Contents | None = None
+        if recipe.before == FROM_STATE:
+            held = dict.fromkeys(self._writers.uncovered, 0) | dict.fromkeys(self.knowns(), known)
+            self._contents = Contents.of(recipe.tables, logs, held, recipe.again, self._writers.starts())
+        # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
+        self._reached: dict[Place, int] = {}
+        # The fact that stops it, if that is of no open transaction: the next run must see it again.
+        self._stopping: dict[Place, int] = {}
+        # The partition of the notifications, once one was read; and how many came of which other connectors.
+        self._notified: Place | None = None
+        self._strangers: dict[str, int] = {}
+        self._failed = False
+        self._old = OldConnector(recipe.prefix)
+        self.counters = Counters()
+
+    def _remembered(self) -> Mapping[str, Any]:
+        remembered = self._memory.load() if self._memory is not None else None
+        if remembered is None:
+            return {"commits": None, "positions": {}, "logs": {}}
+        if remembered.get("version") != VERSION or remembered.get("capture") != identity(self._recipe):
+            raise ForeignStateError(
+                f"the memory is of the capture {remembered.get('capture')}, this one is {identity(self._recipe)}: "
+                "give each capture a memory and logs of its own"
+            )
+        demand_typed(remembered)
+        if not tells_alike(remembered["commits"], self._recipe.again):
+            LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
+            return {"commits": None, "positions": {}, "logs": {}, "topics": remembered.get("topics", {})}
+        return remembered
+
+    def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
+        recipe, notifications = self._recipe, self._recipe.notification_topic is not None
+        held = self._writers.firsts() if known > 0 else None
+        uncovered, partial, leaves_out = self._writers.uncovered, self._writers.partial, self._writers.describing
+        if remembered is None:
+            return Commits(
+                recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
+                held=held, empty=recipe.empty, uncovered=uncovered, partial=partial, leaves_out=leaves_out,
+            )
+        return Commits.restore(
+            remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
+            again=recipe.again, held=held, empty=recipe.empty, uncovered=uncovered, partial=partial,
+            leaves_out=leaves_out,
+        )
+
+    def reads(self, topics: Mapping[str, str]) -> None:
+        """What tells the topics from others of their names, where there is such a thing; to be remembered.
+
+        Raises ForeignStateError when one was made anew since it was captured.
+        """
+        self._topics = same_topics(topics, self._topics)
+
+    def recall(self, ranges: Ranges) -> None:
+        """Read again, of the transaction topic, what was released last: it says what is a duplicate.
+
+        Call it once, before the first record. Raises what the topic raises.
+        """
+        start = self._next.get((self._recipe.transaction_topic, 0), 0)
+        self._commits.recall(TransactionTopic(ranges, self._recipe).around(start, self._commits.through))
+
+    # -- what it knows
+
+    @property
+    def transaction_topic(self) -> str:
+        """The name of the topic that has the ENDs."""
+        return self._recipe.transaction_topic
+
+    @property
+    def frontier(self) -> Antichain | None:
+        """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
+        return frontier_of(self._commits, self._recipe)
+
+    def waits(self) -> Waiting:
+        """Why nothing more can be released."""
+        waiting = self._commits.waits()
+        if waiting.what != "snapshot" or not self._strangers or self._notified is not None:
+            return waiting
+        # The topic is there, and is that of others.
+        number, others = sum(self._strangers.values()), ", ".join(sorted(self._strangers))
+        return replace(waiting, text=(
+            f"{waiting.text}: in the topic {self._recipe.notification_topic} are {number} notifications of {others}, "
+            f"and none of a snapshot of {self._recipe.prefix}"
+        ))
+
+    def knowns(self) -> dict[str, int]:
+        """For each table that the connector covers, up to where its log is stated."""
+        return self._writers.knowns()
+
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+        return coverage_of(self._commits)
+
+    @property
+    def open_transactions(self) -> int:
+        """How many transactions have been seen in part, or wholly but behind one that is not whole."""
+        return self._commits.open_transactions()
+
+    def positions(self) -> dict[Place, int]:
+        """For each partition that the capture reads, from where it must be read again: all before it is released.
+
+        Not of other topics that a dump has: one of them may be named the next time, and would be begun behind its end.
+        """
+        positions = self._next | self._held.firsts()
+        for place, offset in self._stopping.items():
+            positions[place] = min(offset, positions[place])
+        first = self._commits.notifications_from
+        if first is not None and self._notified is not None:
+            positions[self._notified] = min(first, positions[self._notified])
+        return of_topics(positions, self._recipe.topics())
+
+    def next_positions(self) -> dict[Place, int]:
+        """For each partition seen, the offset behind the last record absorbed (or remembered)."""
+        return dict(self._next)
+
+    @property
+    def held_rows(self) -> int:
+        """How many rows are held in memory."""
+        return self._held.rows
+
+    def is_ahead(self, place: Place) -> bool:
+        """Whether the partition has been read past everything that the next transaction to be released can need.
+
+        A hint, for readers that must save memory; a connector that sent rows again may have put some behind.
+        """
+        waiting = self._commits.waits()
+        if self._recipe.table(place[0]) is None:
+            return False
+        return waiting.what == "end" or (waiting.lsn is not None and self._reached.get(place, -1) >= waiting.lsn)
+
+    # -- facts
+
+    def absorb(self, record: Record) -> None:
+        """Take one record; the records of a partition come in order. Writes nothing. Raises DecodeError."""
+        self.absorb_fact(classify(record, self._recipe), record.position)
+
+    def absorb_fact(self, fact: Fact, position: Position) -> None:
+        """The same for a record that has been classified already."""
+        place = position.place, position.part
+        self.counters.records += 1
+        self._next[place] = position.offset + 1
+        self._old.seen(isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew)
+        if isinstance(fact, (RowFact, ToldRow)):
+            self._row(fact, place)
+        elif isinstance(fact, Begin):
+            self._commits.begin(fact.tx)
+        elif isinstance(fact, End):
+            if self._evidence is not None:
+                self._evidence.end(fact.lsn)
+            self._clock.end(fact.lsn, fact.ts_ms)
+            if self._commits.end(fact.tx, fact.lsn, fact.counts):
+                self._held.note(fact.tx, position)
+        elif isinstance(fact, SnapshotRow):
+            self._snapshot_row(fact, place)
+        elif isinstance(fact, Notification):
+            self._commits.notification(*fact)
+            self._notified = place
+            if not self._commits.snapshot_released:
+                self._held.note_snapshot(position)
+        elif isinstance(fact, (Truncate, Unfit)):
+            self._halt(fact)
+        elif isinstance(fact, Nothing) and fact.of is not None:
+            self._strangers[fact.of] = self._strangers.get(fact.of, 0) + 1
+            if not self._commits.snapshot_released:
+                # The next start is to know of it, too.
+                self._held.note_snapshot(position)
+        if self._commits.reading_to_ends:
+            self._commits.consumed({place: position.offset + 1})
+        if self._commits.stopping and not self._stopping:
+            self._stopping[place] = position.offset
+
+    def reached(self, place: Place, following: int) -> None:
+        """The partition has been read up to the offset ``following``, which may be behind its last record."""
+        self._next[place] = max(following, self._next.get(place, 0))
+        if self._commits.reading_to_ends:
+            self._commits.consumed({place: self._next[place]})
+
+    def ended(self) -> None:
+        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        if self._evidence is not None:
+            self._evidence.finished()
+
+    def _row(self, fact: RowFact | ToldRow, place: Place) -> None:
+        self._commits.passed(place)
+        if fact.seq is not None:
+            self._reached[place] = fact.seq
+        if self._commits.is_repeat(fact.seq, fact.tx, fact.table, fact.table_order):
+            self.counters.repeats += 1
+            return
+        self._commits.comes_after(fact.tx, fact.seq)
+        if fact.anew:
+            self._commits.numbers_anew(fact.tx)
+        if had_rows(fact.told.op if isinstance(fact, ToldRow) else fact.op, fact.table_order):
+            self._commits.had(fact.tx, fact.table)
+        new = self._held.admit(fact)
+        if new:
+            self.counters.rows += 1
+            self._commits.rows_seen(fact.tx, fact.table, *self._held.counted(fact.tx, fact.table))
+        elif new is None:
+            found = two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
+            self._commits.halt(fact.tx, found.reason, found.remedy)
+        else:
+            self.counters.repeats += 1
+
+    def _snapshot_row(self, fact: SnapshotRow, place: Place) -> None:
+        if self._commits.is_told(fact.lsn):
+            self._told_snapshot_row(fact)
+            return
+        if self._commits.snapshot_released:
+            if self._evidence is not None:
+                self._evidence.snapshot(fact.table, fact.lsn, self._commits.through or 0)
+            self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
+            self.counters.repeats += 1
+            return
+        number = self._held.admit_snapshot(fact)
+        if number is None:
+            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
+            return
+        self._commits.snapshot_rows(fact.table, fact.lsn, number)
+        self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
+        self._commits.snapshot_marked(fact.marker, fact.position)
+        self.counters.rows += 1
+
+    def _told_snapshot_row(self, fact: SnapshotRow) -> None:
+        if fact.lsn <= (self._commits.through or 0):
+            self.counters.repeats += 1
+            return
+        number = self._held.admit_snapshot(fact, fact.lsn)
+        if number is None:
+            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
+            return
+        self._commits.snapshot_rows(fact.table, fact.lsn, number)
+        self.counters.rows += 1
+
+    def _halt(self, fact: Truncate | Unfit) -> None:
+        if fact.tx is not None:
+            if not self._commits.is_repeat(fact.seq, fact.tx, fact.table, fact.table_order):
+                self._commits.comes_after(fact.tx, fact.seq)
+                self._commits.halt(fact.tx, fact.reason, fact.remedy)
+                self._held.note(fact.tx, fact.position)
+        elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.is_told(fact.lsn):
+            if fact.lsn > (self._commits.through or 0):
+                self._commits.stop(fact.reason, fact.remedy)
+        elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
+            position = fact.position
+            self._commits.snapshot_read(fact.table, fact.lsn, (position.place, position.part), position.offset)
+        else:
+            self._commits.stop(fact.reason, fact.remedy)
+
+    def will_seek(self) -> None:
+        """Whoever drives it reads the topics to their ends, where :attr:`seeks_another`, before the stop is for good.
+
+        Otherwise a stop that a snapshot which was not declared may explain is for good at once.
+        """
+        self._commits.seeks = True
+
+    @property
+    def seeks_another(self) -> bool:
+        """Whether a snapshot that nobody has told of stops it, perhaps, and no row has said which LSN that has."""
+        return self._commits.seeks_another
+
+    def look(self, record: Record) -> None:
+        """Look whether the record, behind a stop, is a row of a snapshot. Takes nothing of it.
+
+        One that is no record is none; it is judged when it is taken.
+        """
+        try:
+            fact = classify(record, self._recipe)
+        except DecodeError:
+            return
+        if isinstance(fact, SnapshotRow):
+            self.snapshot_found(fact.lsn)
+
+    def snapshot_found(self, lsn: int) -> None:
+        """Behind a stop there are rows of a snapshot with this LSN."""
+        self._commits.snapshot_found(lsn)
+
+    def sought(self) -> None:
+        """All topics were looked through for such a row, and there was none."""
+        self._commits.sought()
+
+    @property
+    def wants_ends(self) -> bool:
+        """Whether the end positions of the topics should be read now, and given to :meth:`ends_read`."""
+        return self._commits.wants_ends
+
+    def ends_read(self, ends: Mapping[Place, int]) -> None:
+        """Where the partitions of the topics end now, after :attr:`wants_ends` became true."""
+        every = bool(self._recipe.again)
+        found = {place: end for place, end in ends.items() if every or self._recipe.table(place[0])}
+        self._commits.ends_read(found, tables_of(found, self._recipe))
+        self._commits.consumed(self._next)
+
+    # -- releases
+
+    def release(self) -> Release | None:
+        """Write all that is whole: updates, statements, memory. Returns what was released, or None.
+
+        Raises SourceStop once everything before the stop is written. One that lasts is for good when it is known that
+        the topics are those of the logs, at their ends at the latest.
+        """
+        if self._failed:
+            raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
+        self._drop_undecided()
+        release = self._commits.ready()
+        if release is not None and self._contents is not None:
+            release = self._contents.go_along(release, self._held, self._commits)
+        if release is not None:
+            self._failed = True
+            self._write(release)
+            self._failed = False
+        stop = self._commits.stopped()
+        if stop is not None and is_for_good(stop, self._writers.logs.values(), sure=self._sure):
+            if self._commits.lost:
+                self.save()
+            raise stop
+        # What was held back by a snapshot that was taken anew may be whole as well.
+        return release if release is None or release.again is None else self.release() or release
+
+    def _drop_undecided(self) -> None:
+        for tx, tables in self._held.undecided():
+            counted = {table: self._held.counted(tx, table)[1] for table in tables}
+            if all([self._commits.is_repeat(None, tx, table, highest) for table, highest in counted.items()]):
+                self._held.drop(tx)
+                for table in tables:
+                    self._commits.rows_seen(tx, table, 0)
+
+    def _write(self, release: Release) -> None:
+        failpoints.reach(BEFORE_UPDATES)
+        self._writers.write(
+            release, lambda table: self._updates(table, release), lambda: self._clock.release(release.through)
+        )
+        failpoints.reach(STATED)
+        self._commits.settle(release)
+        for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
+            self._held.drop(tx)
+        if release.again is not None:
+            self._held.drop_snapshot(release.again)
+        if release.snapshot is not None:
+            self._held.drop_snapshot()
+            if release.assumed:
+                LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
+        self.save()
+        failpoints.reach(REMEMBERED)
+        self._tell(release)
+
+    def _updates(self, table: str, release: Release) -> Iterator[Update]:
+        if self._contents is not None:
+            yield from self._contents.updates(table)
+            return
+        if release.snapshot is not None:
+            for row in self._held.snapshot_rows(table):
+                yield row, release.snapshot, 1
+        for tx, lsn in release.transactions:
+            for row, diff in self._held.changes(tx, table):
+                yield row, lsn, diff
+
+    def _tell(self, release: Release) -> None:
+        self.counters.transactions += len(release.transactions)
+        self.counters.releases += 1
+        if self._told is not None:
+            self._told(
+                Captured(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
+            )
+
+    @property
+    def _sure(self) -> bool:
+        """Whether it is known that the topics are those of the logs."""
+        return self._evidence is None or self._evidence.sure
+
+    def save(self) -> None:
+        """Make the positions durable, so that the next start need not read what is released.
+
+        Not while it is open whether the topics are those of the logs: who remembers does not ask that any more.
+        """
+        if self._memory is None or not self._sure:
+            return
+        positions: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(self.positions().items()):
+            positions.setdefault(topic, {})[str(partition)] = offset
+        self._memory.save({
+            "version": VERSION,
+            "capture": identity(self._recipe),
+            "topics": self._topics,
+            "commits": self._commits.export(),
+            "positions": positions,
+            "logs": self._writers.export(),
+        })
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+        self._writers.close()
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def tables_of(places: Iterable[Place], recipe: Recipe) -> set[str]:
+    """The tables whose topics have these partitions."""
+    return {table for table in (recipe.table(topic) for topic, _ in places) if table is not None}
+
+
+def coverage_of(commits: Commits) -> Coverage:
+    """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+    return Coverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
+
+
+def frontier_of(commits: Commits, recipe: Recipe) -> Antichain | None:
+    """Up to where the logs are complete; None where none of them has a statement: no table is covered yet."""
+    return None if commits.uncovered.issuperset(recipe.tables) else commits.frontier
+
+
+def identity(recipe: Recipe) -> dict[str, Any]:
+    """By what the memory of a capture is known to be of this recipe."""
+    rows = {table: row_type.fingerprint for table, row_type in sorted(recipe.tables.items())}
+    return {"prefix": recipe.prefix, "tables": rows}

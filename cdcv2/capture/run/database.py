@@ -1,0 +1,346 @@
+"""A database on a timeline: the connector's topics become whole transactions, at the times that bindings give them.
+
+What came of a transaction that is not whole stands in TEMP, a log beside those of the tables. At every time that is
+bound, TEMP and where the topics were are all that a capture needs to go on as it would have: see
+:mod:`cdcv2.capture.transactions_on_timeline`. Where old rows come from the state, that is what the tables' logs say before the time
+at which it goes on. Each database has its own transactions and its own TEMP; one remap makes one cut over all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import cast
+
+from cdcv2.capture.before_images import Contents
+from cdcv2.capture.begins import Begins
+from cdcv2.capture.bound_facts import said, shows_rows_before
+from cdcv2.capture.coverage import unknown
+from cdcv2.capture.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
+from cdcv2.capture.partial_changes import ToldRows
+from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.run.log_starts import first_begun
+from cdcv2.capture.run.output_known import output_known
+from cdcv2.capture.run.table_writers import Tables
+from cdcv2.capture.snapshot_counts import Scanned
+from cdcv2.capture.temp import SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx
+from cdcv2.capture.temp_rows import TempRows
+from cdcv2.capture.topics import Ranges
+from cdcv2.capture.transactions_on_timeline import Summary, Transactions, write
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.core.order import Time
+from cdcv2.errors import SourceStop, UsageError
+from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.log import Log, Place
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.ordering import COMMIT_ORDER, check_ordered
+from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
+from cdcv2.sources.old_connector import OldConnector
+from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.wire.coverage import Coverage
+from cdcv2.wire.stops import put_stop, stop_of
+
+
+class Database:
+    """The output of one connector's topics; see :class:`~cdcv2.capture.run.on_remap.Output`.
+
+    Args:
+        recipe: what is captured; a snapshot needs its notification topic, or nobody says how many rows it has.
+        tables: the writers of each table's log.
+        temp: the log of TEMP, of row type :data:`~cdcv2.capture.temp_rows.TEMP`, and its writer.
+        ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
+        names: what the recipe of the remap calls the tables, where that is another name.
+        rows: how TEMP's rows are written, where data go by another name here.
+
+    Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand; with old
+    rows from the state, every row of the tables, too, and each start reads the tables' logs once more.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        tables: Tables,
+        temp: tuple[Log, Writer],
+        *,
+        ordering: str = COMMIT_ORDER,
+        names: Mapping[str, str] | None = None,
+        rows: TempRows | None = None,
+    ) -> None:
+        check_recipe(recipe, ordering)
+        self._recipe, self._ordering = recipe, ordering
+        self._tables, (self._log, self._temp) = tables, temp
+        # Of a log that is stated from the least time on, nothing can be left out.
+        starts, known = tables.starts(), tables.knowns()
+        fixed = {table for table, start in starts.items() if not start and known[table]}
+        self._may = frozenset(recipe.tables) - fixed if tables.describing else frozenset[str]()
+        self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
+        self._rows = rows or TempRows(
+            recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}
+        )
+        self._transactions = self._operator((), Antichain([0]), None)
+        #: Told of each record.
+        self.old = OldConnector(recipe.prefix)
+        # Of the transaction topic, whose records come in their order.
+        self._begins = Begins[Tx]()
+        self._scanned = Scanned(recipe.tables, recipe.empty, self._may)
+        # How many rows of each table are known of the snapshot, and of which tables any are; until the End is said.
+        self._read, self._there = Counter[str](), set[str]()
+        # Whether it is known which tables are not covered: the snapshot's End was said; without one, anything was.
+        self._ended = False
+        # The tables of which only the user says that they were empty, once it is known which are covered.
+        self._empty = frozenset[str]()
+        # The least LSN of the snapshot's rows.
+        self._lsn: int | None = None
+        # The stop that the logs keep, of another run.
+        self._kept: SourceStop | None = None
+        # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
+        self._ahead: frozenset[tuple[Restart, int]] = frozenset()
+        # Time -> what came at it.
+        self._said: dict[int, list[Said | Doubt]] = {}
+        self._notified: dict[int, list[Notification]] = {}
+
+    def _operator(
+        self, temp: tuple[Update, ...], frontier: Antichain, recalled: Recalled[Tx] | None
+    ) -> Transactions:
+        # Without a snapshot the history begins with nothing; out of order what comes first is not the first row.
+        judged = self._recipe.snapshot == "initial" and self._ordering == COMMIT_ORDER
+        return Transactions(
+            self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
+            frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
+            recalled=recalled, uncovered=self._uncovered(frontier), partial=self._tables.partial,
+            had=shows_rows_before if judged else None,
+        )
+
+    def _uncovered(self, frontier: Antichain) -> set[str]:
+        """The tables that are not covered where it goes on; others may have found where they begin, beyond that."""
+        later = {table for table, start in self._tables.starts().items() if start and frontier.less_equal(start)}
+        return {*self._tables.uncovered, *later}
+
+    def _state(self, frontier: Antichain) -> Contents:
+        """What the tables hold where it goes on: what the logs say before that, and nothing that they say beyond."""
+        known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.knowns().items()}
+        known |= dict.fromkeys(self._uncovered(frontier), 0)
+        return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.starts())
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The connector's."""
+        return frozenset(self._recipe.topics())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is stated of its tables: the snapshot is given out; without one, something was said."""
+        return self._transactions.has_begun
+
+    @property
+    def coverage(self) -> Coverage:
+        """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
+        if not self.has_begun:
+            return Coverage((), {})
+        uncovered, partial = (
+            tuple(sorted(self._names[table] for table in tables))
+            for tables in (self._transactions.uncovered, self._transactions.partial)
+        )
+        return Coverage(uncovered, {}, partial)
+
+    def waits(self) -> str | None:
+        """That the snapshot is not whole, or how many records are held of transactions that are not."""
+        if self._transactions.through is None:
+            said = f"the initial snapshot of {self._recipe.prefix} is not complete"
+            if self._ended or self._scanned.heard:
+                return said
+            return f"{said}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
+        held = self._transactions.held
+        return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
+
+    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+        """How far its output is known, and TEMP's log is stated. Tables that are not covered have none."""
+        known = output_known(self._tables, self._temp, snapshot=self._recipe.snapshot == "initial")
+        for table, at in known.items():
+            yield self._names[table], Antichain([at])
+        yield min(self._names.values()), self._temp.known
+
+    def spans(self) -> Iterator[tuple[str, tuple[Time, Time] | None]]:
+        """When its logs have updates, TEMP's among them."""
+        for table, span in self._tables.spans().items():
+            yield self._tables.logs[table].name, span
+        yield self._temp.log.name, self._temp.span
+
+    def resume(
+        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
+    ) -> Mapping[Place, tuple[int, int]]:
+        """Go on with what TEMP held there, and with what the transaction topic says of what was given out last.
+
+        While the snapshot is not whole its notifications are read again. Nothing is read where the logs keep a stop.
+        """
+        kept = stop_of(self.logs())
+        if kept is not None:
+            self._kept = SourceStop(*kept, frontier, lasting=True)
+            return {}
+        sums: ChangeBatch[Held] = ChangeBatch(self._written(frontier))
+        # At the time before, at which all of it is there.
+        at = check_int(frontier.elements[0]) - 1 if frontier else 0
+        recalled = self._recalled([one for one, _ in sums], before, ranges)
+        self._begins.recall(recalled.last, gone=recalled.gone)
+        self._ahead = frozenset(self._restarts_beyond(frontier) if recalled.gone else ())
+        self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
+        held = self._transactions.temp()
+        if self._recipe.snapshot != "initial":
+            self._ended = any(isinstance(one, Begun) for one in held)
+            return {}
+        self._ended = self._transactions.through is not None
+        self._ended |= any(isinstance(one, End) and one.tx == SNAPSHOT for one in held)
+        self._see(held)
+        if self._ended:
+            self._scanned.ended()
+            return {}
+        topic = self._recipe.notification_topic
+        return {place: (0, end) for place, end in before.items() if place[0] == topic}
+
+    def _recalled(self, held: Collection[Held], before: Mapping[Place, int], ranges: Ranges) -> Recalled[Tx]:
+        """What stands before in the transaction topic of what is given out."""
+        at = before.get((self._recipe.transaction_topic, 0), 0)
+        through = next((one for one in held if isinstance(one, Through)), None)
+        if through is None and self._recipe.snapshot != "initial":
+            through = Through(0, 0)
+        given = through is not None and (through.commit > through.base or any(isinstance(one, Done) for one in held))
+        found = TransactionTopic(ranges, self._recipe).before(at, through.commit if given and through else None)
+        return cast(Recalled[Tx], found)
+
+    def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
+        """The changes of TEMP at times before the frontier, in order."""
+        for batch in Iter(self._log.read()):
+            before = ((row, diff) for row, time, diff in batch.updates if not frontier.less_equal(time))
+            yield from ((self._rows.held(row), diff) for row, diff in before)
+
+    def _restarts_beyond(self, frontier: Antichain) -> Iterator[tuple[Restart, int]]:
+        """The Restarts that TEMP's log has at times beyond the frontier, stated or not: others saw what is gone."""
+        temp = Iter(self._log.read())
+        stated = [update for batch in temp for update in batch.updates if frontier.less_equal(update[1])]
+        for row, time, diff in (*stated, *temp.reader.orphans()):
+            if diff > 0 and row.kind == "restart":
+                yield cast(Restart, self._rows.held(row)), check_int(time)
+
+    def remember(self, record: Record) -> None:
+        """Take a notification again that was taken before."""
+        fact = classify(record, self._recipe)
+        if isinstance(fact, Notification):
+            self._scanned.notification(fact)
+
+    def take(self, record: Record, into: int) -> None:
+        """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
+        fact = classify(record, self._recipe)
+        self.old.seen(isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew)
+        if isinstance(fact, Notification):
+            self.notified(fact, into)
+        one = said(fact)
+        if one is not None:
+            self.said(one, into)
+
+    def notified(self, fact: Notification, into: int) -> None:
+        """Take a notification at its time, those of one time in their order."""
+        self._notified.setdefault(into, []).append(fact)
+
+    def said(self, one: Said | Begin, into: int) -> None:
+        """Take what another record says at its time; those of the transaction topic in their order."""
+        if isinstance(one, (Begin, End)) and one.tx != SNAPSHOT and self._begins.doubts():
+            known = Restart(one.tx)
+            self._said.setdefault(into, []).append(known if (known, into) in self._ahead else Doubt(one.tx))
+        if isinstance(one, Begin):
+            if not self._begins.begin(one.tx):
+                return
+            one = Restart(one.tx)
+        elif isinstance(one, End) and one.tx != SNAPSHOT:
+            self._begins.end()
+        self._said.setdefault(into, []).append(one)
+
+    def advance(self, frontier: Antichain) -> None:
+        """Give out what is whole: TEMP and tables, durable and then stated.
+
+        Raises SourceStop, when all before is written, where nothing more can be given out.
+        """
+        updates = list(self._taken(frontier))
+        self._write(self._transactions.updates(updates, frontier))
+        stop = self.stopped()
+        if stop is not None:
+            put_stop(self.logs(), stop)
+            raise stop
+
+    def _write(self, summary: Summary) -> None:
+        """Make durable, and state, what is finished."""
+        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
+        self._tables.cover(self._transactions.uncovered, summary.begins, self._transactions.partial)
+        self._tables.assume(self._empty)
+        writers = self._tables.writers if self.has_begun else {}
+        outputs = {table: writers[table] for table in first_begun(writers, summary.begins)}
+        write(summary._replace(temp=temp), self._temp, outputs)
+
+    def stopped(self) -> SourceStop | None:
+        """What the source said that cannot be carried over, or what the logs keep of it."""
+        return self._kept or self._transactions.stop
+
+    def logs(self) -> Iterable[Log]:
+        """Those of the tables."""
+        return self._tables.logs.values()
+
+    def _taken(self, frontier: Antichain) -> Iterator[Update]:
+        """What came at the times that are finished now, and the End of the snapshot at its own."""
+        for time in sorted({*self._said, *self._notified}):
+            if frontier.less_equal(time):
+                return
+            records = self._said.pop(time, [])
+            yield from ((one, time, 1) for one in records)
+            notified = self._notified.pop(time, [])
+            said = self._end(records, notified)
+            if said is not None:
+                yield said, time, 1
+
+    def _end(self, records: Iterable[Said | Doubt], notified: Iterable[Notification]) -> End | Halt | None:
+        """The End of the snapshot, if it is said by now, or why there is none."""
+        known = [one for one in records if not isinstance(one, Doubt)]
+        self._see(known)
+        if self._recipe.snapshot != "initial":
+            if known and not self._ended:
+                self._ended = True
+                self._transactions.uncover(unknown(self._may, {*self._there, *self._recipe.empty}))
+                self._empty = self._recipe.empty
+            return None
+        for fact in notified:
+            self._scanned.notification(fact)
+        if self._ended:
+            return self._scanned.halt()
+        end = self._scanned.end(self._lsn, self._read, self._there)
+        self._ended = end is not None
+        self._transactions.uncover(self._scanned.uncovered)
+        self._empty = self._scanned.assumed_empty
+        return end
+
+    def _see(self, held: Iterable[Held]) -> None:
+        """What is known of rows, while it is not known which tables are covered."""
+        if not self._ended:
+            rows = [one for one in held if isinstance(one, Row)]
+            of_snapshot = [row for row in rows if row.tx == SNAPSHOT]
+            self._there.update(row.table for row in rows)
+            self._read.update(row.table for row in of_snapshot)
+            lsns = [row.after for row in of_snapshot if row.after is not None]
+            self._lsn = min([*lsns, *([] if self._lsn is None else [self._lsn])], default=None)
+
+    def close(self) -> None:
+        """Release the logs."""
+        self._temp.close()
+        self._tables.close()
+
+
+def check_recipe(recipe: Recipe, ordering: str) -> None:
+    """Whether the database can be captured on a timeline, in this ordering. Raises UsageError and RefusedError."""
+    if recipe.before == FROM_STATE:
+        check_ordered(ordering, "--before from-state")
+    if recipe.snapshot == "initial" and recipe.notification_topic is None:
+        raise UsageError(
+            f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
+            "says how many rows it has; or, if the connector took no snapshot (snapshot.mode=no_data), --snapshot "
+            "none. A snapshot without notifications cannot be captured on a remap: capture it without --remap"
+        )

@@ -1,0 +1,84 @@
+"""What a capture notes beside its directory logs: how it was begun, for those who judge the logs later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.unbegun import clear_unbegun
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
+from cdcv2.sources.debezium import Recipe
+from cdcv2.wire.captured import CAPTURE_FILE, put_note
+
+
+def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
+    """Note in a folder how the capture was begun that has its logs there; or check that it is this one that goes on.
+
+    What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
+    Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
+    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written, and as
+    :func:`read_note`.
+    """
+    # Without notifications nobody says how many rows the snapshot has.
+    assumed = recipe.snapshot == "initial" and not recipe.notification_topic
+    begun: dict[str, Any] = {
+        "version": 1,
+        "prefix": recipe.prefix,
+        "tables": sorted(recipe.tables),
+        "snapshot": recipe.snapshot,
+        "snapshot_completeness": "assumed" if assumed else "known",
+    }
+    into = used.path
+    path = into / CAPTURE_FILE
+    clear_unbegun(used, begun, recipe.tables)
+    try:
+        put_note(into, begun)
+    except OSError as error:
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error
+    before = read_note(path, option=option)
+    changed = [name for name in begun if before.get(name) != begun[name]]
+    if "snapshot" in changed:
+        # What is known of the snapshot follows from whether there is one.
+        changed = [name for name in changed if name != "snapshot_completeness"]
+    if changed:
+        raise ForeignStateError(
+            f"{into} holds another capture, {_shown(before, changed)}, and not {_shown(begun, changed)}: give "
+            f"another {option}, or the same arguments as before"
+        )
+    return None if before.get("id") is None else str(before["id"])
+
+
+def read_note(path: Path, *, option: str) -> dict[str, Any]:
+    """The note that is there. Raises UnavailableError if it cannot be read, ForeignStateError if it is none."""
+    try:
+        plain = parse_json(path.read_bytes())
+    except OSError as error:
+        raise UnavailableError(
+            f"{path} cannot be read: {error.strerror or error}; it states which capture the logs in {path.parent} are "
+            "of: make it readable, and start again"
+        ) from error
+    except ValueError as error:
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another {option}") from error
+    if not isinstance(plain, dict):
+        raise ForeignStateError(
+            f"{path} is not what a capture writes ({json.dumps(plain)[:40]}): give another {option}"
+        )
+    return plain
+
+
+def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
+    return ", ".join(_in_words(name, plain.get(name)) for name in names)
+
+
+def _in_words(name: str, value: Any) -> str:
+    """What is noted, by the options that it came from."""
+    if name == "snapshot_completeness":
+        return "with --notifications" if value == "known" else "without --notifications"
+    if name == "version":
+        return f"in the form {json.dumps(value)}"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"with --{name} {text}"

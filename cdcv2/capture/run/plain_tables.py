@@ -1,0 +1,91 @@
+"""Plain topics as an output of a capture on a shared remap: a record is a row as soon as it is there.
+
+What that means for a capture is the same wherever the rows are written: nothing is held, nothing of what was written is
+needed again, and no connector covers the tables or does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cdcv2 import failpoints
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run.on_remap import TABLE_STAGED, TABLE_STATED, Span
+from cdcv2.capture.topics import Ranges
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import SourceStop
+from cdcv2.protocol.log import Place
+from cdcv2.protocol.writer import Writer
+from cdcv2.sources.plain import PlainRows
+from cdcv2.wire.coverage import ALL, Coverage
+
+
+class PlainOutput:
+    """What every output of plain topics answers, whoever writes its rows."""
+
+    def resume(
+        self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
+    ) -> Mapping[Place, tuple[int, int]]:
+        """Nothing is needed of what was written."""
+        return {}
+
+    def remember(self, record: Record) -> None:
+        """It asks for none."""
+
+    def stopped(self) -> SourceStop | None:
+        """Whatever a record says is a row, or an error."""
+        return None
+
+    @property
+    def has_begun(self) -> bool:
+        """What a topic says is stated from the start."""
+        return True
+
+    @property
+    def coverage(self) -> Coverage:
+        """There is no connector that covers tables or does not."""
+        return ALL
+
+    def waits(self) -> str | None:
+        """A record is a row as soon as it is there."""
+        return None
+
+
+class PlainTables(PlainOutput):
+    """Plain topics, each into a table's log. ``tables`` maps a table to topic, reader of its rows, and writer."""
+
+    def __init__(self, tables: Mapping[str, tuple[str, PlainRows, Writer]]) -> None:
+        self._writers = {table: writer for table, (_, _, writer) in sorted(tables.items())}
+        self._of = {topic: (rows, writer) for topic, rows, writer in tables.values()}
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those of the tables."""
+        return frozenset(self._of)
+
+    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+        """How far each log is stated."""
+        yield from ((table, writer.known) for table, writer in self._writers.items())
+
+    def spans(self) -> Iterator[tuple[str, Span]]:
+        """When each log has updates."""
+        yield from ((writer.log.name, writer.span) for writer in self._writers.values())
+
+    def take(self, record: Record, into: int) -> None:
+        """One more of the record's row."""
+        rows, writer = self._of[record.topic]
+        writer.update(rows.row(record), into, 1)
+
+    def advance(self, frontier: Antichain) -> None:
+        """The updates of every table, then the statements."""
+        for writer in self._writers.values():
+            writer.stage(frontier)
+            failpoints.reach(TABLE_STAGED)
+        for writer in self._writers.values():
+            writer.commit()
+            failpoints.reach(TABLE_STATED)
+
+    def close(self) -> None:
+        """Release the logs."""
+        for writer in self._writers.values():
+            writer.close()

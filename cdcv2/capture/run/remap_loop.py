@@ -1,0 +1,168 @@
+"""A capture on a shared remap at work, once it is known what is asked for: begun, carried on, begun again.
+
+The command and the job on Spark differ in who reads the records and writes the logs; when to bind, when to go on and
+when to give up is the same for both, and here.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from cdcv2.capture.binder import Binder
+from cdcv2.capture.run import on_remap
+from cdcv2.capture.run.on_remap import SharedCapture
+from cdcv2.capture.run.request import Wanted
+from cdcv2.capture.topics import Look
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForgottenError, IncompleteError, MissingLogError, UnavailableError
+from cdcv2.protocol.log import LogAddress
+from cdcv2.reclock.minting import RemapLog
+from cdcv2.wire.coverage import Coverage
+
+#: How long, in seconds, a capture that follows waits when nothing has happened.
+WAIT = 0.2
+#: About how many records one binding takes in, if nothing else is said.
+BIND_AT_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a capture runs: with ``follow`` for ever, else until what the topics hold now is written.
+
+    ``bind_every`` and ``bind_idle`` are seconds between bindings, and until nothing new is bound as such (0: never);
+    they are for one that follows. ``name`` is for people who read the remap (None: host and process). ``propose`` and
+    ``at_first`` are those of :meth:`~cdcv2.capture.binder.Binder.begin`. ``logs`` is where the logs are, as it was
+    asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap. ``command_line`` started it.
+    """
+
+    wanted: Wanted
+    follow: bool = False
+    bind_every: float = 1.0
+    bind_idle: float = 10.0
+    bind_at_most: int = BIND_AT_MOST
+    name: str | None = None
+    propose: bool = False
+    at_first: bool = False
+    logs: LogAddress | None = None
+    command_line: str | None = None
+
+    def binder(self, log: RemapLog) -> Binder:
+        """Its part in the remap, which has not begun."""
+        return Binder(
+            log, self.wanted.recipe, topics=self.wanted.topics, now=lambda: time.time_ns() // 1_000_000,
+            name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
+            every=int(self.bind_every * 1000) if self.follow else 0,
+            idle=int(self.bind_idle * 1000) if self.follow and self.bind_idle else None,
+            of=None if self.logs is None else _called(self.logs), command_line=self.command_line,
+        )
+
+
+class Came(NamedTuple):
+    """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words.
+
+    ``coverage`` has the tables of which nothing is stated.
+    """
+
+    frontier: Antichain
+    records: int
+    waiting: list[str]
+    coverage: Coverage
+
+
+def carry_on(
+    run: Run,
+    log: RemapLog,
+    look: Look,
+    opened: Callable[[Binder], AbstractContextManager[SharedCapture]],
+    *,
+    check: Callable[[Binder], object],
+    stopping: Callable[[], bool],
+    remark: Callable[[str], None],
+    turn: Callable[[SharedCapture, Binder, Look], object] = lambda capture, binder, look: None,
+) -> Came | None:
+    """Capture until it is done, or told to stop; None if it was told while it could not go on.
+
+    ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun.
+    ``check`` raises, before another recipe is proposed, if that could not be carried on. ``turn`` is called after each
+    turn.
+
+    One that follows waits for what does not answer, and for times that others must write first, and says so by
+    ``remark``; where the remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises
+    what binder and capture raise.
+    """
+    propose, said = run.propose, ""
+    while True:
+        try:
+            binder = run.binder(log)
+            binder.begin(
+                look, needed=run.wanted.needed, propose=propose, at_first=run.at_first,
+                check=partial(check, binder),
+            )
+            # Asked for once: another recipe that is proposed after this one is obeyed.
+            propose = False
+            with opened(binder) as capture:
+                on_remap.run(
+                    capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT),
+                    turn=partial(turn, capture, binder),
+                )
+                return Came(capture.complete, capture.records, capture.waits(), capture.coverage)
+        except ForgottenError as behind:
+            # The logs are further than this capture was: others have written them.
+            if stopping():
+                return None
+            remark(f"begins again: {behind}")
+        except (IncompleteError, UnavailableError) as later:
+            # Times under an earlier recipe are written by whoever has that; and what does not answer may again.
+            if not run.follow:
+                raise
+            if stopping():
+                return None
+            if str(later) != said:
+                said = str(later)
+                remark(f"waiting: {said}")
+            time.sleep(1)
+
+
+def begin_when_there(
+    run: Run,
+    begin: Callable[[Look], RemapLog],
+    look: Callable[[], Look],
+    *,
+    stopping: Callable[[], bool],
+    remark: Callable[[str], object],
+) -> tuple[RemapLog, Look] | None:
+    """The remap, which ``begin`` opens or makes, and the look with which it did; None if it was told to stop before.
+
+    One that follows waits for the topics that a connector makes with the first transaction after its start, and reports
+    that by ``remark``. Raises what ``begin`` and ``look`` raise.
+    """
+    reported: set[str] = set()
+    while not stopping():
+        seen = look()
+        try:
+            return begin(seen), seen
+        except MissingLogError:
+            missing = run.wanted.needed - seen.topics
+            if not run.follow or not missing or not missing <= run.wanted.single:
+                raise
+        for topic in sorted(missing - reported):
+            remark(
+                f"waits for the topic {topic}, which the connector makes with the first transaction after its start, "
+                "if it has provide.transaction.metadata=true; or the prefix is wrong"
+            )
+        reported |= missing
+        time.sleep(WAIT)
+    return None
+
+
+def _called(logs: LogAddress) -> str:
+    """What logs are called wherever a capture of them runs, as far as that can be known."""
+    return str(logs) if logs.is_topic else str(Path(logs.name).absolute())

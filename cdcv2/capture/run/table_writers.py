@@ -1,0 +1,207 @@
+"""The writers of a capture's logs, one for each table that the connector covers: by commit times, and on a remap."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+from cdcv2 import failpoints
+from cdcv2.capture.release import Release
+from cdcv2.capture.run.log_starts import LogStarts, first_begun
+from cdcv2.capture.state_check import FORGET
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time
+from cdcv2.errors import ForeignStateError, MalformedError, UsageError
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+
+LOGGER = logging.getLogger(__name__)
+
+TABLE_WRITTEN = failpoints.declare("capture.table-written", "the updates of one more table are durable; no statement is")
+UPDATES_DURABLE = failpoints.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
+TABLE_STATED = failpoints.declare("capture.table-stated", "the statement of one more table is durable")
+
+
+class Tables(Protocol):
+    """The logs of a database's tables, whoever writes them: those of :class:`TableWriters` that a remap needs."""
+
+    @property
+    def logs(self) -> Mapping[str, Log]:
+        """Those of all tables."""
+
+    @property
+    def writers(self) -> Mapping[str, Writer]:
+        """Those of the tables that are covered, if they are written here."""
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """See :class:`TableWriters`, as for all that follow."""
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them that have rows which are in no record."""
+
+    @property
+    def describing(self) -> bool:
+        """Whether each log can state that its table is not covered."""
+
+    def knowns(self) -> dict[str, int]:
+        """Up to where the logs are stated."""
+
+    def starts(self) -> dict[str, int]:
+        """Where the logs begin."""
+
+    def waiting(self) -> dict[str, int]:
+        """Where the logs begin of which nothing else is stated."""
+
+    def spans(self) -> dict[str, tuple[Time, Time] | None]:
+        """When the logs have updates."""
+
+    def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
+        """Have the logs state which tables are not covered, and where those begin that are from now on."""
+
+    def assume(self, empty: Iterable[str]) -> None:
+        """Have the logs of these tables state that they were empty at the snapshot."""
+
+    def close(self) -> None:
+        """Release the logs."""
+
+
+class TableWriters:
+    """Writes the logs of tables, by their names. ``kept`` is what :meth:`export` gave; tables of which it has nothing
+    are read from their start.
+
+    On a remap it is opened without that, and :meth:`cover` and :attr:`writers` are what is used of it: there others may
+    write the same logs at once, so that a log may begin at a time that this capture has not come to.
+
+    Raises what opening and reading the logs raises. Cost: reads what the logs got since.
+    """
+
+    def __init__(
+        self, logs: Mapping[str, Log], kept: Mapping[str, Any] | None = None, updates_per_message: int = 1000
+    ) -> None:
+        self.logs: Mapping[str, Log] = dict(sorted(logs.items()))
+        self._chunk = updates_per_message
+        self._writers: dict[str, Writer] = {}
+        self._starts = LogStarts(self.logs)
+        for table, log in self.logs.items():
+            writer = self._writer(log, (kept or {}).get(table), self._starts.stated(table))
+            if self._starts.opened(table, _number(writer.known, table)):
+                self._writers[table] = writer
+
+    def _writer(self, log: Log, kept: Mapping[str, Any] | None, start: int) -> Writer:
+        """One that reads only what its log got since it was exported, where that fits the log."""
+        positions = {int(part): offset for part, offset in kept["positions"].items()} if kept is not None else {}
+        ends = log.ends() if positions else {}
+        if kept is not None and "marks" in kept and all(ends.get(part, 0) >= at for part, at in positions.items()):
+            try:
+                state = {**kept, "positions": positions}
+                return Writer(log, start=[start], updates_per_message=self._chunk, state=state)
+            except ForeignStateError as cause:
+                raise ForeignStateError(f"{cause}. It is that of the memory: {FORGET}") from None
+            except MalformedError as cause:
+                LOGGER.info("log %s is read from its start: %s", log.name, cause)
+        return Writer(log, start=[start], updates_per_message=self._chunk)
+
+    # -- what the logs say
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """The tables of which nothing is stated, as the connector does not cover them."""
+        return self._starts.uncovered
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which there are records, as their logs state, and rows that are in no record."""
+        return self._starts.partial
+
+    @property
+    def describing(self) -> bool:
+        """Whether each log can state that its table is not covered."""
+        return self._starts.describing
+
+    def knowns(self) -> dict[str, int]:
+        """For each table that is covered, up to where its log is stated."""
+        return {table: _number(writer.known, table) for table, writer in self._writers.items()}
+
+    def starts(self) -> dict[str, int]:
+        """For each table that is covered, where its log begins."""
+        return self._starts.begin
+
+    def waiting(self) -> dict[str, int]:
+        """For each table that counts as not covered and whose log states where it begins, where that is."""
+        return self._starts.waiting
+
+    @property
+    def writers(self) -> dict[str, Writer]:
+        """Those of the tables that are covered."""
+        return dict(self._writers)
+
+    def firsts(self) -> dict[str, tuple[int, int]]:
+        """The first time at which each log has updates, where it is known, and the sum of their diffs."""
+        found = {table: one.first for table, one in self._writers.items()}
+        return {table: (check_int(first[0]), first[1]) for table, first in found.items() if first}
+
+    def spans(self) -> dict[str, tuple[Time, Time] | None]:
+        """The first and the last time at which each log has updates; None: it has none."""
+        return {table: self._writers[table].span if table in self._writers else None for table in self.logs}
+
+    # -- writing
+
+    def write(
+        self, release: Release, updates: Callable[[str], Iterable[Update]], durable: Callable[[], object]
+    ) -> None:
+        """Make a release durable, and state it; ``durable`` is called between both. Raises what the logs raise."""
+        self.cover(release.uncovered, release.begins, release.partial)
+        self._starts.assume(release.empty)
+        for table, begins in self._starts.begin.items():
+            self._writers[table].extend(updates(table))
+            self._writers[table].stage(release.frontier.join(Antichain([begins])))
+            failpoints.reach(TABLE_WRITTEN)
+        failpoints.reach(UPDATES_DURABLE)
+        durable()
+        for table in first_begun(self._writers, release.begins):
+            self._writers[table].commit()
+            failpoints.reach(TABLE_STATED)
+
+    def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
+        """Have the logs state which tables are not covered, and where those begin that are from now on.
+
+        ``partial`` are those of the former that have rows which are in no record. To be called before anything is
+        stated of the times that come now. Raises what the logs raise.
+        """
+        self._starts.cover(uncovered, begins, partial)
+        for table in uncovered:
+            self._writers.pop(table, None)
+        for table, start in sorted(begins.items()):
+            self._writers[table] = self._writer(self.logs[table], None, start)
+
+    def assume(self, empty: Iterable[str]) -> None:
+        """Have the logs of these tables state that they were empty at the snapshot; see LogStarts."""
+        self._starts.assume(empty)
+
+    def export(self) -> dict[str, Any]:
+        """What spares the next one reading the logs from their start; None: a reader still held rows, after a crash."""
+        return {table: _plain_state(writer) for table, writer in self._writers.items()}
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+        for log in self.logs.values():
+            log.close()
+
+
+def _plain_state(writer: Writer) -> dict[str, Any] | None:
+    state = writer.export_state()
+    if state["reader"]["stash"]["updates"]:
+        return None
+    return {**state, "positions": {str(part): at for part, at in state["positions"].items()}}
+
+
+def _number(known: Antichain, table: str) -> int:
+    times: list[Time] = list(known)
+    if len(times) != 1 or type(times[0]) is not int:
+        raise UsageError(f"the log of {table} has times that are no LSNs ({known}): capture needs a log of its own")
+    return times[0]

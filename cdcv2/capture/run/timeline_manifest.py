@@ -1,0 +1,55 @@
+"""What captures of a timeline note beside their directory logs: of which timeline these are, and which tables.
+
+Several captures may begin in one directory at once, so the note is put if absent; tables that a recipe adds later are
+added to it in a file of their own (:mod:`cdcv2.wire.captured`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from cdcv2.capture.run.manifest import read_note
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.reclock.ordering import AS_COMPLETE
+from cdcv2.store.file_system import is_there
+from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
+
+
+def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
+    """Note in ``into`` that the logs there are of this timeline; or check that they are.
+
+    ``ordering`` is that of transactions, for those who need a consistent cut; one that is none stays noted.
+
+    Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written,
+    UnavailableError where the note cannot be read.
+    """
+    begun: dict[str, Any] = {
+        "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
+        "ordering": ordering,
+    }
+    try:
+        put_note(into, begun)
+        _check_same(into, timeline)
+        there = noted(into)
+        fresh = sorted({*tables} - {*there.get("tables", [])})
+        if fresh or (ordering == AS_COMPLETE != there.get("ordering")):
+            add_to_note(into, {"tables": fresh, "ordering": ordering})
+    except OSError as error:
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
+
+
+def check_timeline(into: Path, timeline: str) -> None:
+    """Whether the logs in ``into`` are of this timeline, if there are any. Raises as :func:`note_timeline`."""
+    if is_there(into / CAPTURE_FILE):
+        _check_same(into, timeline)
+
+
+def _check_same(into: Path, timeline: str) -> None:
+    other = read_note(into / CAPTURE_FILE, option="--into").get("timeline")
+    if other != timeline:
+        raise ForeignStateError(
+            f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "
+            f"{timeline}, which is this remap's: give another --into, or the remap that they were written with"
+        )

@@ -1,0 +1,92 @@
+"""The directory of a capture is begun by its first fact: what a try leaves that wrote none holds nobody up.
+
+A capture makes the descriptions of its logs before it writes into them, so that captures that begin at once agree. If
+it then ends without a fact (a wrong row type, a forgotten option), the corrected one finds descriptions of what never
+was. They are removed, when they say something else than it does, and only while no other capture runs there, which may
+have just made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.state_file import MEMORY_FILE
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import Cdcv2Error, OutputError
+from cdcv2.rows.row_type import RowType
+from cdcv2.store.file_system import is_there, matching
+from cdcv2.wire import log_json
+from cdcv2.wire.captured import CAPTURE_FILE
+
+#: Where the logs are, below the directory: beside each other, and those of TEMP in a folder of their own.
+_LOGS = ("*", "_temp/*")
+_FACTS = "*.avro"
+_NOTES = (CAPTURE_FILE, "_capture.*.json")
+
+
+def clear_unbegun(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
+    """Remove the descriptions of a capture that ended without a fact from a folder, if they are of another than ours.
+
+    ``begun`` is what our note says that must be the same, ``rows`` the row types of our logs, by their folders' names.
+    Returns whether it did. Where there is a fact, or a memory of one, or another capture runs, nothing is touched.
+    Raises OutputError where it cannot be removed. Cost: a look at the descriptions; if they are of another capture, one
+    at every folder.
+    """
+    folder = used.path
+    if _is_ours(folder, begun, rows) or _has_facts(folder):
+        return False
+    with used.alone() as alone:
+        # Another capture may have begun since we looked.
+        if not alone or _is_ours(folder, begun, rows) or _has_facts(folder):
+            return False
+        _clear(folder)
+    return True
+
+
+def _clear(folder: Path) -> None:
+    try:
+        for log in _described(folder):
+            (log / log_json.LOG_FILE).unlink(missing_ok=True)
+            if not any(log.iterdir()):
+                log.rmdir()
+        for path in (folder / MEMORY_FILE, *(note for name in _NOTES for note in matching(folder, name))):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder} holds the descriptions of a capture that wrote nothing, and they cannot be removed: "
+            f"{error.strerror or error}"
+        ) from error
+
+
+def _is_ours(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
+    """Whether all descriptions that are there are those that we would make; also where one cannot be read."""
+    try:
+        note = parse_json((folder / CAPTURE_FILE).read_bytes()) if is_there(folder / CAPTURE_FILE) else begun
+        if isinstance(note, dict) and any(note.get(name) != value for name, value in begun.items()):
+            return False
+        return all(
+            log_json.read(log).row_type == rows.get(str(log.relative_to(folder))) for log in _described(folder)
+        )
+    except (OSError, ValueError, Cdcv2Error):
+        return True
+
+
+def _has_facts(folder: Path) -> bool:
+    """Whether something was written, or a memory says that it was, though it is gone."""
+    if any(matching(folder, f"{logs}/{_FACTS}") for logs in _LOGS):
+        return True
+    try:
+        memory = parse_json((folder / MEMORY_FILE).read_bytes())
+        return memory["commits"]["through"] not in (None, 0)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, TypeError, KeyError):
+        return True
+
+
+def _described(folder: Path) -> list[Path]:
+    """The directory logs in it."""
+    return sorted(path.parent for logs in _LOGS for path in matching(folder, f"{logs}/{log_json.LOG_FILE}"))

@@ -1,0 +1,283 @@
+"""Transactions on a timeline: whole, and in the order of their commits, whatever order their records were bound in.
+
+By definition, of the records that the sources hold up to R(t), for every time t of the timeline:
+
+- a transaction is *whole* at t when its End is among them, and of each captured table as many rows as that counts;
+- the *output* at t holds the changes of the transactions that are whole, as all that were committed before them are.
+  On request it is enough to be whole: sooner, and no cut over the transactions;
+- *TEMP* at t holds the rest of what was said, and up to where all is given out: see :mod:`cdcv2.capture.temp`.
+
+Both are functions of the records up to R(t), and not of how they came. So at every time that is bound, R(t) and TEMP at
+t are all that a capture needs to go on exactly as it would have. What comes again, a record or a whole transaction, is
+told by what TEMP holds: rows by their place in the transaction, and those of transactions given out by the commit
+that they come after.
+
+Durable is first the binding; then the updates of output and TEMP; then TEMP's statement, then the output's: where the
+output is known to be complete, the state to go on from is there, too. :func:`resume` goes on at the meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import NamedTuple
+
+from cdcv2 import failpoints
+from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.state import State
+from cdcv2.capture.temp import Begun, Doubt, Held, Row, Said, Tx
+from cdcv2.capture.wholeness import Wholeness
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
+from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
+from cdcv2.protocol.messages import Update
+from cdcv2.protocol.open_times import OpenTimes
+from cdcv2.protocol.writer import Writer
+from cdcv2.reclock.binding import check_int
+from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
+from cdcv2.reclock.remap import Remap
+
+UPDATES_DURABLE = failpoints.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
+TEMP_STATED = failpoints.declare("transactions.temp-stated", "the statement of TEMP is durable; none of the output is")
+TABLE_STATED = failpoints.declare("transactions.table-stated", "the statement of one more table is durable")
+
+
+class Summary(NamedTuple):
+    """What is finished now: the updates of each table and of TEMP, and the frontier that all later ones are beyond.
+
+    ``given`` has the transactions that are given out, with their times; ``begins`` the tables that are covered from a
+    time on, with that.
+    """
+
+    output: dict[str, list[Update]]
+    temp: list[Update]
+    frontier: Antichain
+    given: dict[Tx, int]
+    begins: dict[str, int]
+
+
+class Transactions:
+    """The operator: feed it what sources of transactions said, carried to the timeline, as ``Reclock`` gives it out.
+
+    >>> from cdcv2.capture.temp import End, Row
+    >>> carry = Transactions(["t"])
+    >>> carry.updates([(Row("t", 7, 1, None, (("a", 1),)), 1000, 1)], Antichain([1001])).output
+    {'t': []}
+    >>> carry.updates([(End.of(7, 50, {"t": 1}), 2000, 1)], Antichain([2001])).output
+    {'t': [('a', 2000, 1)]}
+
+    Args:
+        tables: those that are captured; rows of others are nothing, and Ends may count them.
+        ordering: ``COMMIT_ORDER``, or ``AS_COMPLETE``, which TEMP tells for ever.
+        snapshot: whether a transaction ``SNAPSHOT`` comes before all others, and nothing before it.
+        temp: the updates of TEMP so far, to go on from; those beyond ``frontier`` are of a run that went further.
+        frontier: from where on it goes on; what is fed at times before that has been given out.
+        state: the content of the tables at ``frontier``, where old rows are looked up; None: the rows have them.
+        recalled: what was read again of the transaction topic, of a TEMP that tells of transactions given out; None:
+            whatever comes again of these stops it.
+        uncovered: tables of which the connector had not spoken in what was given out before ``frontier``; ``partial``
+            are those of them that have rows which are in no record, and ``had`` says whether a row shows that.
+
+    Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
+    Memory: TEMP, and what came at times that are not
+    finished; cost of a record: O(log open transactions). Source: the reclocking document's addendum on transactions.
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[str],
+        *,
+        ordering: str = COMMIT_ORDER,
+        snapshot: bool = False,
+        temp: Iterable[Update] = (),
+        frontier: Antichain | None = None,
+        state: State | None = None,
+        recalled: Recalled[Tx] | None = None,
+        uncovered: Iterable[str] = (),
+        partial: Iterable[str] = (),
+        had: Callable[[Row], bool] | None = None,
+    ) -> None:
+        if ordering not in (COMMIT_ORDER, AS_COMPLETE):
+            raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
+        self._frontier = Antichain([0]) if frontier is None else frontier
+        # From where on it was begun or resumed: what is before that was given out by another run.
+        self._since = self._frontier
+        # How far what is fed was said to be complete.
+        self._said = Antichain([0])
+        if state is not None:
+            check_ordered(ordering, "looking up old rows")
+        begun = Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
+        self._whole = Wholeness(begun, state, uncovered=uncovered, partial=partial, had=had)
+        self._whole.restore(_content(temp, self._frontier), recalled)
+        # What came at times that are not finished: each record once.
+        self._pending: OpenTimes[dict[Said | Doubt, None]] = OpenTimes(total=True)
+        self._stop: SourceStop | None = None
+        self._look_for_halt()
+
+    @property
+    def frontier(self) -> Antichain:
+        """Every update to be given out is beyond it."""
+        return self._frontier
+
+    @property
+    def stop(self) -> SourceStop | None:
+        """Why nothing more can be given out: the sources contradict themselves, or said what no update can say."""
+        return self._stop
+
+    @property
+    def through(self) -> int | None:
+        """H: the commit through which all is given out; None while not even the snapshot is."""
+        return self._whole.through
+
+    @property
+    def uncovered(self) -> frozenset[str]:
+        """The tables of which the connector has not spoken, in what is given out, and those that are partial."""
+        return self._whole.uncovered
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of them of which it spoke, and which have rows that are in no record."""
+        return self._whole.partial
+
+    def uncover(self, tables: Iterable[str]) -> None:
+        """The connector has not spoken of these, either, as is known before anything is given out."""
+        self._whole.uncover(tables)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is an output: something was said, and the snapshot, if there is one, is given out."""
+        return self._whole.has_begun
+
+    @property
+    def held(self) -> int:
+        """How many records are held: those of TEMP, and those at times that are not finished."""
+        return self._whole.held + sum(len(self._pending[time]) for time in self._pending)
+
+    def temp(self) -> set[Held]:
+        """What TEMP holds at the last time that is finished. Cost: all of it."""
+        return set(self._whole.content())
+
+    def updates(self, updates: Iterable[Update], frontier: Antichain | None = None) -> Summary:
+        """Take records at times of the timeline, and then the frontier that these have come to (default: as before).
+
+        A record may come as often as it likes. Raises MalformedError for one that is taken back, or that is at a time
+        given out before (but what comes again after a restart, at times before ``frontier`` then, is left out), and
+        :attr:`stop` once what could be given out before it was.
+        """
+        if self._stop is not None:
+            raise self._stop
+        if frontier is not None and not frontier.dominates(self._said):
+            raise MalformedError(f"the records were complete up to {self._said}, and now up to {frontier} only")
+        for said, time, diff in updates:
+            self._arrived(said, check_int(time), diff)
+        summary = Summary({table: [] for table in self._whole.tables}, [], self._frontier, {}, {})
+        if frontier is None:
+            return summary
+        # After a restart the sources may be read from further back than was needed.
+        self._said, frontier = frontier, frontier.join(self._frontier)
+        for time in self._pending.not_beyond(frontier):
+            records = self._pending.pop(time) or {}
+            if not self._finish(check_int(time), records, summary):
+                break
+        else:
+            self._frontier = frontier
+        self._look_for_halt()
+        return summary._replace(frontier=self._frontier)
+
+    def _arrived(self, said: Said | Doubt, time: int, diff: int) -> None:
+        if diff < 1:
+            raise MalformedError(f"{said!r} was taken back at {time}: sources of transactions only add")
+        if self._frontier.less_equal(time):
+            if time not in self._pending:
+                self._pending[time] = {}
+            self._pending[time][said] = None
+        elif self._since.less_equal(time):
+            raise MalformedError(f"{said!r} came at {time}, and all before {self._frontier} was said to be there")
+
+    def _finish(self, time: int, records: Iterable[Said | Doubt], summary: Summary) -> bool:
+        """Go on by one time; whether that was possible."""
+        try:
+            changed = self._whole.advance(records)
+        except SourceStop as found:
+            self._frontier = Antichain([time])
+            # One that lasts is of what is stated, given out or not.
+            frontier = self._frontier if found.lasting else self._complete()
+            self._stop = SourceStop(found.reason, found.remedy, frontier, found.lasting)
+            return False
+        summary.temp.extend((held, time, diff) for held, diff in changed.temp)
+        summary.given.update((tx, time) for tx in changed.given)
+        summary.begins.update(dict.fromkeys(changed.begins, time))
+        for table, changes in changed.output.items():
+            summary.output[table].extend((data, time, diff) for data, diff in changes)
+        self._frontier = Antichain([time + 1])
+        return self._whole.halt() is None
+
+    def _look_for_halt(self) -> None:
+        halt = self._whole.halt()
+        if halt is not None and self._stop is None:
+            self._stop = SourceStop(halt.reason, halt.remedy, self._complete())
+
+    def _complete(self) -> Antichain | None:
+        """Up to where what is given out is complete; None: nothing is."""
+        return self._frontier if self._whole.has_given else None
+
+
+def write(summary: Summary, temp: Writer | None, outputs: Mapping[str, Writer]) -> None:
+    """Make what is finished durable and state it, in the order in which a crash does no harm.
+
+    A log that was finished before a crash, as its remap was closed, has no writer: None, or no such table. The bindings
+    up to ``summary.frontier`` must be durable. When it raises, go on by :func:`resume` with new writers:
+    what a log has already is not written again. Raises what the logs raise. Cost: linear in what is written.
+    """
+    if temp is not None:
+        temp.extend(summary.temp)
+        temp.stage(summary.frontier)
+    for table, writer in outputs.items():
+        writer.extend(summary.output[table])
+        writer.stage(summary.frontier)
+    failpoints.reach(UPDATES_DURABLE)
+    if temp is not None:
+        temp.commit()
+    failpoints.reach(TEMP_STATED)
+    for writer in outputs.values():
+        writer.commit()
+        failpoints.reach(TABLE_STATED)
+
+
+class Resume(NamedTuple):
+    """Where to go on: the first frontier that is not summed up yet, and from where the sources are to be read."""
+
+    frontier: Antichain
+    source: Antichain
+
+
+def resume(remap: Remap, uppers: Iterable[Antichain]) -> Resume:
+    """Where to go on when TEMP, and the output of each table, are known to be complete up to these frontiers.
+
+    >>> remap = Remap(Antichain([0]))
+    >>> _ = remap.mint(Antichain([3]), now=1000), remap.mint(Antichain([5]), now=2000)
+    >>> resume(remap, [Antichain([2001]), Antichain([1001])])
+    Resume(frontier=Antichain([1001]), source=Antichain([3]))
+
+    Raises RefusedError where the remap has forgotten that: it must be held at the last time that all of them have.
+    Cost: O(log bindings).
+    """
+    frontier = reduce(Antichain.meet, uppers)
+    if frontier and remap.since and check_int(frontier.elements[0]) <= remap.since:
+        raise RefusedError(
+            f"the output is complete up to {frontier} only, and the remap was compacted to {remap.since}: where the "
+            "sources were before that is forgotten. Capture anew, with another remap and other logs; new ones cannot "
+            "be begun with one that was compacted"
+        )
+    return Resume(frontier, remap.source_frontier_at(frontier))
+
+
+def _content(temp: Iterable[Update], frontier: Antichain) -> list[Held]:
+    """What TEMP holds just before ``frontier``."""
+    sums: ChangeBatch[Held] = ChangeBatch(
+        (held, diff) for held, time, diff in temp if not frontier.less_equal(time)
+    )
+    odd = next((pair for pair in sums if pair[1] != 1), None)
+    if odd is not None:
+        raise ForeignStateError(f"TEMP holds {odd[0]!r} {odd[1]} times: it is no set, so no capture wrote it alone")
+    return [held for held, _ in sums]

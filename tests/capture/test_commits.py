@@ -1,0 +1,559 @@
+"""Which transactions are whole, judged by a truth that knows the whole history and looks at everything."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from cdcv2.capture.commits import Commits
+from cdcv2.capture.contradictions import Commit
+from cdcv2.capture.facts import End, Fact, RowFact
+from cdcv2.capture.recalled import Recalled
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, MalformedError, UsageError
+from tests.connector import SNAPSHOT_LSN, History, histories, sent
+
+TABLE = "public.t"
+
+
+def streaming(*tables: str, **more: object) -> Commits:
+    """Commits of a source without a snapshot."""
+    return Commits(tables or (TABLE,), snapshot="none", **more)  # type: ignore[arg-type]
+
+
+def test_a_stop_before_anything_is_released_states_nothing() -> None:
+    """Without a snapshot the logs begin at 0, and are not complete up to anything yet."""
+    commits = streaming()
+    commits.end(7, 100, {TABLE: 1})
+    commits.rows_seen(7, TABLE, 1, 2)
+    assert commits.ready() is None
+    stop = commits.stopped()
+
+    assert stop is not None and stop.frontier is None and "complete up to" not in str(stop)
+
+
+# -- against the oracle
+
+
+class Holder:
+    """The least that a user of `Commits` does: it holds rows, and feeds numbers."""
+
+    def __init__(self, commits: Commits) -> None:
+        self.commits = commits
+        self.rows: dict[tuple[int, str], dict[int, int]] = {}
+        self.released: list[int] = []
+        self.kept_repeats = 0
+
+    def take(self, fact: Fact) -> None:
+        if isinstance(fact, End):
+            self.commits.end(fact.tx, fact.lsn, fact.counts)
+        elif isinstance(fact, RowFact) and not self.commits.is_repeat(fact.seq, fact.tx):
+            self.commits.comes_after(fact.tx, fact.seq)
+            held = self.rows.setdefault((fact.tx, fact.table), {})
+            held[fact.order] = fact.table_order
+            self.commits.rows_seen(fact.tx, fact.table, len(held), max(held.values()))
+
+    def release(self) -> None:
+        release = self.commits.ready()
+        if release is None:
+            return
+        for tx, _ in release.transactions:
+            self.released.append(tx)
+            self.rows = {key: held for key, held in self.rows.items() if key[0] != tx}
+        self.commits.settle(release)
+
+
+def whole_through(history: History, facts: list[Fact]) -> int:
+    """How many transactions are whole, and so are all before them: by looking at all facts, each time anew."""
+    seen = {fact.lsn for fact in facts if isinstance(fact, End)}
+    rows = {(fact.tx, fact.order) for fact in facts if isinstance(fact, RowFact)}
+    for number, transaction in enumerate(history.transactions):
+        wanted = {(transaction.tx, n) for n, table in enumerate(transaction.rows, 1) if table in history.captured}
+        if transaction.lsn not in seen or not wanted <= rows:
+            return number
+    return len(history.transactions)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 3))
+def test_a_transaction_is_released_as_soon_as_it_and_all_before_are_whole(seed: int, crashes: int) -> None:
+    """Never earlier, never later, whatever the connector sends again and however the partitions are interleaved."""
+    chance = random.Random(seed)
+    history = histories(chance, snapshot=False)
+    holder = Holder(streaming(*history.captured))
+    facts: list[Fact] = []
+    for fact, _ in sent(history, chance, crashes=crashes).read(chance):
+        facts.append(fact)
+        holder.take(fact)
+        holder.release()
+        assert whole_through(history, facts) == len(holder.released)
+    assert [transaction.tx for transaction in history.transactions] == holder.released
+    assert {} == holder.rows, "a repeat of a released row was kept"
+    assert holder.commits.stopped() is None
+    assert 0 == holder.commits.open_transactions()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_asking_seldom_releases_the_same(seed: int) -> None:
+    """When one asks changes how much comes at once, and nothing else."""
+    chance = random.Random(seed)
+    history = histories(chance, snapshot=False)
+    holder = Holder(streaming(*history.captured))
+    for fact, _ in sent(history, chance).read(chance):
+        holder.take(fact)
+        if chance.random() < 0.1:
+            holder.release()
+    holder.release()
+    assert [transaction.tx for transaction in history.transactions] == holder.released
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32))
+def test_with_the_state_lost_the_topics_repeat_and_nothing_is_released_twice(seed: int) -> None:
+    """`known` of the logs is enough: what is before it is told from what is not, from the start of the topics."""
+    chance = random.Random(seed)
+    history = histories(chance, snapshot=False)
+    topics = sent(history, chance)
+    done = chance.randint(0, len(history.transactions))
+    known = history.ends[done - 1] + 1 if done else 0
+    holder = Holder(streaming(*history.captured, known=known))
+    for fact, _ in topics.read(chance):
+        holder.take(fact)
+        holder.release()
+    assert [transaction.tx for transaction in history.transactions[done:]] == holder.released
+    assert {} == holder.rows
+
+
+# -- one rule at a time
+
+
+def test_an_end_that_counts_no_captured_row_is_released_at_once() -> None:
+    """Transactions on other tables, and markers, move the frontier."""
+    commits = streaming()
+    assert commits.end(5, 70, {"public.other": 3, TABLE: 0})
+    release = commits.ready()
+    assert release is not None
+    assert (Commit(5, 70),) == release.transactions
+    assert Antichain([71]) == release.frontier
+
+
+def test_a_later_transaction_waits_for_an_earlier_one() -> None:
+    """Commit order is the order of the log, so that each frontier is a consistent cut."""
+    commits = streaming()
+    commits.end(5, 70, {TABLE: 1})
+    commits.end(6, 80, {})
+    assert commits.ready() is None
+    waiting = commits.waits()
+    assert ("rows", 5, 70, {TABLE: 1}) == (waiting.what, waiting.tx, waiting.lsn, waiting.missing)
+    assert "transaction 5 (END 70) lacks 1 of 1 rows of public.t" == waiting.text
+
+
+def test_counts_are_set_and_not_added() -> None:
+    """Whoever reads a range again counts it again."""
+    commits = streaming()
+    commits.end(5, 70, {TABLE: 2})
+    for _ in range(3):
+        commits.rows_seen(5, TABLE, 1)
+    assert commits.ready() is None
+    commits.rows_seen(5, TABLE, 2)
+    assert commits.ready() is not None
+    commits.rows_seen(5, TABLE, 0)
+    assert commits.ready() is None
+
+
+def test_the_order_numbers_must_be_without_a_gap() -> None:
+    """Two distinct rows numbered 1 and 3 are not the two that END counts."""
+    commits = streaming()
+    commits.end(5, 70, {TABLE: 2})
+    commits.rows_seen(5, TABLE, 2, highest=3)
+    assert commits.ready() is None
+    stop = commits.stopped()
+    assert stop is not None and "numbered up to 3" in stop.reason
+
+
+def test_more_rows_than_counted_stop_before_the_transaction() -> None:
+    """A contradiction is loud, and what came before it is released."""
+    commits = streaming()
+    commits.end(5, 70, {})
+    commits.end(6, 80, {TABLE: 1})
+    commits.rows_seen(6, TABLE, 2)
+    release = commits.ready()
+    assert release is not None and 70 == release.through
+    commits.settle(release)
+    stop = commits.stopped()
+    assert stop is not None
+    assert "transaction 6 has 2 rows of public.t" in stop.reason
+    assert Antichain([71]) == stop.frontier
+
+
+def test_rows_of_a_table_that_the_end_does_not_name_stop_it() -> None:
+    """Zero is a count like any other."""
+    commits = streaming()
+    commits.end(6, 80, {})
+    commits.rows_seen(6, TABLE, 1)
+    assert commits.ready() is None
+    stop = commits.stopped()
+    assert stop is not None and "its END 80 counts 0" in stop.reason
+
+
+def test_an_end_at_or_below_what_is_released_is_a_repeat() -> None:
+    """The connector sends again from wherever its last acknowledged position was."""
+    commits = streaming()
+    assert commits.end(4, 60, {}) and commits.end(5, 70, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert not commits.end(5, 70, {})
+    assert not commits.end(4, 60, {})
+    assert commits.stopped() is None
+
+
+@pytest.mark.parametrize("tx, lsn, counts, said", [
+    (4, 60, {}, "END 60 of transaction 4 came for the first time after END 70"),
+    (6, 70, {}, "END 70 says both that transaction 5 has {} rows, and that 6 has {}"),
+    (5, 70, {TABLE: 2}, "END 70 says both that transaction 5 has {} rows, and that 5 has {'public.t': 2}"),
+])
+def test_an_end_that_contradicts_what_is_released_is_no_duplicate(
+    tx: int, lsn: int, counts: dict[str, int], said: str
+) -> None:
+    """All ENDs that are released are known, so one of no such transaction, or of another, is of another history."""
+    commits = streaming()
+    commits.end(5, 70, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert not commits.end(tx, lsn, counts)
+    stop = commits.stopped()
+    assert stop is not None and f"{said}; the logs are stated beyond it" == stop.reason
+
+
+def test_an_end_that_was_never_seen_below_the_highest_is_an_error() -> None:
+    """The transaction topic has one partition: an END cannot overtake, so this is another history."""
+    commits = streaming()
+    commits.end(5, 70, {TABLE: 1})
+    commits.end(6, 80, {})
+    assert not commits.end(5, 70, {TABLE: 1})
+    assert commits.stopped() is None
+    assert not commits.end(7, 75, {})
+    stop = commits.stopped()
+    assert stop is not None and "END 75 of transaction 7 came for the first time after END 80" in stop.reason
+    commits.rows_seen(5, TABLE, 1)
+    release = commits.ready()
+    assert release is not None and 70 == release.through, "what lies before the strange END is sound"
+
+
+@pytest.mark.parametrize("tx, counts", [(6, {TABLE: 1}), (5, {TABLE: 2})])
+def test_one_end_with_two_meanings_is_an_error(tx: int, counts: dict[str, int]) -> None:
+    """The same commit LSN with other counts, or of another transaction, contradicts."""
+    commits = streaming()
+    commits.end(5, 70, {TABLE: 1})
+    commits.end(tx, 70, counts)
+    stop = commits.stopped()
+    assert stop is not None and "END 70 says both" in stop.reason
+
+
+def test_counts_of_tables_that_are_not_captured_may_differ() -> None:
+    """A message's data collection is called by a Java object's hash, another one in each process."""
+    commits = streaming()
+    commits.end(5, 70, {TABLE: 1, "LogicalDecodingMessageId@55693b70": 1})
+    commits.end(5, 70, {TABLE: 1, "LogicalDecodingMessageId@1b2c3d4e": 1})
+    assert commits.stopped() is None
+
+
+def test_a_halted_transaction_stops_when_it_is_due() -> None:
+    """TRUNCATE: everything before it is released first; its END tells when that is."""
+    commits = streaming()
+    commits.halt(6, "a table was truncated", "begin anew")
+    commits.end(5, 70, {TABLE: 1})
+    assert commits.stopped() is None
+    commits.end(6, 80, {TABLE: 1})
+    commits.end(7, 90, {})
+    assert commits.ready() is None and commits.stopped() is None
+    commits.rows_seen(5, TABLE, 1)
+    release = commits.ready()
+    assert release is not None and 70 == release.through
+    commits.settle(release)
+    stop = commits.stopped()
+    assert stop is not None
+    assert ("a table was truncated", "begin anew", Antichain([71])) == (stop.reason, stop.remedy, stop.frontier)
+    assert commits.ready() is None
+    assert "stop" == commits.waits().what
+
+
+def test_a_null_sequence_reads_as_the_snapshot() -> None:
+    """The first transaction after the snapshot has no END before it: not a repeat until it is released itself."""
+    commits = Commits([TABLE], notifications=True)
+    assert not commits.is_repeat(None, 5), "nothing is a repeat before the snapshot is released"
+    commits.snapshot_rows(TABLE, 1000, 1)
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        commits.notification(kind, TABLE, 1, offset)
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert 1000 == commits.through
+    assert not commits.is_repeat(None, 5)
+    commits.end(5, 1050, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert commits.is_repeat(None, 5)
+    assert commits.is_repeat(1049, 6) and not commits.is_repeat(1050, 6)
+
+
+# -- lost state, with a snapshot
+
+
+def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
+    """State lost after the snapshot: until its LSN is known again, only the END of the transaction can tell."""
+    commits = Commits([TABLE], known=1051)
+    assert commits.base is None
+    assert not commits.is_repeat(None, 5)
+    assert not commits.end(5, 1050, {TABLE: 1})
+    assert commits.is_repeat(None, 5)
+    assert not commits.is_repeat(None, 6)
+
+
+def test_without_its_base_a_null_row_that_its_end_does_not_count_stops_it() -> None:
+    """The END was released, and says how many there are: with the memory lost, too."""
+    commits = Commits(["public.a"], known=1051)
+    commits.recall(Recalled(((7, 1050, {"public.a": 1}),), True, None))
+    commits.end(7, 1050, {"public.a": 1})
+
+    assert commits.is_repeat(None, 7, "public.a", 1) and commits.stopped() is None
+    assert commits.is_repeat(None, 7, "public.a", 2)
+    stop = commits.stopped()
+    assert stop is not None and "a row of public.a numbered 2, but its END 1050 counts 1" in stop.reason
+
+
+@pytest.mark.parametrize("last, restarted", [(7, []), (None, [7])], ids=["inside", "before"])
+def test_a_start_knows_of_a_begin_before_the_record_that_it_begins_at(last: int | None, restarted: list[int]) -> None:
+    """The connector was restarted inside the transaction: the other BEGIN is read now, or was read before, too."""
+    commits = streaming()
+    commits.recall(Recalled((), True, last, frozenset(restarted)))
+    if last is not None:
+        commits.begin(last)
+    commits.numbers_anew(7)
+    commits.rows_seen(7, TABLE, 1, 1)
+    commits.end(7, 100, {TABLE: 1})
+    assert commits.ready() is None
+    stop = commits.stopped()
+
+    assert stop is not None and "transaction 7 (END 100) has two BEGINs" in stop.reason
+
+
+@pytest.mark.parametrize("first", ["begin", "end", "before"])
+@pytest.mark.parametrize("anew", [True, False], ids=["3.4", "3.7"])
+def test_whether_a_transaction_was_begun_twice_cannot_be_known(first: str, anew: bool) -> None:
+    """The transaction topic has lost the record before: a stop, if the connector is one that numbers anew."""
+    commits = streaming()
+    if first == "before":
+        commits.recall(Recalled((), False, None, doubted=7))
+    else:
+        commits.recall(Recalled((), False, None, gone=True))
+    if first == "begin":
+        commits.begin(7)
+    if anew:
+        commits.numbers_anew(7)
+    commits.rows_seen(7, TABLE, 1, 1)
+    commits.end(7, 100, {TABLE: 1})
+    release, stop = commits.ready(), commits.stopped()
+
+    assert (release is None) == (stop is not None) == anew
+    assert stop is None or "transaction 7 (END 100) has two BEGINs, one directly after the other, cannot be known" in (
+        stop.reason
+    )
+
+
+def test_only_the_first_transaction_behind_what_is_lost_is_in_doubt() -> None:
+    """What follows it is judged as ever."""
+    commits = streaming()
+    commits.recall(Recalled((), False, None, gone=True))
+    commits.end(7, 100, {})
+    commits.begin(8)
+    commits.numbers_anew(8)
+    commits.rows_seen(8, TABLE, 1, 1)
+    commits.end(8, 110, {TABLE: 1})
+    release = commits.ready()
+
+    assert release is not None and release.through == 110
+
+
+def test_a_start_finds_an_end_from_before_the_snapshot_behind_where_it_begins() -> None:
+    """It was read when the snapshot was released, and the run that read it could not state its stop any more."""
+    commits = begun(1000)
+    commits.recall(Recalled(((4, 900, {}),), True, None))
+    stop = commits.stopped()
+
+    assert stop is not None and "transaction 4 was committed at 900, not after the snapshot at 1000" in stop.reason
+
+
+def begun(through: int, *told: int) -> Commits:
+    """One that was begun when a snapshot at 1000, perhaps others, and all through an END were released."""
+    first = Commits([TABLE])
+    first.snapshot_rows(TABLE, 1000, 1)
+    first.snapshot_marked("last", ("t", 0, 0))
+    first.ends_read({("t", 0): 1})
+    first.consumed({("t", 0): 1})
+    first.settle(first.ready())  # type: ignore[arg-type]
+    more = {"again": {"told": list(told), "runs": len(told), "notified": 0}, "first": []} if told else {}
+    plain = {**first.export(), "through": through, **more}
+    return Commits.restore(plain, [TABLE], known=through + 1, again=told)
+
+
+def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snapshot() -> None:
+    """As one that lives on does: no END that is known says what follows it."""
+    commits = begun(1060)
+    commits.recall(Recalled(((5, 1050, {}), (6, 1060, {})), True, None))
+
+    assert commits.is_repeat(950, 9) and commits.stopped() is None
+    assert commits.is_repeat(1000, 9) and commits.stopped() is not None
+
+
+def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
+    """Nothing but it is released, so it does not matter that the transaction topic has lost its beginning."""
+    commits = begun(1000)
+    commits.recall(Recalled((), False, None))
+
+    assert commits.is_repeat(950, 9) and commits.stopped() is None
+
+
+def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None:
+    """What that snapshot makes up for is superseded, so nothing is judged by it."""
+    commits = begun(1160, 1100)
+    commits.recall(Recalled(((5, 1050, {TABLE: 1}), (6, 1160, {})), True, None))
+
+    assert not commits.end(5, 1050, {TABLE: 2}) and commits.stopped() is None
+    assert not commits.end(6, 1160, {TABLE: 2}) and commits.stopped() is not None
+
+
+@pytest.mark.parametrize("named", [None, 0])
+def test_a_row_that_its_end_does_not_count_is_a_stop_that_lasts(named: int | None) -> None:
+    """Also where it names no commit: it is of that transaction, and not the first one of a slot that was made anew."""
+    commits = streaming()
+    commits.end(7, 100, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert commits.is_repeat(named, 7, TABLE, 1)
+    stop = commits.stopped()
+
+    assert stop is not None and stop.lasting and "but its END 100 counts 0" in stop.reason
+
+
+def test_without_its_base_what_is_released_now_is_remembered() -> None:
+    """The first transaction may be the next to be released: its null rows are repeats from then on."""
+    commits = Commits([TABLE], known=1001)
+    commits.end(5, 1050, {})
+    assert not commits.is_repeat(None, 5)
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert commits.is_repeat(None, 5)
+
+
+def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
+    """The topics still hold the snapshot, which says what a null sequence reads as."""
+    commits = Commits([TABLE], known=1051)
+    commits.snapshot_read(TABLE, 1000, ("t", 0), 0)
+    assert 1000 == commits.base
+    assert commits.is_repeat(None, 5)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize("lsns", [(1000, 2000), (2000, 1000)])
+def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind_it(
+    lsns: tuple[int, int], remembered: bool
+) -> None:
+    """ENDs of transactions without rows wait for no table, so they may be read, and released, before such rows are."""
+    commits = Commits([TABLE], known=2011)
+    if remembered:
+        commits = Commits([TABLE], notifications=True)
+        commits.snapshot_rows(TABLE, lsns[0], 1)
+        for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+            commits.notification(kind, TABLE, 1, offset)
+        commits.settle(commits.ready())  # type: ignore[arg-type]
+        commits.end(9, 2010, {})
+        commits.settle(commits.ready())  # type: ignore[arg-type]
+    commits.snapshot_read(TABLE, lsns[0], ("t", 0), 0)
+    assert commits.stopped() is None
+    commits.snapshot_read(TABLE, lsns[1], ("t", 0), 1)
+    stop = commits.stopped()
+
+    assert stop is not None and f"second snapshot of public.t, at {lsns[1]}" in stop.reason
+
+
+def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> None:
+    """No row has its LSN; the notifications say that there is none."""
+    commits = Commits([TABLE], notifications=True, known=51)
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        assert commits.base is None
+        commits.notification(kind, TABLE, 0, offset)
+    assert 0 == commits.base
+
+
+def test_right_after_an_empty_snapshot_nothing_else_is_needed() -> None:
+    """Only an empty snapshot is released through 0."""
+    assert 0 == Commits([TABLE], known=1).base
+
+
+# -- memory
+
+
+def test_restored_it_decides_as_before() -> None:
+    """H and the snapshot are remembered; open transactions are read again."""
+    commits = Commits([TABLE], notifications=True)
+    commits.snapshot_rows(TABLE, 1000, 1)
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        commits.notification(kind, TABLE, 1, offset)
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    commits.end(5, 1050, {TABLE: 1})
+    again = Commits.restore(commits.export(), [TABLE], notifications=True, known=1001)
+    assert (1000, 1000) == (again.through, again.base)
+    assert again.end(5, 1050, {TABLE: 1})
+    again.notification("STARTED", None, None, 7)
+    stop = again.stopped()
+    assert stop is not None and "second snapshot" in stop.reason
+
+
+def test_logs_ahead_of_the_memory_are_believed() -> None:
+    """A crash between the statements and the memory: what is stated is released."""
+    commits = streaming()
+    plain = commits.export()
+    again = Commits.restore(plain, [TABLE], snapshot="none", known=71)
+    assert 70 == again.through
+    assert not again.end(5, 70, {})
+
+
+def test_a_memory_ahead_of_the_logs_is_refused() -> None:
+    """Its positions would skip facts that the logs lack."""
+    commits = streaming()
+    commits.end(5, 70, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    with pytest.raises(ForeignStateError, match="through 70 is in the logs, but one only has what is before 70"):
+        Commits.restore(commits.export(), [TABLE], snapshot="none", known=70)
+
+
+@pytest.mark.parametrize("change", [{"version": 2}, {"tables": ["public.u"]}, {"mode": "initial"}])
+def test_the_memory_of_another_capture_is_refused(change: dict[str, object]) -> None:
+    """Other tables or another mode mean other facts."""
+    with pytest.raises(ForeignStateError):
+        Commits.restore({**streaming().export(), **change}, [TABLE], snapshot="none")
+
+
+def test_wrong_arguments_are_named() -> None:
+    """Whoever calls is told what is taken."""
+    with pytest.raises(UsageError, match="'initial' or 'none', not 'always'"):
+        Commits([TABLE], snapshot="always")
+    with pytest.raises(MalformedError, match="3 distinct rows"):
+        streaming().rows_seen(5, TABLE, 3, highest=2)
+
+
+def test_the_model_has_what_it_is_for() -> None:
+    """Repeats, rows behind their END, rows sent to another partition: without them the tests above prove little."""
+    chance = random.Random(7)
+    repeats = behind = moved = 0
+    for _ in range(100):
+        history = histories(chance, snapshot=False)
+        seen: dict[tuple[int, int], str] = {}
+        ended: set[int] = set()
+        for fact, position in sent(history, chance).read(chance):
+            if isinstance(fact, End):
+                ended.add(fact.tx)
+            elif isinstance(fact, RowFact):
+                repeats += (fact.tx, fact.order) in seen
+                behind += fact.tx in ended
+                moved += seen.get((fact.tx, fact.order), str(position.part)) != str(position.part)
+                seen[fact.tx, fact.order] = str(position.part)
+    assert min(repeats, behind, moved) > 50
+    assert SNAPSHOT_LSN == 1000

@@ -1,0 +1,115 @@
+"""The End of a snapshot follows from the notifications and the first rows, and from nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcv2.capture.facts import Notification
+from cdcv2.capture.snapshot_counts import Scanned
+from cdcv2.capture.temp import SNAPSHOT, End, Halt
+
+STARTED, COMPLETED, SKIPPED = ("STARTED", None, None), ("COMPLETED", None, None), ("SKIPPED", None, None)
+Said = tuple[str, str | None, int | None]
+
+
+def counted(table: str, rows: int | None) -> Said:
+    """So many rows were scanned."""
+    return "TABLE_SCAN_COMPLETED", table, rows
+
+
+def after(*notifications: Said) -> Scanned:
+    """These have come."""
+    scanned = Scanned(["a", "b"])
+    for offset, said in enumerate(notifications):
+        scanned.notification(Notification(*said, offset))
+    return scanned
+
+
+B = counted("b", 0)
+
+
+@pytest.mark.parametrize("notifications, lsn, expected", [
+    ((), 70, None),
+    ((STARTED, counted("a", 2)), 70, None),
+    ((STARTED, counted("a", 2), B, COMPLETED), None, None),
+    ((STARTED, counted("a", 2), B, COMPLETED), 70, End.of(SNAPSHOT, 70, {"a": 2})),
+    ((STARTED, counted("a", 0), B, counted("other", 5), COMPLETED), None, End.of(SNAPSHOT, 0, {})),
+    ((STARTED, counted("a", 2), B, COMPLETED, SKIPPED), 70, End.of(SNAPSHOT, 70, {"a": 2})),
+    ((STARTED, counted("a", 2), B, SKIPPED), 70, End.of(SNAPSHOT, 70, {"a": 2})),
+    ((SKIPPED,), None, End.of(SNAPSHOT, 0, {})),
+    ((("IN_PROGRESS", "a", None),), 70, None),
+])  # fmt: skip
+def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expected: End | None) -> None:
+    """Tables that are not captured count for nobody; SKIPPED ends a run whose COMPLETED was lost."""
+    assert expected == after(*notifications).end(lsn)
+
+
+@pytest.mark.parametrize("notifications, reason", [
+    ((STARTED, counted("a", 2), B, COMPLETED, STARTED), "begun a second snapshot"),
+    ((STARTED, counted("b", None), COMPLETED), "do not say how many rows of a"),
+    ((STARTED, counted("a", 1), counted("b", None), COMPLETED), "of b, at offset 2, does not say how many rows it has"),
+    ((STARTED, counted("a", 1), COMPLETED), "do not say how many rows of b"),
+    ((STARTED, counted("a", 1), B, counted("a", 2), COMPLETED), "one with 1 rows and one, at offset 3, with 2"),
+    ((STARTED, counted("a", 9), B, STARTED, counted("a", 2), B, COMPLETED), "began its snapshot twice"),
+    ((counted("a", 9), STARTED, counted("a", 9), B, COMPLETED), "began its snapshot twice"),
+    ((STARTED, ("ABORTED", None, None)), "aborted its snapshot"),
+])  # fmt: skip
+def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason: str) -> None:
+    """Before a row has come, too, and whatever comes."""
+    for lsn in (None, 70):
+        said = after(*notifications).end(lsn)
+
+        assert isinstance(said, Halt) and said.tx == SNAPSHOT and reason in said.reason
+
+
+@pytest.mark.parametrize("said, assumed", [((), {"b"}), ((counted("b", 0),), set())])
+def test_a_table_that_is_said_to_be_empty_has_no_rows(said: tuple[Said, ...], assumed: set[str]) -> None:
+    """It is assumed where the connector does not count them."""
+    scanned = Scanned(["a", "b"], ["b"])
+    for offset, one in enumerate((STARTED, counted("a", 2), *said, COMPLETED)):
+        scanned.notification(Notification(*one, offset))
+
+    assert End.of(SNAPSHOT, 70, {"a": 2}) == scanned.end(70)
+    assert assumed == scanned.assumed_empty
+
+
+def test_a_table_that_is_said_to_be_empty_and_has_rows_stops() -> None:
+    """The connector counts some."""
+    scanned = Scanned(["a", "b"], ["b"])
+    for offset, one in enumerate((STARTED, counted("a", 2), counted("b", 3), COMPLETED)):
+        scanned.notification(Notification(*one, offset))
+    said = scanned.end(70)
+
+    assert isinstance(said, Halt) and "b was not empty at the snapshot" in said.reason
+
+
+def test_tables_that_no_notification_names_are_left_out_where_they_may_be() -> None:
+    """With a row of the snapshot it was scanned; all of them are not left out, but for a snapshot that was skipped."""
+    found = {}
+    for name, may, rows, notifications in (
+        ("left out", "ab", {"a": 1}, (STARTED, counted("a", 1), COMPLETED)),
+        ("may not", "a", {"a": 1}, (STARTED, counted("a", 1), COMPLETED)),
+        ("with a row", "ab", {"a": 1, "b": 1}, (STARTED, counted("a", 1), COMPLETED)),
+        ("all", "ab", {}, (STARTED, COMPLETED)), ("skipped", "ab", {}, (SKIPPED,)),
+    ):
+        scanned = Scanned(["a", "b"], (), may)
+        for offset, one in enumerate(notifications):
+            scanned.notification(Notification(*one, offset))
+        found[name] = type(scanned.end(70, rows)), "".join(sorted(scanned.uncovered))
+
+    assert {
+        "left out": (End, "b"), "may not": (Halt, ""), "with a row": (Halt, ""), "all": (Halt, ""),
+        "skipped": (End, "ab"),
+    } == found
+
+
+def test_a_run_that_begins_after_the_end_stops() -> None:
+    """A capture that resumed behind the End has not read what came before it."""
+    scanned = Scanned(["a"])
+    scanned.ended()
+    scanned.notification(Notification(*SKIPPED, 7))
+    assert scanned.halt() is None
+    scanned.notification(Notification(*STARTED, 8))
+
+    halt = scanned.halt()
+    assert halt is not None and "begun a second snapshot" in halt.reason and "at offset 8" in halt.reason
