@@ -19,7 +19,7 @@ from cdcv2.capture.temp import End, Row
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock import NOT_STARTED, Binding, Part, Partitioned, Reclock, Remap, offsets
+from cdcv2.timeline import NOT_STARTED, Binding, Part, Partitioned, Reclock, Remap, offsets
 
 PARTITIONS = 8
 #: The partition of the Ends.

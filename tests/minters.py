@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnavailableError
-from cdcv2.reclock.minting import Append, Get, List, Put, Read, Remove, Trim, agree, compact, follow, mint, on_objects
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, offsets
-from cdcv2.reclock.shared import Shared, View, Won
+from cdcv2.timeline.minting import Append, Get, List, Put, Read, Remove, Trim, agree, compact, follow, mint, on_objects
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
+from cdcv2.timeline.shared import Shared, View, Won
 from tests.strategies import Chooser
 
 Place = dict[int, int]

@@ -38,7 +38,7 @@ NEAR = {
     "cdcv2.protocol.timeline.": ("tests/protocol/test_timeline", "tests/protocol/test_histories"),
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
         "histories", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
-    "cdcv2.reclock.": ("tests/reclock/",),
+    "cdcv2.timeline.": ("tests/reclock/",),
     "cdcv2.materialize.reductions.": ("tests/materialize/test_combine", "tests/materialize/test_source_columns"),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.fence.": (

@@ -29,11 +29,11 @@ from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.minting import compact, follow, run as minted
-from cdcv2.reclock.ordering import COMMIT_ORDER
-from cdcv2.reclock.shared import Shared, View
-from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.debezium import Recipe
+from cdcv2.timeline.minting import compact, follow, run as minted
+from cdcv2.timeline.ordering import COMMIT_ORDER
+from cdcv2.timeline.recipe import BoundRecipe
+from cdcv2.timeline.shared import Shared, View
 from tests.strategies import Chooser
 
 Place = tuple[str, int]
@@ -241,7 +241,7 @@ class RacingRemap:
         return f"remap[0]@{number}"
 
     def read(self, after: int) -> View:
-        """As :class:`~cdcv2.reclock.minting.RemapLog`."""
+        """As :class:`~cdcv2.timeline.minting.RemapLog`."""
         self._process.stop()
         end = len(self._world.remap)
         places = range(max(after, self._world.first), end)

@@ -18,7 +18,7 @@ from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
 from tests.strategies import Chooser
 
 Steps = list[tuple[int, Any]]

@@ -9,7 +9,7 @@ from typing import Any
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
 from cdcv2.protocol.log import Place
-from cdcv2.reclock.shared import View
+from cdcv2.timeline.shared import View
 
 
 class RemapInMemory:

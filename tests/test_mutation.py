@@ -47,7 +47,7 @@ def test_the_committed_list_has_a_reason_for_every_entry() -> None:
 
 def test_the_tests_of_its_own_box_are_tried_first() -> None:
     """And all, where the box has none that calls the function."""
-    own, other = "tests/reclock/test_remap.py::a", "tests/testing/test_conformance.py::b"
+    own, other = "tests/timeline/test_remap.py::a", "tests/testing/test_conformance.py::b"
 
-    assert [own] == near("cdcv2.reclock.remap.x_f", [own, other])
-    assert [other] == near("cdcv2.reclock.remap.x_f", [other]) == near("cdcv2.wire.x_f", [other])
+    assert [own] == near("cdcv2.timeline.remap.x_f", [own, other])
+    assert [other] == near("cdcv2.timeline.remap.x_f", [other]) == near("cdcv2.wire.x_f", [other])

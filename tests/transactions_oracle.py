@@ -16,8 +16,8 @@ from typing import Any
 from cdcv2.capture.temp import SNAPSHOT, End, Row
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.partitioned import Part, Partitioned, offsets, part_of
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.partitioned import Part, Partitioned, offsets, part_of
 from tests.strategies import Chooser
 
 CAPTURED = ("a", "b")

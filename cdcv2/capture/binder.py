@@ -15,13 +15,13 @@ from cdcv2.capture.topics import Look
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
 from cdcv2.protocol.log import Place
-from cdcv2.reclock.minting import RemapLog, agree, run
-from cdcv2.reclock.partitioned import NOT_STARTED
-from cdcv2.reclock.records import Recipe, Record
-from cdcv2.reclock.remap import Hold, Remap
-from cdcv2.reclock.shared import Shared, Won
-from cdcv2.sources.bound_recipe import BoundRecipe
-from cdcv2.sources.places import frontier, limited, of_topics, places
+from cdcv2.timeline.minting import RemapLog, agree, run
+from cdcv2.timeline.partitioned import NOT_STARTED
+from cdcv2.timeline.positions import frontier, limited, of_topics, places
+from cdcv2.timeline.recipe import BoundRecipe
+from cdcv2.timeline.records import Recipe, Record
+from cdcv2.timeline.remap import Hold, Remap
+from cdcv2.timeline.shared import Shared, Won
 
 #: After so many records of the remap it is said anew from where on it is needed.
 HOLD_EVERY = 1000

@@ -33,9 +33,9 @@ from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, Source
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import check_int
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
+from cdcv2.timeline.remap import Remap
 
 UPDATES_DURABLE = failpoints.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
 TEMP_STATED = failpoints.declare("transactions.temp-stated", "the statement of TEMP is durable; none of the output is")

@@ -27,7 +27,7 @@ from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
 from cdcv2.protocol.log import Position
-from cdcv2.reclock.ordering import AS_COMPLETE
+from cdcv2.timeline.ordering import AS_COMPLETE
 
 _ANEW = "Begin anew: another slot, other topics, other logs"
 

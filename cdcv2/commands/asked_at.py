@@ -14,7 +14,7 @@ from cdcv2.commands.console import remark
 from cdcv2.commands.times import asked_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
-from cdcv2.reclock.gauges import lsn, lsn_text
+from cdcv2.timeline.gauges import lsn, lsn_text
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog

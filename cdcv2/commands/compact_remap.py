@@ -20,9 +20,8 @@ from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.reclock.minting import RemapLog, agree, compact, follow
-from cdcv2.reclock.minting import run as minted
-from cdcv2.reclock.shared import Shared
+from cdcv2.timeline.minting import RemapLog, agree, compact, follow, run as minted
+from cdcv2.timeline.shared import Shared
 
 EXAMPLES = (
     ("cdcv2 compact-remap remap --keep 48", "but for the last two days, and what logs need"),

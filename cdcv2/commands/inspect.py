@@ -27,7 +27,7 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message, Updates
-from cdcv2.reclock.ordering import COMMIT_ORDER
+from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.wire.description import description_of
 from cdcv2.wire.jsonlines import JsonLines
 from cdcv2.wire.opening import NamedLog

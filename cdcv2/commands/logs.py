@@ -26,12 +26,12 @@ from cdcv2.commands.progress import progress
 from cdcv2.commands.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.protocol.log import Entry, Log, LogAddress
-from cdcv2.reclock.ordering import check_ordered
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
+from cdcv2.timeline.ordering import check_ordered
 from cdcv2.wire import opening
 from cdcv2.wire.captured import noted
 from cdcv2.wire.description import LogDescription, description_of

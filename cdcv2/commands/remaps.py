@@ -25,12 +25,12 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.protocol.log import LogAddress
-from cdcv2.reclock.gauges import lsn, lsn_text
-from cdcv2.reclock.minting import Minting, Read, RemapLog, run
-from cdcv2.reclock.partitioned import Part, Partitioned
-from cdcv2.reclock.records import Genesis, Held, Proposal, Record, decode
-from cdcv2.reclock.shared import Shared, View, Won
 from cdcv2.store.file_system import is_there, matching
+from cdcv2.timeline.gauges import lsn, lsn_text
+from cdcv2.timeline.minting import Minting, Read, RemapLog, run
+from cdcv2.timeline.partitioned import Part, Partitioned
+from cdcv2.timeline.records import Genesis, Held, Proposal, Record, decode
+from cdcv2.timeline.shared import Shared, View, Won
 from cdcv2.wire.remap_files import DirectoryRemap
 
 

@@ -32,14 +32,14 @@ from cdcv2.commands.stopping import told_to_stop
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
-from cdcv2.reclock.minting import RemapLog
-from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
 from cdcv2.store.file_system import is_there
+from cdcv2.timeline.minting import RemapLog
+from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.files import DirectoryLog

@@ -5,7 +5,7 @@ it is said, and the exit code is 1. What happened before the time to which the r
 before" that.
 
 The remap of a capture binds the offsets of its topics: shop.transaction=0@17 is the record at offset 17 of partition 0
-of that topic. It knows no LSNs; those are in remaps that programs of yours bind to LSNs (cdcv2.reclock).
+of that topic. It knows no LSNs; those are in remaps that programs of yours bind to LSNs (cdcv2.timeline).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cdcv2.commands.shown import json_line
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.reclock.asked import When, when
-from cdcv2.reclock.gauges import to_plain
-from cdcv2.reclock.minting import follow, run as mint
-from cdcv2.reclock.partitioned import Partitioned
-from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.shared import Shared
-from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.suggestions import meant
+from cdcv2.timeline.asked import When, when
+from cdcv2.timeline.gauges import to_plain
+from cdcv2.timeline.minting import follow, run as mint
+from cdcv2.timeline.partitioned import Partitioned
+from cdcv2.timeline.recipe import BoundRecipe
+from cdcv2.timeline.remap import Remap
+from cdcv2.timeline.shared import Shared
 
 EXAMPLES = (
     ("cdcv2 when remap shop.transaction=0@17", "of a capture: offset 17 of partition 0 of this topic"),

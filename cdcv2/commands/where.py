@@ -13,8 +13,8 @@ from cdcv2.commands.console import Output, remark
 from cdcv2.commands.remaps import add_remap_arguments, check_time, open_remap, places
 from cdcv2.commands.shown import json_line
 from cdcv2.exits import Exit
-from cdcv2.reclock.asked import known, where
-from cdcv2.reclock.gauges import frontier_to_plain
+from cdcv2.timeline.asked import known, where
+from cdcv2.timeline.gauges import frontier_to_plain
 
 EXAMPLES = (
     ("cdcv2 where remap", "at the last time that is decided"),

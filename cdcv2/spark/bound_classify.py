@@ -27,7 +27,7 @@ from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.stretches import Stretch
+from cdcv2.timeline.ranges import Stretch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

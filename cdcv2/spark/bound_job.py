@@ -32,8 +32,6 @@ from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.minting import RemapLog
-from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import FROM_STATE, Recipe
 from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
@@ -49,6 +47,8 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.session import tune
 from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import local_path
+from cdcv2.timeline.minting import RemapLog
+from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.log_set import describe_log_set

@@ -31,13 +31,13 @@ from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import Recipe
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
+from cdcv2.timeline.binding import check_int
+from cdcv2.timeline.ordering import COMMIT_ORDER
 
 #: About so many rows go into one task of a write: fewer make small messages, more make slow tasks.
 ROWS_PER_TASK = 20_000

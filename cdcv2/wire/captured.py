@@ -16,9 +16,9 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, RefusedError, UnavailableError
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire import log_json
 from cdcv2.wire.description import ONE_OF_EACH, LogDescription
 

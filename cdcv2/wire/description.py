@@ -27,7 +27,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from cdcv2.protocol.log import Headers, Log
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 
 #: The start of a log of whose table nothing is stated, as the connector does not cover it.

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.protocol.log import Log, LogAddress
-from cdcv2.reclock.ordering import COMMIT_ORDER
 from cdcv2.store.file_system import is_there
+from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.wire.description import Describing, LogDescription
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.log_json import LOG_FILE

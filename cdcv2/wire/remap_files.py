@@ -6,7 +6,7 @@
     remap/00000000000000000001.json       {"cdcv2-remap": 1, "kind": "proposal", ...}
 
 Trimming removes the first ones. What that means for who sleeps meanwhile is explained, and tried in all orders, where
-the requests are made: :func:`cdcv2.reclock.minting.on_objects`. Here each of them is one call of the file system.
+the requests are made: :func:`cdcv2.timeline.minting.on_objects`. Here each of them is one call of the file system.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from cdcv2 import failpoints
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
-from cdcv2.reclock.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
-from cdcv2.reclock.shared import View
 from cdcv2.store.file_system import in_words
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.timeline.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
+from cdcv2.timeline.shared import View
 from cdcv2.wire.named import local_directory
 
 BEFORE_PUT = failpoints.declare("remap.before-put", "a record of a remap is durable under a temporary name, not in the log")
@@ -64,7 +64,7 @@ class DirectoryRemap:
         return str(self._file(number))
 
     def read(self, after: int) -> View:
-        """The records from a number on; see :class:`~cdcv2.reclock.minting.RemapLog`."""
+        """The records from a number on; see :class:`~cdcv2.timeline.minting.RemapLog`."""
         view: View = self._run(on_objects(ask(Read(after))))
         return view
 

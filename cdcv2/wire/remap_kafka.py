@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import RefusedError, UnsafeTopicError
-from cdcv2.reclock.shared import View
 from cdcv2.store.kafka_client import PATIENCE, Client
+from cdcv2.timeline.shared import View
 from cdcv2.wire.kafka_topics import check_keeps, create_topic, describe, spans
 
 
@@ -71,7 +71,7 @@ class KafkaRemap:
         return f"{self._topic}[0]@{number}"
 
     def read(self, after: int) -> View:
-        """The records from an offset on; see :class:`~cdcv2.reclock.minting.RemapLog`.
+        """The records from an offset on; see :class:`~cdcv2.timeline.minting.RemapLog`.
 
         Raises UnavailableError, and MissingLogError when the topic is gone.
         """

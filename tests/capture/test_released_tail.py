@@ -12,7 +12,7 @@ from cdcv2.capture.temp import End, Restart, Row, Said
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 
 def row(tx: int, number: int, after: int | None, **more: Any) -> Row:

@@ -12,8 +12,8 @@ from cdcv2.capture.state import TOLD
 from cdcv2.capture.temp import SNAPSHOT, Begun, Done, End, Halt, Held, Row, Through
 from cdcv2.capture.temp_rows import TEMP, TempRows
 from cdcv2.errors import DecodeError, MalformedError
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 THINGS = RowType({"type": "record", "name": "thing", "fields": [
     {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}]})

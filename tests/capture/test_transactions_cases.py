@@ -15,7 +15,7 @@ from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 
 BEGUN = Begun(COMMIT_ORDER, ("a", "b"), False)
 #: Transaction 1 comes before transaction 2.

@@ -20,10 +20,10 @@ from cdcv2.failpoints import PlacedCrash
 from cdcv2.protocol.messages import Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
-from cdcv2.reclock.partitioned import NOT_STARTED
-from cdcv2.reclock.reclock import Reclock
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.partitioned import NOT_STARTED
+from cdcv2.timeline.reclock import Reclock
+from cdcv2.timeline.remap import Remap
 from cdcv2.wire.memory import MemoryLog
 from tests.strategies import Chooser, choosers
 from tests.transactions_oracle import (

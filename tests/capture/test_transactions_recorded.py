@@ -17,11 +17,11 @@ from cdcv2.capture.temp import SNAPSHOT, Begun, End, Halt, Row, Said, Through
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.ordering import AS_COMPLETE
-from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, offsets
-from cdcv2.reclock.reclock import Reclock
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.ordering import AS_COMPLETE
+from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, offsets
+from cdcv2.timeline.reclock import Reclock
+from cdcv2.timeline.remap import Remap
 from tests.recorded import CHECKPOINTS, TABLES, as_copied, checkpoint_time, dump, facts, truth
 
 #: How many ways to bind each run; with old rows from the records, together over a hundred; without, in the long runs.

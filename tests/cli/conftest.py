@@ -17,11 +17,11 @@ from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.minting import RemapLog, follow, mint, run as minted
-from cdcv2.reclock.partitioned import frontier_of, offsets
-from cdcv2.reclock.records import encode
-from cdcv2.reclock.shared import Shared
 from cdcv2.rows.row_type import RowType
+from cdcv2.timeline.minting import RemapLog, follow, mint, run as minted
+from cdcv2.timeline.partitioned import frontier_of, offsets
+from cdcv2.timeline.records import encode
+from cdcv2.timeline.shared import Shared
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.description import LogDescription

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.reclock.records import Held, encode
+from cdcv2.timeline.records import Held, encode
 from cdcv2.wire.captured import noted
 from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run, bound

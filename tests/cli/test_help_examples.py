@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli import COMMANDS, parser_of
-from cdcv2.cli import _module as module_of
+from cdcv2.cli import COMMANDS, _module as module_of, parser_of
 from cdcv2.core.antichain import Antichain
-from cdcv2.reclock.minting import agree, follow, mint
-from cdcv2.reclock.minting import run as minted
-from cdcv2.reclock.partitioned import frontier_of, offsets
-from cdcv2.reclock.shared import Shared
+from cdcv2.timeline.minting import agree, follow, mint, run as minted
+from cdcv2.timeline.partitioned import frontier_of, offsets
+from cdcv2.timeline.shared import Shared
 from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run
 from tests.cli.test_command_rows import ENVELOPE

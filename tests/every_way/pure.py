@@ -25,11 +25,11 @@ from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
-from cdcv2.sources.places import places
+from cdcv2.timeline.binding import check_int
+from cdcv2.timeline.positions import places
+from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.memory import MemoryLog
 from cdcv2.wire.stops import Stopping, stops_of
@@ -361,9 +361,9 @@ def bound(world: World, way: Way, seed: int) -> Came:
 
 def bindings(log: Any) -> dict[int, Cut]:
     """Where the topics were at each time of a remap that is bound."""
-    from cdcv2.reclock.minting import follow, run as minted
-    from cdcv2.reclock.partitioned import NOT_STARTED
-    from cdcv2.reclock.shared import Shared
+    from cdcv2.timeline.minting import follow, run as minted
+    from cdcv2.timeline.partitioned import NOT_STARTED
+    from cdcv2.timeline.shared import Shared
 
     shared = Shared(NOT_STARTED)
     minted(log, follow(shared))

@@ -10,7 +10,7 @@ from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.messages import Message, Progress
-from cdcv2.reclock.binding import check_int
+from cdcv2.timeline.binding import check_int
 from cdcv2.wire.memory import MemoryLog
 from tests.every_way.connector import Place
 from tests.every_way.world import Cut

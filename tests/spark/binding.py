@@ -17,10 +17,10 @@ from cdcv2.capture.run.remap_loop import Came
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.reclock.binding import check_int
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser
 from cdcv2.spark.capture_report import Report
+from cdcv2.timeline.binding import check_int
 from cdcv2.wire.files import DirectoryLog
 
 

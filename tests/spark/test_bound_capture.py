@@ -21,11 +21,11 @@ from cdcv2.errors import (
 )
 from cdcv2.exits import Exit
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.minting import agree, follow, run as minted
-from cdcv2.reclock.shared import Shared
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser, planned
 from cdcv2.spark.capture_logs import TableLogs, Written
+from cdcv2.timeline.minting import agree, follow, run as minted
+from cdcv2.timeline.shared import Shared
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.remap_files import DirectoryRemap
 from tests.recorded import TABLES, dump, facts

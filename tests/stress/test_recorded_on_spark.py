@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
-from cdcv2.reclock.binding import check_int
+from cdcv2.timeline.binding import check_int
 from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, truth
 from tests.spark.binding import Bound, dumped
 from tests.spark.capturing import log_messages

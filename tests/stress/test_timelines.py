@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from tests.strategies import seeded
 from tests.stress.summary import record
 from tests.timelines import check_begun_again, check_true_tables, made_once

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError
-from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.rows.row_type import RowType
+from cdcv2.timeline.ordering import AS_COMPLETE
 from cdcv2.wire.captured import add_to_note, noted, put_note
 from cdcv2.wire.description import PARTIAL, UNCOVERED, LogDescription, description_of
 from cdcv2.wire.files import DirectoryLog

@@ -31,8 +31,8 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.container import pack
 from cdcv2.wire.description import LogDescription

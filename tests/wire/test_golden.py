@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.reclock.records import Recipe, decode
-from cdcv2.reclock.shared import Shared, View
+from cdcv2.timeline.records import Recipe, decode
+from cdcv2.timeline.shared import Shared, View
 from cdcv2.wire.files import DirectoryLog
 from cdcv2.wire.jsonlines import JsonLines
 from cdcv2.wire.remap_files import DirectoryRemap

@@ -30,10 +30,10 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import Recipe
 from cdcv2.store.kafka_client import Client
+from cdcv2.timeline.ordering import AS_COMPLETE
 from cdcv2.wire.avro import MessageCodec
 from cdcv2.wire.description import LogDescription
 from cdcv2.wire.kafka import KafkaLog, check_topic

@@ -19,12 +19,12 @@ from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.fence import Range
 from cdcv2.materialize.recovery_log import FileRecoveryLog, SqliteRecoveryLog, begun
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.minting import follow, run
-from cdcv2.reclock.records import Genesis, Proposal, encode
-from cdcv2.reclock.shared import Shared
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import Numbered
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.minting import follow, run
+from cdcv2.timeline.records import Genesis, Proposal, encode
+from cdcv2.timeline.shared import Shared
 from cdcv2.wire import log_json
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 from cdcv2.wire.description import LogDescription

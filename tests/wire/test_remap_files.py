@@ -13,9 +13,9 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
-from cdcv2.reclock.minting import compact, follow, mint, run
-from cdcv2.reclock.partitioned import NOT_STARTED, offsets
-from cdcv2.reclock.shared import Shared, View
+from cdcv2.timeline.minting import compact, follow, mint, run
+from cdcv2.timeline.partitioned import NOT_STARTED, offsets
+from cdcv2.timeline.shared import Shared, View
 from cdcv2.wire.remap_files import DirectoryRemap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,8 +130,8 @@ def test_processes_that_are_killed_leave_a_remap_that_others_go_on_with(log: Dir
     program = (
         "import sys\n"
         "from cdcv2.core.antichain import Antichain\n"
-        "from cdcv2.reclock.minting import compact, mint, run\n"
-        "from cdcv2.reclock.shared import Shared\n"
+        "from cdcv2.timeline.minting import compact, mint, run\n"
+        "from cdcv2.timeline.shared import Shared\n"
         "from cdcv2.wire.remap_files import DirectoryRemap\n"
         "log, shared = DirectoryRemap(sys.argv[1]), Shared(Antichain([0]), recipe='v1')\n"
         "run(log, mint(shared, Antichain([int(sys.argv[2])]), lambda: int(sys.argv[2])))\n"

@@ -11,10 +11,10 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import free_port
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
-from cdcv2.reclock.minting import compact, follow, mint, run
-from cdcv2.reclock.partitioned import NOT_STARTED, offsets
-from cdcv2.reclock.shared import Shared, View
 from cdcv2.store.kafka_client import Client
+from cdcv2.timeline.minting import compact, follow, mint, run
+from cdcv2.timeline.partitioned import NOT_STARTED, offsets
+from cdcv2.timeline.shared import Shared, View
 from cdcv2.wire.kafka_topics import KEEPING, create_topic
 from cdcv2.wire.remap_kafka import KafkaRemap
 

@@ -43,8 +43,8 @@ from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.old_connector import OldConnector
-from cdcv2.sources.places import of_topics
 from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.timeline.positions import of_topics
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.release_times import Clock, ReleaseTimes
 from cdcv2.wire.stops import stop_of

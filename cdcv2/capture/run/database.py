@@ -35,11 +35,11 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.ordering import COMMIT_ORDER, check_ordered
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.transaction_topic import TransactionTopic
+from cdcv2.timeline.binding import check_int
+from cdcv2.timeline.ordering import COMMIT_ORDER, check_ordered
 from cdcv2.wire.coverage import Coverage
 from cdcv2.wire.stops import put_stop, stop_of
 

@@ -27,12 +27,12 @@ from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, Refus
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.messages import Progress
-from cdcv2.reclock.ordering import COMMIT_ORDER
-from cdcv2.reclock.records import Recipe as Bound
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.bound_recipe import MAPPING, BoundRecipe
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.store.file_system import is_there
+from cdcv2.timeline.ordering import COMMIT_ORDER
+from cdcv2.timeline.recipe import MAPPING, BoundRecipe
+from cdcv2.timeline.records import Recipe as Bound
 from cdcv2.wire.description import description_of
 from cdcv2.wire.files import DirectoryLog
 

@@ -12,7 +12,7 @@ from cdcv2.capture.run.table_writers import Tables
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
+from cdcv2.timeline.binding import check_int
 
 
 def output_known(

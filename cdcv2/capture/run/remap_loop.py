@@ -24,7 +24,7 @@ from cdcv2.capture.topics import Look
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForgottenError, IncompleteError, MissingLogError, UnavailableError
 from cdcv2.protocol.log import LogAddress
-from cdcv2.reclock.minting import RemapLog
+from cdcv2.timeline.minting import RemapLog
 from cdcv2.wire.coverage import Coverage
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.

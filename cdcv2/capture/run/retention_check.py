@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from cdcv2.capture.topics import Look
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.log import Place
-from cdcv2.reclock.remap import Remap
-from cdcv2.sources.places import of_topics, places, position
+from cdcv2.timeline.positions import of_topics, places, position
+from cdcv2.timeline.remap import Remap
 
 _ANEW = "Begin anew, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
 _AT_FIRST = ". A plain topic of which nothing is bound may begin with what is there: --begin-at-first"
@@ -61,8 +61,8 @@ NOTHING_LOST = "Of what is bound, the logs have everything"
 def lost(remap: Remap, place: Place, first: int, behind: int) -> str:
     """Which times have rows from these offsets, in words.
 
-    >>> from cdcv2.reclock.partitioned import NOT_STARTED
-    >>> from cdcv2.sources.places import frontier
+    >>> from cdcv2.timeline.partitioned import NOT_STARTED
+    >>> from cdcv2.timeline.positions import frontier
     >>> remap = Remap(NOT_STARTED)
     >>> _ = [remap.mint(frontier({("a", 0): at}), now=1000 * at) for at in (1, 2, 3)]
     >>> lost(remap, ("a", 0), 1, 3), lost(remap, ("a", 0), 3, 3)

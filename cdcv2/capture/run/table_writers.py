@@ -16,7 +16,7 @@ from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import check_int
+from cdcv2.timeline.binding import check_int
 
 LOGGER = logging.getLogger(__name__)
 

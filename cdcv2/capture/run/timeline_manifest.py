@@ -12,8 +12,8 @@ from typing import Any
 
 from cdcv2.capture.run.manifest import read_note
 from cdcv2.errors import ForeignStateError, OutputError
-from cdcv2.reclock.ordering import AS_COMPLETE
 from cdcv2.store.file_system import is_there
+from cdcv2.timeline.ordering import AS_COMPLETE
 from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 
 

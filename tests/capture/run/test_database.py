@@ -16,7 +16,7 @@ from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.places import places
+from cdcv2.timeline.positions import places
 from cdcv2.wire.memory import MemoryLog
 from tests.recorded import TABLES, dump
 from tests.timelines import (

@@ -12,10 +12,10 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.bound_recipe import BoundRecipe
 from cdcv2.sources.debezium import Recipe
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.recipe import BoundRecipe
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.envelopes import value
 from tests.racing_captures import Decision, World, capturing, decided

@@ -12,7 +12,7 @@ from cdcv2.capture.facts import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
-from cdcv2.sources.bound_recipe import BoundRecipe
+from cdcv2.timeline.recipe import BoundRecipe
 from tests.keyed_connector import PREFIX, TABLES, Database, delivered, lived, recipe
 from tests.racing_captures import Decision, World, capturing, decided
 from tests.strategies import Chooser, seeded

@@ -26,16 +26,16 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
-from cdcv2.reclock.binding import Binding, check_int
-from cdcv2.reclock.minting import agree, compact, follow, run as minted
-from cdcv2.reclock.ordering import COMMIT_ORDER
-from cdcv2.reclock.records import Genesis, Held, Proposal, decode, encode
-from cdcv2.reclock.shared import Shared, View
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.bound_recipe import BoundRecipe
-from cdcv2.sources.places import frontier, places
 from cdcv2.sources.plain import PlainRows
-from cdcv2.sources.stretches import next_stretch
+from cdcv2.timeline.binding import Binding, check_int
+from cdcv2.timeline.minting import agree, compact, follow, run as minted
+from cdcv2.timeline.ordering import COMMIT_ORDER
+from cdcv2.timeline.positions import frontier, places
+from cdcv2.timeline.ranges import next_stretch
+from cdcv2.timeline.recipe import BoundRecipe
+from cdcv2.timeline.records import Genesis, Held, Proposal, decode, encode
+from cdcv2.timeline.shared import Shared, View
 from cdcv2.wire.memory import MemoryLog
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})

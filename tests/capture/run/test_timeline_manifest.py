@@ -8,7 +8,7 @@ import pytest
 
 from cdcv2.capture.run.timeline_manifest import note_timeline
 from cdcv2.errors import ForeignStateError, OutputError
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.wire import captured
 from cdcv2.wire.captured import CAPTURE_FILE, noted
 

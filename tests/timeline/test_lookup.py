@@ -11,11 +11,11 @@ from hypothesis import given
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import MalformedError
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.lookup import Lookup, Steps
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
-from cdcv2.reclock.reclock import Reclock
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.lookup import Lookup, Steps
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
+from cdcv2.timeline.reclock import Reclock
+from cdcv2.timeline.remap import Remap
 from tests.reclock_oracle import KINDS, Kind, happens, steps
 from tests.strategies import Chooser, choosers
 

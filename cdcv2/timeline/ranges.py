@@ -1,7 +1,7 @@
 """Which offsets are in at which time: bindings as ranges to be read, a few at once.
 
 What is read is exactly what is bound, so each record has its time when it arrives, and none waits for one: the operator
-of :mod:`cdcv2.reclock.reclock`, which is for sources that are read ahead of their bindings, comes to the same.
+of :mod:`cdcv2.timeline.reclock`, which is for sources that are read ahead of their bindings, comes to the same.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.log import Place
-from cdcv2.reclock.lookup import Steps
-from cdcv2.reclock.shared import Won
-from cdcv2.sources.places import of_topics, places
+from cdcv2.timeline.lookup import Steps
+from cdcv2.timeline.positions import of_topics, places
+from cdcv2.timeline.shared import Won
 
 
 @dataclass

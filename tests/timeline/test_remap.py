@@ -12,9 +12,9 @@ from hypothesis import given
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import consolidate
 from cdcv2.errors import MalformedError, RefusedError
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, offsets
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
+from cdcv2.timeline.remap import Remap
 from tests.reclock_oracle import KINDS, Kind, Steps, complete, happens, steps
 from tests.strategies import Chooser, choosers
 

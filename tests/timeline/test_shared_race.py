@@ -12,8 +12,8 @@ from hypothesis import settings
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.reclock.partitioned import offsets
-from cdcv2.reclock.shared import Shared
+from cdcv2.timeline.partitioned import offsets
+from cdcv2.timeline.shared import Shared
 from tests.minters import Decision, Objects, Race, Topic, decided, held
 from tests.strategies import seeded
 

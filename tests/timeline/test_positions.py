@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, frontier_of
-from cdcv2.sources.places import frontier, limited, of_topics, places, position
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of
+from cdcv2.timeline.positions import frontier, limited, of_topics, places, position
 
 PLACES = st.dictionaries(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3)), st.integers(0, 20))
 

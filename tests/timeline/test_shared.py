@@ -19,26 +19,14 @@ from cdcv2.errors import (
     UnsafeTopicError,
 )
 from cdcv2.protocol.iter import Iter
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.minting import (
-    Append,
-    Get,
-    List,
-    Put,
-    Read,
-    Trim,
-    agree,
-    ask,
-    compact,
-    follow,
-    mint,
-    on_objects,
-    run,
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.minting import (
+    Append, Get, List, Put, Read, Trim, agree, ask, compact, follow, mint, on_objects, run,
 )
-from cdcv2.reclock.partitioned import NOT_STARTED, offsets
-from cdcv2.reclock.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode, encode
-from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.shared import Shared, View
+from cdcv2.timeline.partitioned import NOT_STARTED, offsets
+from cdcv2.timeline.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode, encode
+from cdcv2.timeline.remap import Remap
+from cdcv2.timeline.shared import Shared, View
 
 START = Antichain([0])
 

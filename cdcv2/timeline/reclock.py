@@ -20,10 +20,10 @@ from cdcv2.core.changes import ChangeBatch, consolidate
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.binding import Binding, check_int
-from cdcv2.reclock.lookup import Lookup, Steps
-from cdcv2.reclock.partitioned import Beyond, Partitioned, Path
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding, check_int
+from cdcv2.timeline.lookup import Lookup, Steps
+from cdcv2.timeline.partitioned import Beyond, Partitioned, Path
+from cdcv2.timeline.remap import Remap
 
 
 class Carried(NamedTuple):

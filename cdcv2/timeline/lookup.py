@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time
-from cdcv2.reclock.partitioned import Beyond, Path, path_of
+from cdcv2.timeline.partitioned import Beyond, Path, path_of
 
 #: The end of a part that is finished: all of its numbers are covered.
 FINISHED = MAX_TIME + 1
@@ -58,7 +58,7 @@ class Steps:
 class Lookup:
     """Bindings in their order, and when each from-time happens by them.
 
-    >>> from cdcv2.reclock.partitioned import Partitioned, offsets
+    >>> from cdcv2.timeline.partitioned import Partitioned, offsets
     >>> lookup = Lookup([(0, offsets({})), (1000, offsets({0: 4})), (2000, offsets({0: 4, 1: 9}))])
     >>> [lookup.into(Partitioned.at(*at)) for at in ((0, 3), (0, 4), (1, 8), (2, 0))]
     [1000, None, 2000, None]

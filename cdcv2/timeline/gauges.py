@@ -12,7 +12,7 @@ sources    the name of a source, and a time of its own   no source has started
 
 Several sources are bound together as the parts of one: ``frontier_of({"orders": offsets({0: 4}), "bank": lsn})`` is a
 frontier over both, and a source that is added later has not started until then (see
-:mod:`cdcv2.reclock.partitioned`). Times and frontiers of every gauge have a plain form that JSON can hold.
+:mod:`cdcv2.timeline.partitioned`). Times and frontiers of every gauge have a plain form that JSON can hold.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cdcv2.core import order
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, check_time
 from cdcv2.errors import MalformedError
-from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, part_of, parts_of
+from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, part_of, parts_of
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})\Z")
 
@@ -75,7 +75,7 @@ INTEGER = Gauge("int", Antichain([0]))
 LINE = Gauge("line", Antichain([0]))
 #: Positions in PostgreSQL's log, as integers; see :func:`lsn`.
 POSTGRES = Gauge("lsn", Antichain([0]))
-#: Partitions and offsets of a Kafka topic; see :func:`~cdcv2.reclock.partitioned.offsets`.
+#: Partitions and offsets of a Kafka topic; see :func:`~cdcv2.timeline.partitioned.offsets`.
 KAFKA = Gauge("offsets", NOT_STARTED)
 
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DamagedRecordError
-from cdcv2.reclock.binding import check_int
-from cdcv2.reclock.records import Record, encode
-from cdcv2.reclock.shared import Shared, View, Won
+from cdcv2.timeline.binding import check_int
+from cdcv2.timeline.records import Record, encode
+from cdcv2.timeline.shared import Shared, View, Won
 
 T = TypeVar("T")
 

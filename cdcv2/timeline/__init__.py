@@ -5,15 +5,15 @@ updates over; ``shared`` lets any number of processes bind into one remap, ``min
 ``asked`` answers questions in both directions.
 """
 
-from cdcv2.reclock.asked import When, known, when, where
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.gauges import Gauge, sources
-from cdcv2.reclock.minting import RemapLog
-from cdcv2.reclock.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets, part_of
-from cdcv2.reclock.reclock import Carried, Reclock
-from cdcv2.reclock.remap import Hold, Remap
-from cdcv2.reclock.shared import Shared, View, Won
-from cdcv2.reclock.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
+from cdcv2.timeline.asked import When, known, when, where
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.gauges import Gauge, sources
+from cdcv2.timeline.minting import RemapLog
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
+from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets, part_of
+from cdcv2.timeline.reclock import Carried, Reclock
+from cdcv2.timeline.remap import Hold, Remap
+from cdcv2.timeline.shared import Shared, View, Won
 
 __all__ = [
     "AS_COMPLETE",

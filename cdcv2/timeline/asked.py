@@ -7,9 +7,9 @@ from typing import NamedTuple
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import IncompleteError, UsageError
-from cdcv2.reclock.minting import RemapLog, follow, run
-from cdcv2.reclock.remap import Remap
-from cdcv2.reclock.shared import Shared
+from cdcv2.timeline.minting import RemapLog, follow, run
+from cdcv2.timeline.remap import Remap
+from cdcv2.timeline.shared import Shared
 
 
 class When(NamedTuple):

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from cdcv2.core.antichain import Antichain, MutableAntichain
 from cdcv2.core.order import Product, Time, join, less_equal, meet, sort_key
 from cdcv2.errors import MalformedError
-from cdcv2.reclock import gauges
-from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain, from_plain, to_plain
-from cdcv2.reclock.partitioned import (
-    NOT_STARTED,
-    Beyond,
-    Partitioned,
-    frontier_of,
-    is_least,
-    offsets,
-    part_of,
-    parts_of,
+from cdcv2.timeline import gauges
+from cdcv2.timeline.gauges import frontier_from_plain, frontier_to_plain, from_plain, to_plain
+from cdcv2.timeline.partitioned import (
+    NOT_STARTED, Beyond, Partitioned, frontier_of, is_least, offsets, part_of, parts_of,
 )
 from tests.reclock_oracle import KINDS, Kind, Several, Topic
 from tests.strategies import Chooser, choosers

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.messages import Update
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.partitioned import NOT_STARTED, Partitioned, offsets
-from cdcv2.reclock.reclock import Reclock
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
+from cdcv2.timeline.reclock import Reclock
+from cdcv2.timeline.remap import Remap
 from tests.reclock_oracle import KINDS, Kind, Steps, advanced, changes, complete, steps
 from tests.strategies import Chooser, choosers
 

@@ -12,7 +12,7 @@ was known at some place.
 
 Each has a digest of what else it states: a number that is changed would bind other records, and look as good. Those of
 earlier releases have none. A record says what somebody wanted when it was written. What came of it is decided by
-reading: see :mod:`cdcv2.reclock.shared`.
+reading: see :mod:`cdcv2.timeline.shared`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import CHANGED, is_whole, with_digest
 from cdcv2.errors import DamagedRecordError, MalformedError, RefusedError
-from cdcv2.reclock.binding import Binding, check_int
-from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding, check_int
+from cdcv2.timeline.gauges import frontier_from_plain, frontier_to_plain
+from cdcv2.timeline.remap import Remap
 
 #: The version of the records; any other is refused, as it may mean something that this release does not know.
 VERSION = 1

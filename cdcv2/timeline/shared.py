@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnsafeTopicError
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.reclock.binding import Binding
-from cdcv2.reclock.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode
-from cdcv2.reclock.remap import Remap
+from cdcv2.timeline.binding import Binding
+from cdcv2.timeline.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode
+from cdcv2.timeline.remap import Remap
 
 
 class View(NamedTuple):
@@ -71,7 +71,7 @@ class Won(NamedTuple):
 class Shared:
     """One reader of a shared remap, who may propose.
 
-    >>> from cdcv2.reclock.records import encode
+    >>> from cdcv2.timeline.records import encode
     >>> log = []
     >>> capture = Shared(Antichain([0]), recipe="v1", name="a")
     >>> for line in (0, 7):  # the first proposal is the genesis

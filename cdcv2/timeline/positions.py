@@ -12,7 +12,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Place
-from cdcv2.reclock.partitioned import Part, Partitioned, frontier_of, offsets
+from cdcv2.timeline.partitioned import Part, Partitioned, frontier_of, offsets
 
 
 def frontier(places: Mapping[Place, int]) -> Antichain:

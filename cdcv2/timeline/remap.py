@@ -19,9 +19,9 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForgottenError, MalformedError, RefusedError
-from cdcv2.reclock.binding import Binding, check_int
-from cdcv2.reclock.gauges import frontier_from_plain, frontier_to_plain
-from cdcv2.reclock.lookup import Lookup
+from cdcv2.timeline.binding import Binding, check_int
+from cdcv2.timeline.gauges import frontier_from_plain, frontier_to_plain
+from cdcv2.timeline.lookup import Lookup
 
 #: The version of an exported remap; any other is refused.
 VERSION = 1
@@ -195,7 +195,7 @@ class Remap:
     def into_of(self, time: Time) -> int | None:
         """When an update at this from-time happens on the timeline; None while no binding covers it.
 
-        Raises MalformedError for a time of another gauge. Cost: see :meth:`~cdcv2.reclock.lookup.Lookup.into`.
+        Raises MalformedError for a time of another gauge. Cost: see :meth:`~cdcv2.timeline.lookup.Lookup.into`.
         """
         return self.lookup.into(time)
 
