@@ -16,9 +16,9 @@ import fastavro
 
 from benchmarks.harness import Case, Question
 from cdcv2 import Iter, Progress, Updates, mangle
+from cdcv2.logs.avro import MessageCodec
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.avro import MessageCodec
 
 UPDATES_PER_TIME = 10
 TIMES_PER_STATEMENT = 20

@@ -33,9 +33,9 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.kafka import KafkaLog
 
 TABLE, PREFIX = "public.events", "l"
 RATE = 500

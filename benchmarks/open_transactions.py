@@ -28,9 +28,9 @@ from benchmarks.stage import fill, make_topic
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.kafka import KafkaLog
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 3

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Case, Question
 from benchmarks.stage import BATCH, Stage
+from cdcv2.logs.avro import MessageCodec
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import bound_job, capture_job
 from cdcv2.spark.capture_report import Report
 from cdcv2.timeline.binding import check_int
-from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.kafka import KafkaLog
 
 TABLE = "public.pgbench_accounts"
 PER_TRANSACTION, PARTITIONS = 10, 3

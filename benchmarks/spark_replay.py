@@ -20,11 +20,11 @@ from benchmarks.avro_replay import ROWS
 from benchmarks.harness import Case, Question
 from benchmarks.stage import BATCH, Stage
 from cdcv2 import Progress, Updates, mangle
+from cdcv2.logs.avro import MessageCodec
 from cdcv2.protocol.messages import Message
 from cdcv2.spark import replay
 from cdcv2.spark.output import history
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.wire.avro import MessageCodec
 
 UPDATES_PER_TIME, PER_MESSAGE, PER_STATEMENT = 1000, 100, 10_000
 PARTITIONS = 4

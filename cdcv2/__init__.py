@@ -4,7 +4,7 @@ A *writer* turns a changing collection into a log of two kinds of statements: up
 are. A *reader* takes them duplicated, reordered and re-batched in any way, and gives out each finished frontier's
 batch exactly once, in order:
 
->>> from cdcv2.wire.memory import MemoryLog
+>>> from cdcv2.logs.memory import MemoryLog
 >>> log = MemoryLog()
 >>> with Writer(log) as writer:
 ...     writer.extend([("apple", 1, +2), ("pear", 1, +1)])
@@ -39,12 +39,12 @@ This module is the front door; the boxes behind it are, from the bottom up: ``co
 
 from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.memory import MemoryLog
+from cdcv2.logs.read import Reading, open, read
 from cdcv2.protocol import Batch, Iter, Progress, Resolver, Updates, Writer, mangle
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.read import Reading, open, read
 
 __version__ = "0.1.0"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
+from cdcv2.logs.stops import Stop
 from cdcv2.protocol.log import Entry, Place, Position, Positions
 from cdcv2.protocol.messages import Message
-from cdcv2.wire.stops import Stop
 
 CRASH = "crash"
 

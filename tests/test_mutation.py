@@ -50,4 +50,4 @@ def test_the_tests_of_its_own_box_are_tried_first() -> None:
     own, other = "tests/timeline/test_remap.py::a", "tests/testing/test_conformance.py::b"
 
     assert [own] == near("cdcv2.timeline.remap.x_f", [own, other])
-    assert [other] == near("cdcv2.timeline.remap.x_f", [other]) == near("cdcv2.wire.x_f", [other])
+    assert [other] == near("cdcv2.timeline.remap.x_f", [other]) == near("cdcv2.logs.x_f", [other])

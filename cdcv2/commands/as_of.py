@@ -22,9 +22,9 @@ from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.commands.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.opening import NamedLog, some_covered
 from cdcv2.rows.plain import plain_int
 from cdcv2.rows.row_type import Row
-from cdcv2.wire.opening import NamedLog, some_covered
 
 EXAMPLES = (
     ("cdcv2 as-of logs --table public.orders", "all that is finished"),

@@ -1,6 +1,6 @@
 """What ``--at`` means: a time of the logs, ``now``, an LSN as PostgreSQL writes it, or a moment of the clock.
 
-By commit times the clock is that of the releases (:mod:`cdcv2.wire.release_times`): a moment is the time of the last
+By commit times the clock is that of the releases (:mod:`cdcv2.logs.release_times`): a moment is the time of the last
 release that was committed by then. On a remap times are milliseconds, so a moment is one by itself.
 """
 
@@ -14,12 +14,12 @@ from cdcv2.commands.console import remark
 from cdcv2.commands.times import asked_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.logs.captured import noted
+from cdcv2.logs.description import description_of
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.release_times import Keeping, ReleaseTime, clock_text, committed_by
 from cdcv2.timeline.gauges import lsn, lsn_text
-from cdcv2.wire.captured import noted
-from cdcv2.wire.description import description_of
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.opening import NamedLog
-from cdcv2.wire.release_times import Keeping, ReleaseTime, clock_text, committed_by
 
 #: What it takes, for the help.
 TAKES = "a finished time, now, an LSN (0/61B7000), or a moment with its zone (2026-11-21T09:02:06Z)"

@@ -49,17 +49,17 @@ from cdcv2.commands.stopping import told_to_stop
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.jsonlines import plain_frontier
+from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import LogAddress, Place
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.sources.dumped import DumpedTopics
 from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
 from cdcv2.store.file_system import is_there
-from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.jsonlines import plain_frontier
-from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.release_times import ReleaseTimes
 
 EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs", "from a dump"),

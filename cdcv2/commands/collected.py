@@ -11,15 +11,15 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, less_equal, sort_key
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.logs.coverage import SNAPSHOT_OF_IT
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, noted_tables
+from cdcv2.logs.read import Reading
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.timeline import demand_begun
 from cdcv2.rows.row_type import Row
 from cdcv2.store.file_system import is_there
-from cdcv2.wire.coverage import SNAPSHOT_OF_IT
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.opening import CoveredLogs, NamedLog, covered, noted_tables
-from cdcv2.wire.read import Reading
 
 
 def collection(found: CoveredLogs, at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:

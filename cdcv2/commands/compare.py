@@ -52,15 +52,15 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.jsonlines import plain_frontier
+from cdcv2.logs.opening import CoveredLogs, some_covered
+from cdcv2.logs.read import Reading
 from cdcv2.materialize.combine import Binding, Combined
 from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.materialize.drivers.postgres_view import PostgresView
 from cdcv2.materialize.messages import Checkpoint, Field, Key, Table, Values
 from cdcv2.materialize.texts import plain, texts
 from cdcv2.rows.fingerprint import Here, Side, Texts, Verdict, compare
-from cdcv2.wire.jsonlines import plain_frontier
-from cdcv2.wire.opening import CoveredLogs, some_covered
-from cdcv2.wire.read import Reading
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),

@@ -18,14 +18,14 @@ from cdcv2.commands.source_address import SourceAddress, from_environment, from_
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
+from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.read import Reading
 from cdcv2.materialize.drivers.postgres_tables import told
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
 from cdcv2.rows.postgres_texts import InPostgres, TextTable, text_table
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.postgres_session import connect
-from cdcv2.wire.opening import NamedLog, covered
-from cdcv2.wire.read import Reading
 
 if TYPE_CHECKING:
     from psycopg import Connection

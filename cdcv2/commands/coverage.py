@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable, Sequence
 
 from cdcv2.commands.console import remark
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.opening import CoveredLogs, NamedLog
+from cdcv2.logs.stops import Stop, in_headers, stops_of
 from cdcv2.protocol.log import Entry
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.opening import CoveredLogs, NamedLog
-from cdcv2.wire.stops import Stop, in_headers, stops_of
 
 #: How often, in seconds, directories that are followed are looked into for a stop.
 _LOOK = 1.0

@@ -25,12 +25,12 @@ from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, rec
 from cdcv2.commands.shown import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.description import description_of
+from cdcv2.logs.jsonlines import JsonLines
+from cdcv2.logs.opening import NamedLog
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.timeline.ordering import COMMIT_ORDER
-from cdcv2.wire.description import description_of
-from cdcv2.wire.jsonlines import JsonLines
-from cdcv2.wire.opening import NamedLog
 
 EXAMPLES = (
     ("cdcv2 inspect logs/public.orders", "every message of a log in a directory"),

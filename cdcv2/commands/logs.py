@@ -25,6 +25,13 @@ from typing import Any, TypeVar
 from cdcv2.commands.progress import progress
 from cdcv2.commands.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.logs import opening
+from cdcv2.logs.captured import noted
+from cdcv2.logs.description import LogDescription, description_of
+from cdcv2.logs.log_json import LOG_FILE as LOG_FILE
+from cdcv2.logs.named import log_address, place_without_table, table_of
+from cdcv2.logs.opening import NamedLog, check_timeline
+from cdcv2.logs.read import Unobserved, in_turn
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
@@ -32,13 +39,6 @@ from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 from cdcv2.timeline.ordering import check_ordered
-from cdcv2.wire import opening
-from cdcv2.wire.captured import noted
-from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.log_json import LOG_FILE as LOG_FILE
-from cdcv2.wire.named import log_address, place_without_table, table_of
-from cdcv2.wire.opening import NamedLog, check_timeline
-from cdcv2.wire.read import Unobserved, in_turn
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -159,7 +159,7 @@ def kafka_log(
     partitions: int = 1, description: LogDescription = LogDescription(),
 ) -> Log:
     """The log in a topic. Raises UsageError as :func:`kafka_client`, MissingLogError, UnavailableError."""
-    from cdcv2.wire.kafka import KafkaLog
+    from cdcv2.logs.kafka import KafkaLog
 
     _check_reachable(args)
     return KafkaLog(

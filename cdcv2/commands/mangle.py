@@ -21,16 +21,16 @@ from cdcv2.commands.logs import (
 from cdcv2.commands.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import noted, put_note
+from cdcv2.logs.description import LogDescription, description_of
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_set import demand_room
+from cdcv2.logs.opening import NamedLog, check_timeline, demand_whole
+from cdcv2.logs.stops import Stopping, stops_of
 from cdcv2.protocol.log import TEMPLATE, Log, LogAddress
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.store.file_system import is_there
-from cdcv2.wire.captured import noted, put_note
-from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import demand_room
-from cdcv2.wire.opening import NamedLog, check_timeline, demand_whole
-from cdcv2.wire.stops import Stopping, stops_of
 
 EXAMPLES = (
     ("cdcv2 mangle logs copies", "all the logs of a capture, each fact twice, in any order"),

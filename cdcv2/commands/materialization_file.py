@@ -33,6 +33,10 @@ from cdcv2.commands.materialization_logs import FileLogs
 from cdcv2.commands.plan import Plan, Shown
 from cdcv2.commands.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.captured import noted
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_set import FIELD
+from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.materialize import (
     Binding,
     Count,
@@ -53,10 +57,6 @@ from cdcv2.materialize.messages import Table
 from cdcv2.materialize.reductions import Reduction
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import path_to_read
-from cdcv2.wire.captured import noted
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import FIELD
-from cdcv2.wire.opening import NamedLog, check_timeline
 
 #: Driver -> its settings: those that it needs, and those that it may have.
 DRIVERS = {

@@ -8,12 +8,12 @@ from typing import Any
 
 from cdcv2.commands.yaml_lines import Part
 from cdcv2.errors import MissingLogError
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.named import named_after
+from cdcv2.logs.opening import NamedLog, directory_logs, gone, noted_tables
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.suggestions import meant
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.named import named_after
-from cdcv2.wire.opening import NamedLog, directory_logs, gone, noted_tables
 
 
 class FileLogs:
@@ -94,7 +94,7 @@ class FileLogs:
         return types.told(lambda: RowType.load(path))
 
     def _kafka_log(self, topic: str, row_type: RowType) -> Log:
-        from cdcv2.wire.kafka import KafkaLog
+        from cdcv2.logs.kafka import KafkaLog
 
         return KafkaLog(topic, self._bootstrap, row_type, config_file=self._config)
 

@@ -25,13 +25,13 @@ from cdcv2.commands.shown import json_line, through_text, time_text
 from cdcv2.commands.times import asked_times, start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.opening import NamedLog, covered, directory_logs
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import Row
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.gauges import lsn_text
 from cdcv2.timeline.ordering import COMMIT_ORDER
-from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.opening import NamedLog, covered, directory_logs
 
 EXAMPLES = (
     ("cdcv2 open-transactions temp", "at the last time that is finished"),

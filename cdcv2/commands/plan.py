@@ -14,6 +14,10 @@ from cdcv2.commands.shown import through_text
 from cdcv2.commands.yaml_lines import Part
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.logs.description import description_of
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_set import FIELD
+from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.materialize import Binding, Driver, RecoveryLog
 from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding, Range
@@ -22,10 +26,6 @@ from cdcv2.materialize.messages import Checkpoint, Key, Open, Table, Values
 from cdcv2.materialize.recovery_log import begun
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.missing import Missing
-from cdcv2.wire.description import description_of
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import FIELD
-from cdcv2.wire.opening import NamedLog, check_timeline
 
 
 class Shown(Protocol):

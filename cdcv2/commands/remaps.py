@@ -24,6 +24,7 @@ from cdcv2.commands.times import parse_time, whole_number
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.log import LogAddress
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.timeline.gauges import lsn, lsn_text
@@ -31,7 +32,6 @@ from cdcv2.timeline.minting import Minting, Read, RemapLog, run
 from cdcv2.timeline.partitioned import Part, Partitioned
 from cdcv2.timeline.records import Genesis, Held, Proposal, Record, decode
 from cdcv2.timeline.shared import Shared, View, Won
-from cdcv2.wire.remap_files import DirectoryRemap
 
 
 def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def open_remap(address: LogAddress, args: argparse.Namespace, *, create: bool = 
     """
     if not address.is_topic:
         return DirectoryRemap(Path(address.name), create=create)
-    from cdcv2.wire.remap_kafka import KafkaRemap
+    from cdcv2.logs.remap_kafka import KafkaRemap
 
     patience = check_kafka(args)
     return KafkaRemap(address.name, args.bootstrap, config_file=args.kafka_config, create=create, patience=patience)

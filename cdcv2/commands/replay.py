@@ -24,13 +24,13 @@ from cdcv2.commands.shown import csv_line, frontier_text, row_text, safe, throug
 from cdcv2.commands.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.jsonlines import plain_frontier, plain_time
+from cdcv2.logs.opening import demand_whole, some_covered
+from cdcv2.logs.read import Reading
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.plain import plain_int
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.jsonlines import plain_frontier, plain_time
-from cdcv2.wire.opening import demand_whole, some_covered
-from cdcv2.wire.read import Reading
 
 EXAMPLES = (
     ("cdcv2 replay logs/public.orders", "the history of one table"),

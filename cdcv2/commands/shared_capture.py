@@ -31,6 +31,11 @@ from cdcv2.commands.shown import through_text
 from cdcv2.commands.stopping import told_to_stop
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.jsonlines import plain_frontier
+from cdcv2.logs.log_set import describe_log_set
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import Recipe
@@ -40,11 +45,6 @@ from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import COMMIT_ORDER
-from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.jsonlines import plain_frontier
-from cdcv2.wire.log_set import describe_log_set
 
 #: How many records are read at once, if nothing else is said.
 AT_MOST = 50_000

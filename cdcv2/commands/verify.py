@@ -30,17 +30,17 @@ from cdcv2.commands.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.description import description_of
+from cdcv2.logs.jsonlines import plain_frontier, plain_time
+from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, gone_logs
+from cdcv2.logs.read import Reading
+from cdcv2.logs.stops import Stop, stops_of
 from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.description import description_of
-from cdcv2.wire.jsonlines import plain_frontier, plain_time
-from cdcv2.wire.opening import CoveredLogs, NamedLog, covered, gone_logs
-from cdcv2.wire.read import Reading
-from cdcv2.wire.stops import Stop, stops_of
 
 EXAMPLES = (
     ("cdcv2 verify logs", "all the logs of a capture"),

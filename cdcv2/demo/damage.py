@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cdcv2.demo.story import Story
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
 
 
 def controls(story: Story, folder: Path, messages: Sequence[Message], row_type: RowType) -> None:

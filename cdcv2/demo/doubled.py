@@ -33,12 +33,12 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.exits import Exit
+from cdcv2.logs.kafka import KafkaLog
+from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.asked import known, when
 from cdcv2.timeline.positions import position
-from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.remap_kafka import KafkaRemap
 
 BANKS = ("bank", "shop")
 TIMELINE = "timeline"

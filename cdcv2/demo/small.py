@@ -23,12 +23,12 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.demo import damage
 from cdcv2.demo.mangled import describe
 from cdcv2.demo.story import Story, folder_of, tell
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.read import read
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Garbled, Message
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.read import read
 
 #: The recorded records, and the row types of their tables.
 RECORDED = resources.files("cdcv2.demo") / "recorded"

@@ -32,9 +32,9 @@ from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child, poll_until
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.exits import Exit
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.kafka import KafkaLog
 
 NAME = "bank"
 #: target -> how many snapshots, different frontiers, and sums of each single table there must be at least

@@ -9,13 +9,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.demo.mangled import Mangled, describe
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import MissingLogError, UnavailableError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.log import Positions
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.kafka import KafkaLog
 
 #: at most so many updates in a message of a mangled topic
 UPDATES = 25

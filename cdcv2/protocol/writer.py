@@ -42,7 +42,7 @@ class Writer:
     start), then written. ``start`` is the frontier at which the history begins, as for a reader.
     ``updates_per_message`` bounds the size of a message.
 
-    >>> from cdcv2.wire.memory import MemoryLog
+    >>> from cdcv2.logs.memory import MemoryLog
     >>> with Writer(MemoryLog()) as writer:
     ...     writer.update("a", 3, 1)
     ...     writer.advance([5])

@@ -10,9 +10,9 @@ from typing import Any
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.logs.kafka_topics import KEEPING, describe, spans_of
 from cdcv2.protocol.log import Place
 from cdcv2.store.kafka_client import Client
-from cdcv2.wire.kafka_topics import KEEPING, describe, spans_of
 
 LOGGER = logging.getLogger(__name__)
 _RETENTION = ("retention.ms", "retention.bytes")

@@ -16,8 +16,8 @@ from typing import Any
 
 from cdcv2.capture.facts import Record
 from cdcv2.errors import DecodeError, MalformedError
+from cdcv2.logs.formats import no_json
 from cdcv2.rows.row_type import Row, RowType
-from cdcv2.wire.formats import no_json
 
 FAULT = (
     "Whoever writes the topic is at fault, or the row type is not the topic's: give the right one. A record that can "

@@ -14,6 +14,7 @@ import argparse
 from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.request import Wanted
 from cdcv2.errors import UsageError
+from cdcv2.logs.named import table_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.asked import check_topic, listed
 from cdcv2.sources.debezium import Recipe
@@ -21,7 +22,6 @@ from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
-from cdcv2.wire.named import table_of
 
 #: So many seconds may be waited for at most.
 LONGEST = 10**9

@@ -30,6 +30,11 @@ from cdcv2.capture.temp_rows import TEMP
 from cdcv2.capture.topics import Look, Ranges
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.named import place_without_table
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
@@ -49,11 +54,6 @@ from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import local_path
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import COMMIT_ORDER
-from cdcv2.wire.captured import CAPTURE_FILE, log_set_in
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.named import place_without_table
-from cdcv2.wire.remap_files import DirectoryRemap
 
 
 class BoundPlan(NamedTuple):
@@ -184,7 +184,7 @@ def _remap(plan: BoundPlan, ranges: Ranges, look: Look) -> RemapLog:
 def _open_remap(plan: BoundPlan, *, create: bool = False) -> RemapLog:
     if not plan.remap.is_topic:
         return DirectoryRemap(Path(plan.remap.name).absolute(), create=create)
-    from cdcv2.wire.remap_kafka import KafkaRemap
+    from cdcv2.logs.remap_kafka import KafkaRemap
 
     return KafkaRemap(
         plan.remap.name, plan.options.log_bootstrap or plan.options.bootstrap,

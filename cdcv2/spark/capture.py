@@ -32,6 +32,11 @@ from cdcv2.capture.run.log_starts import first_begun
 from cdcv2.capture.run.source_check import Evidence, is_for_good
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UnsafeTopicError, UsageError
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.release_times import Clock, ReleaseTimes
+from cdcv2.logs.stops import stop_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
@@ -44,11 +49,6 @@ from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_tally import Reading, Tally
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.release_times import Clock, ReleaseTimes
-from cdcv2.wire.stops import stop_of
 
 BEGUN = failpoints.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = failpoints.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")

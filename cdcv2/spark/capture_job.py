@@ -50,6 +50,10 @@ from cdcv2.capture.run.manifest import note
 from cdcv2.capture.run.request import together
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import log_set_in
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.named import place_without_table
+from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.wanted import add_wanted_arguments
@@ -63,10 +67,6 @@ from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.store.numbered import local_path
-from cdcv2.wire.captured import log_set_in
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.named import place_without_table
-from cdcv2.wire.release_times import ReleaseTimes
 
 
 #: How often one that waits for a topic looks for it, in seconds.

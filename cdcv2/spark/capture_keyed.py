@@ -26,6 +26,10 @@ from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import Captured
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position, Positions
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.spark.capture import BEGUN, COUNTED
@@ -37,10 +41,6 @@ from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
 from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.session import tune
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.log_set import describe_log_set
-from cdcv2.wire.release_times import ReleaseTimes
 
 #: What one record says, or why it is none; with its offset.
 Told: TypeAlias = tuple[int, Union[Fact, DecodeError]]

@@ -23,14 +23,14 @@ import pyarrow as pa
 from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, ResumeError, UsageError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.stops import Stop, in_headers
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_stated
 from cdcv2.spark.capture_memory import LogTail
 from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.stops import Stop, in_headers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

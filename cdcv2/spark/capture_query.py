@@ -20,6 +20,8 @@ from cdcv2.capture.release import Release, Waiting
 from cdcv2.capture.run.kept_types import kept_types
 from cdcv2.capture.state_check import same_topics, tells_alike
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log import Place
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.transaction_topic import TransactionTopic
@@ -31,8 +33,6 @@ from cdcv2.spark.capture_topics import Topics
 from cdcv2.spark.job import Guard
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.timeline.binding import check_int
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.description import LogDescription
 
 
 class Seeking(Protocol):

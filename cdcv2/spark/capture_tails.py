@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.log import Log, LogAddress, Positions
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import marks
 from cdcv2.spark.capture_memory import LogTail
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
 
 
 @dataclass(frozen=True)
 class LogSpec:
     """Which log a table is written to: enough for an executor to open it.
 
-    ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.wire.kafka.Client` takes
+    ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.logs.kafka.Client` takes
     it, ``partitions`` for a topic that is made. ``description`` is what the log states of itself.
     """
 
@@ -60,7 +60,7 @@ class LogSpec:
             return DirectoryLog(self.folder, self.row_type, create=create, description=self.description)
         if self.topic is None or self.bootstrap is None:
             raise UsageError(f"the log of {self.table} is neither a directory nor a topic with a bootstrap address")
-        from cdcv2.wire.kafka import KafkaLog
+        from cdcv2.logs.kafka import KafkaLog
 
         return KafkaLog(
             self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,

@@ -1,4 +1,4 @@
-"""Messages to rows on the executors, judged exactly as :class:`cdcv2.wire.avro.MessageCodec` judges them.
+"""Messages to rows on the executors, judged exactly as :class:`cdcv2.logs.avro.MessageCodec` judges them.
 
 Spark's own decoder is several times faster than a Python one, and more lenient: it overlooks bytes that are left over,
 takes the last of two values for one key of a map, cuts off what does not fit an int. So a message is taken from it
@@ -24,10 +24,10 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
+from cdcv2.logs.avro import MessageCodec
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
 from cdcv2.spark.schema import envelope, updates_type
-from cdcv2.wire.avro import MessageCodec
 
 #: Where a message stands (see ``protocol.Position``): the columns that every row of a log carries on Spark.
 POSITION = ("place", "part", "offset", "index")

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, UnavailableError, UnsafeTopicError
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.store.file_system import in_words
-from cdcv2.wire.files import DirectoryLog
 
 #: About so many marks are kept of one directory: those of all its files, and of one that has more, evenly spread.
 MOST = 100

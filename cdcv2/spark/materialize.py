@@ -34,6 +34,8 @@ from typing import Protocol
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_set import FIELD
 from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.drivers.delta import DeltaDriver
@@ -54,8 +56,6 @@ from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import Logs, Place
 from cdcv2.spark.topics import settings
 from cdcv2.store.numbered import local_path
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import FIELD
 
 
 class NamedLog(Protocol):

@@ -32,6 +32,7 @@ from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import (
     ForeignStateError, IncompleteError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError,
 )
+from cdcv2.logs.coverage import ALL, Coverage
 from cdcv2.protocol.timeline import demand_begun
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
@@ -40,7 +41,6 @@ from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import updates_type
 from cdcv2.store.numbered import Numbered, durable, local_path
 from cdcv2.timeline.binding import check_int
-from cdcv2.wire.coverage import ALL, Coverage
 
 #: The version of the manifests.
 VERSION = 1

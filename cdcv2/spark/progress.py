@@ -17,10 +17,10 @@ from typing import Any, TextIO
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.stops import Stop
 from cdcv2.protocol.missing import Missing
 from cdcv2.spark.reader import Report, Table
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.stops import Stop
 
 
 class ProgressLines:

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
+from cdcv2.logs.coverage import ALL, Coverage
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
@@ -44,7 +45,6 @@ from cdcv2.spark.session import tune
 from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
 from cdcv2.spark.stash import ParquetStash
 from cdcv2.store.numbered import Numbered, local_path
-from cdcv2.wire.coverage import ALL, Coverage
 
 #: The version of the state.
 VERSION = 1

@@ -30,6 +30,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.coverage import Coverage, coverage
+from cdcv2.logs.description import description_of
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
+from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
 from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
@@ -42,11 +47,6 @@ from cdcv2.spark.sources import Logs, OfLog, Place, row_type_of, stated
 from cdcv2.spark.topics import Described, check, describe, settings
 from cdcv2.store.numbered import local_path
 from cdcv2.suggestions import meant
-from cdcv2.wire.coverage import Coverage, coverage
-from cdcv2.wire.description import description_of
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import OPTION, LogPart, one_timeline
-from cdcv2.wire.stops import stops_of
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2.errors import DecodeError, UnsafeTopicError, UsageError
+from cdcv2.logs import log_json
+from cdcv2.logs.container import Origin, unpack
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.kafka_topics import Topic
+from cdcv2.logs.named import check_table, log_address, named_after
+from cdcv2.logs.stops import Stop, in_headers
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
 from cdcv2.spark.topics import reading
-from cdcv2.wire import log_json
-from cdcv2.wire.container import Origin, unpack
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.kafka_topics import Topic
-from cdcv2.wire.named import check_table, log_address, named_after
-from cdcv2.wire.stops import Stop, in_headers
 
 # What a directory log calls its files; nothing else in the directory is part of the log.
 _NAMES = "[0-9]" * 20 + ".avro"

@@ -15,10 +15,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from cdcv2.errors import MissingLogError, UnavailableError, UsageError
+from cdcv2.logs.kafka_topics import Topic, check_keeps, check_positions
 from cdcv2.protocol.log import Positions
 from cdcv2.spark.session import jvm
 from cdcv2.store.kafka_client import read_properties
-from cdcv2.wire.kafka_topics import Topic, check_keeps, check_positions
 
 #: So many milliseconds an answer is waited for.
 PATIENCE = 20_000

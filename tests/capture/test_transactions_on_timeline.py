@@ -17,6 +17,7 @@ from cdcv2.capture.transactions_on_timeline import Summary, Transactions, resume
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.failpoints import PlacedCrash
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
@@ -24,7 +25,6 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.timeline.partitioned import NOT_STARTED
 from cdcv2.timeline.reclock import Reclock
 from cdcv2.timeline.remap import Remap
-from cdcv2.wire.memory import MemoryLog
 from tests.strategies import Chooser, choosers
 from tests.transactions_oracle import (
     CAPTURED, ENDS, History, Place, bindings, frontier, histories, place_of, remaps, truth,

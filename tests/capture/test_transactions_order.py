@@ -5,9 +5,9 @@ from __future__ import annotations
 from cdcv2.capture.temp import Row
 from cdcv2.capture.transactions_on_timeline import Summary, write
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
-from cdcv2.wire.memory import MemoryLog
 
 UPPER = Antichain([6])
 HELD = Row("a", 1, 1, None, (("x", 1),))

@@ -15,6 +15,11 @@ from cdcv2.capture.temp_rows import TEMP, TempRows
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.avro import MessageCodec
+from cdcv2.logs.container import pack
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
@@ -22,11 +27,6 @@ from cdcv2.timeline.minting import RemapLog, follow, mint, run as minted
 from cdcv2.timeline.partitioned import frontier_of, offsets
 from cdcv2.timeline.records import encode
 from cdcv2.timeline.shared import Shared
-from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.container import pack
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.remap_files import DirectoryRemap
 
 PRICES = RowType({"type": "record", "name": "data", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "int"]}, {"name": "name", "type": "string"}]})

@@ -9,9 +9,9 @@ import pytest
 
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.commands.materialization_logs import FileLogs
+from cdcv2.logs.memory import MemoryLog
+from cdcv2.logs.named import named_after
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.named import named_after
 from tests.cli.conftest import Run
 
 URLS = ("s3://bucket/logs", "file:///nowhere/logs")

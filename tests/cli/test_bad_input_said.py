@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import APPLE, HISTORY, PEAR, Run, append_raw, encoded, write
 
 READERS = ("inspect", "replay", "as-of", "verify", "mangle")

@@ -14,10 +14,10 @@ from cdcv2.capture.binder import BOUND
 from cdcv2.capture.run.left_out import BROUGHT, IN_FORCE, Logs
 from cdcv2.capture.run.on_remap import READ, TABLE_STAGED, TABLE_STATED
 from cdcv2.errors import UsageError
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_databases import words as of_database
 from tests.cli.test_command_capture_databases import recorded, write  # noqa: F401

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.logs.captured import put_note
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.wire.captured import put_note
 from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, write
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.files import DirectoryLog
+from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "debezium"

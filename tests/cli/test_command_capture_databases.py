@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.files import DirectoryLog
+from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.recorded import TABLES as ALL
 from tests.recorded import truth

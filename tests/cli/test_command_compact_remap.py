@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from cdcv2.logs.captured import noted
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.records import Held, encode
-from cdcv2.wire.captured import noted
-from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run, bound
 from tests.cli.test_command_capture_remap import CLICKS, dump, words
 

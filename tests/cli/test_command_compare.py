@@ -11,13 +11,13 @@ import pytest
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.materialize.messages import Open
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.postgres_texts import InPostgres
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from tests.cli.conftest import HISTORY, MARKET, Run, price, write
 from tests.cli.test_command_materialize import LAKE, PUSHED, written
 

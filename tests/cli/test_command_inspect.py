@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cdcv2.wire.jsonlines import JsonLines
+from cdcv2.logs.jsonlines import JsonLines
 from tests.cli.conftest import HISTORY, PRICES, Run, append_raw, write
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cdcv2 import failpoints
+from cdcv2.logs.captured import CAPTURE_FILE, noted
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.stops import Stop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
-from cdcv2.wire.captured import CAPTURE_FILE, noted
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.stops import Stop
 from tests.cli.conftest import HISTORY, Run, append_raw
 
 

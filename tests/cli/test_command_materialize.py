@@ -23,6 +23,9 @@ from cdcv2.commands.materialization_file import DRIVERS, read_plan
 from cdcv2.commands.materialize import _Source
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError, RefusedError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.stops import HEADER, Stop
 from cdcv2.materialize import Checkpoint
 from cdcv2.materialize.drivers.delta import open_delta
 from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
@@ -31,13 +34,10 @@ from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.stops import HEADER, Stop
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, price, write
 from tests.materialize.test_webhook import Receiver
-from tests.wire.polling import until
+from tests.logs.polling import until
 
 pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")

@@ -21,7 +21,7 @@ from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
 from tests.materialize.test_process_conforms import EXAMPLE, STAGING
 from tests.materialize.test_process_frames import FIELDS
-from tests.wire.polling import until
+from tests.logs.polling import until
 
 pytest.importorskip("yaml")
 

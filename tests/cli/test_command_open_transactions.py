@@ -10,9 +10,9 @@ from cdcv2.capture.temp_rows import TEMP, TempRows
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.writer import Writer
 from cdcv2.timeline.ordering import AS_COMPLETE
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, temp
 
 

@@ -110,7 +110,7 @@ def test_a_contradiction_ends_it_with_the_evidence_in_one_line(run: Run, tmp_pat
 def test_product_times_are_written_as_they_are_asked_for(run: Run, tmp_path: Path) -> None:
     """A coordinate after the other, with a comma between, on the command line as in the output."""
     from cdcv2.core.order import Product
-    from cdcv2.wire.files import DirectoryLog
+    from cdcv2.logs.directory import DirectoryLog
     from tests.cli.conftest import PRICES
 
     log = DirectoryLog(tmp_path / "grid", PRICES, create=True, times=2)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, append_raw, price, write
 
 

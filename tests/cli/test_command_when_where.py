@@ -10,11 +10,11 @@ import pytest
 from cdcv2.commands.remaps import parse_position, places, position_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.gauges import frontier_from_plain
 from cdcv2.timeline.minting import compact, follow, run as minted
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
 from cdcv2.timeline.shared import Shared
-from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run, bound
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
+from cdcv2.logs.kafka import KafkaLog
+from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.remap_kafka import KafkaRemap
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, MARKET, PRICES, Run, Said, bind, bound, encoded
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
@@ -198,7 +198,7 @@ def test_following_ends_when_it_is_told_to(
     run: Run, broker: KafkaBroker, recorded: list[Any], captured: Path, tmp_path: Path, sent: int, code: int
 ) -> None:
     """SIGTERM, and Ctrl-C: the logs are whole, and it can go on from there."""
-    from tests.wire.polling import until
+    from tests.logs.polling import until
 
     into = tmp_path / "logs"
     call = (*CDCV2, "capture", "kafka", "--bootstrap", broker.bootstrap, "--prefix", "clean_full", "--rows",

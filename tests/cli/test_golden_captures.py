@@ -13,11 +13,11 @@ import pytest
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
+from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.kept import demand_same
 from cdcv2.protocol.messages import Updates
-from cdcv2.wire.captured import CAPTURE_FILE
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.golden import captures
 

@@ -11,10 +11,10 @@ import pytest
 
 from cdcv2.cli import COMMANDS, _module as module_of, parser_of
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import agree, follow, mint, run as minted
 from cdcv2.timeline.partitioned import frontier_of, offsets
 from cdcv2.timeline.shared import Shared
-from cdcv2.wire.remap_files import DirectoryRemap
 from tests.cli.conftest import Run
 from tests.cli.test_command_rows import ENVELOPE
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 
 HOME = Path(__file__).parent.parent / "data" / "killed_connector"

@@ -11,12 +11,12 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.materialize import Checkpoint, FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_json import LOG_FILE
 from tests.cli.conftest import PRICES, Run, price, write
 from tests.cli.test_capture_left_out import Site
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import RefusedError
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_json import LOG_FILE
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_json import LOG_FILE
 from tests.cli.conftest import MARKET, PRICES, Run, write
 from tests.cli.test_command_compare import GOOD
 from tests.cli.test_command_materialize import LAKE, written

@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 from cdcv2.capture.facts import End, RowFact
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run
 from tests.envelopes import value
 

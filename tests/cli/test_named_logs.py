@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.core.order import Product
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import APPLE, HISTORY, MARKET, PEAR, PRICES, Run, write
 
 

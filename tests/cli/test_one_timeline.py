@@ -10,11 +10,11 @@ import pytest
 
 from cdcv2.capture.run.timeline_manifest import note_timeline
 from cdcv2.errors import ForeignStateError
+from cdcv2.logs.captured import noted, put_note
+from cdcv2.logs.description import LogDescription, description_of
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_set import describe_log_set
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.wire.captured import noted, put_note
-from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.log_set import describe_log_set
 from tests.cli.conftest import APPLE, PEAR, PRICES, Run
 
 X, Y, NONE = LogDescription(timeline="x"), LogDescription(timeline="y"), LogDescription()

@@ -20,16 +20,16 @@ import pytest
 
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.zipped import package_zip
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.recipe import MAPPING
-from cdcv2.wire.kafka import KafkaLog
 from tests.children import CDCV2, started
 from tests.cli.conftest import Run
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.timelines import NOTIFICATIONS, records_through
-from tests.wire.polling import until
+from tests.logs.polling import until
 
 pytestmark = pytest.mark.integration
 

@@ -10,8 +10,8 @@ import pytest
 
 from cdcv2.capture.run.in_use import FolderInUse
 from cdcv2.capture.run.unbegun import clear_unbegun
+from cdcv2.logs.captured import CAPTURE_FILE
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.captured import CAPTURE_FILE
 from tests.cli.conftest import Run
 
 TABLES = ("public.order_items", "public.orders")

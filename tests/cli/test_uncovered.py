@@ -16,9 +16,9 @@ from cdcv2 import failpoints
 from cdcv2.capture import transactions_on_timeline
 from cdcv2.capture.run import commit_times as captures, log_starts, on_remap as shared_capture, table_writers
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_edges import BEGUN, FIRST, NOTIFIED, Captures, note, record, row, scanned
 

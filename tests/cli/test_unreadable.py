@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.logs import directory
+from cdcv2.logs.captured import add_to_note, noted, put_note
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import text_of
-from cdcv2.wire import files
-from cdcv2.wire.captured import add_to_note, noted, put_note
 from tests.cli.conftest import HISTORY, Run, bound, write
 from tests.denied import deny
 
@@ -133,15 +133,15 @@ def test_a_log_that_vanishes_while_it_is_read_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch, looks: int, text: str
 ) -> None:
     """Whatever notices it first."""
-    listed, left = files.DirectoryLog._end, [looks]
+    listed, left = directory.DirectoryLog._end, [looks]
 
-    def then_gone(log: files.DirectoryLog) -> int:
+    def then_gone(log: directory.DirectoryLog) -> int:
         end, left[0] = listed(log), left[0] - 1
         if not left[0]:
             shutil.rmtree(log.path)
         return end
 
-    monkeypatch.setattr(files.DirectoryLog, "_end", then_gone)
+    monkeypatch.setattr(directory.DirectoryLog, "_end", then_gone)
     said = run("replay", "logs/one")
 
     assert (4, True) == (said.code, text in said.err), said

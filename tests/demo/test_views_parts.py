@@ -16,8 +16,8 @@ from cdcv2.demo.mangled import describe
 from cdcv2.demo.service import Life, Service
 from cdcv2.embedded.processes import Child, poll_until
 from cdcv2.errors import UnavailableError
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Message
-from cdcv2.wire.memory import MemoryLog
 
 MONEY = 100
 PATIENCE = 60

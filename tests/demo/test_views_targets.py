@@ -15,9 +15,9 @@ from cdcv2.demo import polls, views
 from cdcv2.demo.bank import TABLES, Bank, row_types
 from cdcv2.demo.story import Failed
 from cdcv2.embedded.postgres import Postgres
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
 
 pytestmark = pytest.mark.integration
 

@@ -15,9 +15,9 @@ from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.request import TEMP_FOLDER
 from cdcv2.errors import Cdcv2Error, SourceStop
-from cdcv2.wire.description import LogDescription, description_of
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.remap_files import DirectoryRemap
+from cdcv2.logs.description import LogDescription, description_of
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.remap_files import DirectoryRemap
 from tests.every_way.compare import Case
 from tests.every_way.connector import NOTIFICATIONS, PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES

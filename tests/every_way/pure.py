@@ -22,6 +22,9 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import Look
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.memory import MemoryLog
+from cdcv2.logs.stops import Stopping, stops_of
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
@@ -30,9 +33,6 @@ from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.positions import places
 from cdcv2.timeline.recipe import BoundRecipe
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.memory import MemoryLog
-from cdcv2.wire.stops import Stopping, stops_of
 from tests.every_way.connector import PREFIX, TRANSACTIONS
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way

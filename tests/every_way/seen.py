@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.timeline.binding import check_int
-from cdcv2.wire.memory import MemoryLog
 from tests.every_way.connector import Place
 from tests.every_way.world import Cut
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.jsonlines import JsonLines
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.partitioned import frontier_of, offsets
 from cdcv2.timeline.records import Genesis, Proposal, Record, Summary, encode
 from cdcv2.timeline.shared import Shared, View
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.jsonlines import JsonLines
-from cdcv2.wire.remap_files import DirectoryRemap
 
 ROW = RowType({"type": "record", "name": "everything", "namespace": "shop", "doc": "Every type once.", "fields": [
     {"name": "nothing", "type": "null"},

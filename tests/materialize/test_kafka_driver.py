@@ -13,6 +13,7 @@ from cdcv2.core import Antichain
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
+from cdcv2.logs.kafka_topics import create_topic
 from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, RecoveryLog, Runtime
 from cdcv2.materialize.drivers import push
 from cdcv2.materialize.drivers.kafka import KafkaDriver
@@ -20,7 +21,6 @@ from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.store.kafka_client import Client
 from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
 from cdcv2.testing.workload import ENTRIES, entry
-from cdcv2.wire.kafka_topics import create_topic
 
 pytestmark = pytest.mark.integration
 #: The scenarios of a short run: at these messages a push differs from other stores. The long run plays all.

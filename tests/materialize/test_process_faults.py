@@ -24,7 +24,7 @@ from cdcv2.materialize.runtime import Pause
 from cdcv2.testing import Workload
 from tests.materialize.test_process_conforms import ROOT
 from tests.materialize.test_process_frames import AT, PRICES, staging
-from tests.wire.polling import until
+from tests.logs.polling import until
 
 
 @pytest.fixture(autouse=True)

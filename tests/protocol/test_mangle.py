@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cdcv2.core.order import Product
 from cdcv2.errors import MalformedError, UsageError
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
-from cdcv2.wire.memory import MemoryLog
 from tests.oracle import Time, beyond, coordinates, frontier, grid
 from tests.strategies import Chooser, build, choosers, histories
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol import Iter, Progress, Updates, Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.memory import MemoryLog
 from tests.doubles import RecordingLog
 
 FLOATS = RowType({"type": "record", "name": "r", "fields": [{"name": "x", "type": "float"}]})

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cdcv2.errors import ForeignStateError
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.rows.altered import demand_same_meaning, kept_text
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType
-from cdcv2.wire.files import DirectoryLog
 
 LONG, INT, TEXT, BYTES = "long", "int", "string", "bytes"
 

@@ -23,7 +23,7 @@ from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time
-from tests.wire.polling import until
+from tests.logs.polling import until
 
 pytestmark = pytest.mark.integration
 _names = itertools.count()

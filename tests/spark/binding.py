@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from cdcv2 import cli
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.remap_loop import Came
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
@@ -21,7 +22,6 @@ from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser
 from cdcv2.spark.capture_report import Report
 from cdcv2.timeline.binding import check_int
-from cdcv2.wire.files import DirectoryLog
 
 
 def dumped(path: Path, records: Iterable[Record]) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.debezium import FROM_STATE, Recipe, Record
@@ -21,7 +22,6 @@ from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import FileTopics
 from cdcv2.spark.job import Guard, follow
-from cdcv2.wire.files import DirectoryLog
 
 
 def dump_into(folder: Path, records: Iterable[Record], *, size: int) -> None:

@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import Checkpoint
 from cdcv2.protocol import Progress, Updates
 from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES
-from cdcv2.wire.files import DirectoryLog
 from tests.spark.replaying import THINGS
 
 FILE = """

@@ -16,6 +16,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol import Iter, Message, Progress, Update, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.output import history
@@ -23,8 +25,6 @@ from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import Plan, replay
 from cdcv2.spark.sources import Logs, Place
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
 
 #: A row type in which everything that is hard to compare occurs.
 ROWS = RowType({"type": "record", "name": "thing", "fields": [

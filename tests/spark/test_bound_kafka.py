@@ -20,13 +20,13 @@ from cdcv2.capture.run.remap_loop import Came
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import UnsafeTopicError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture_job import parser
 from cdcv2.spark.capture_report import Report
 from cdcv2.timeline.binding import check_int
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.kafka import KafkaLog
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.spark.capturing import log_messages
 from tests.timelines import NOTIFICATIONS, records_through

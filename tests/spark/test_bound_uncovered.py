@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture import transactions_on_timeline
-from cdcv2.wire.captured import noted
-from cdcv2.wire.files import DirectoryLog
+from cdcv2.logs.captured import noted
+from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import (

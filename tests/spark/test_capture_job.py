@@ -24,13 +24,13 @@ from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
+from cdcv2.logs.captured import noted
+from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture_job import capture, main, outcome, parser, planned
 from cdcv2.spark.capture_report import Report
 from cdcv2.spark.job import listen
 from cdcv2.spark.session import jvm
-from cdcv2.wire.captured import noted
-from cdcv2.wire.release_times import ReleaseTime, ReleaseTimes
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages

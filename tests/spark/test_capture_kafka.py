@@ -21,6 +21,10 @@ from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture as PureCapture
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.kafka import KafkaLog
+from cdcv2.logs.kafka_topics import KEEPING
+from cdcv2.logs.stops import Stop, stop_of
 from cdcv2.protocol import Progress, Updates
 from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark import capture as capturing
@@ -33,14 +37,10 @@ from cdcv2.spark.capture_report import Report
 from cdcv2.spark.capture_tails import LogSpec
 from cdcv2.spark.capture_topics import KafkaTopics
 from cdcv2.spark.job import Guard, follow
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.kafka_topics import KEEPING
-from cdcv2.wire.stops import Stop, stop_of
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import facts_of
-from tests.wire.polling import until
+from tests.logs.polling import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 

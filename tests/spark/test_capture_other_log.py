@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2.errors import ForeignStateError
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol import Progress
-from cdcv2.wire.files import DirectoryLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import CaptureRun, dump_into
 

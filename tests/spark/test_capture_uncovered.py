@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture.run import log_starts, table_writers
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.spark import capture as capturing
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.conftest import Run, Said, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import FIRST_OF_T, FIRST_OF_U, LATER, NAMED, PARTIAL, SAID, begins, change, changed, end

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cdcv2.logs.container import Origin, pack
 from cdcv2.spark.sources import _messages
-from cdcv2.wire.container import Origin, pack
 
 MINE = Origin("7f", "0c", 3)
 PATH = "file:/logs/things/00000000000000000003.avro"

@@ -22,6 +22,9 @@ from cdcv2.embedded.processes import Child
 from cdcv2.embedded.submit import job_script, spark_submit
 from cdcv2.errors import ForeignStateError, IncompleteError, MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.exits import Exit
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.opening import NamedLog
 from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
 from cdcv2.materialize.drivers.delta_tables import opened
 from cdcv2.materialize.drivers.lake import open_lake
@@ -35,9 +38,6 @@ from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
 from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES, entry
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.opening import NamedLog
 from tests.spark.materializing import LAST, written
 from tests.spark.submitting import QUICK
 

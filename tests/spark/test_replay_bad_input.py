@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError, DecodeError, UsageError
+from cdcv2.logs.avro import MessageCodec
+from cdcv2.logs.container import pack
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol import Iter, Position, Progress, Updates
 from cdcv2.spark.output import finished
 from cdcv2.spark.sources import row_type_of
-from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.container import pack
-from cdcv2.wire.files import DirectoryLog
 from tests.spark.replaying import PLAIN, plan, put, replayed, run, told
 
 pytestmark = pytest.mark.spark

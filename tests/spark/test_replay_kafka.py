@@ -23,16 +23,16 @@ from cdcv2.errors import (
     UnavailableError,
     UnsafeTopicError,
 )
+from cdcv2.logs.avro import MessageCodec
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.kafka import KafkaLog
+from cdcv2.logs.stops import Stop
 from cdcv2.protocol import Message, Position, mangle
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.output import finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, opened
 from cdcv2.spark.sources import Logs, Place
-from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.kafka import KafkaLog
-from cdcv2.wire.stops import Stop
 from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, told, truth, updates
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]

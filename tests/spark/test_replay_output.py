@@ -12,13 +12,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     ForeignStateError, IncompleteError, MalformedError, OutputError, RefusedError, UsageError,
 )
+from cdcv2.logs.coverage import Coverage
 from cdcv2.protocol import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import output
 from cdcv2.spark.output import Output, as_of, files, finished, history
 from cdcv2.spark.schema import updates_type
 from cdcv2.store.numbered import Numbered, local_path
-from cdcv2.wire.coverage import Coverage
 from tests.spark.replaying import PLAIN
 
 pytestmark = pytest.mark.spark

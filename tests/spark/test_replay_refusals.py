@@ -22,12 +22,12 @@ from cdcv2.errors import (
     UsageError,
 )
 from cdcv2.exits import Exit
+from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.spark.output import Output, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened, outcome
 from cdcv2.store.numbered import Numbered
-from cdcv2.wire.description import LogDescription
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, told, truth, updates
 
 pytestmark = pytest.mark.spark

@@ -15,13 +15,13 @@ from cdcv2.capture.run import table_writers
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.stops import Stop
 from cdcv2.spark.output import as_of, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, outcome
 from cdcv2.spark.sources import Place
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.files import DirectoryLog
-from cdcv2.wire.stops import Stop
 from tests.cli.conftest import runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED, Captures
 from tests.cli.test_uncovered import ALONE, FIRST_OF_T, NAMED, SAID, VIEWS, WHOLE

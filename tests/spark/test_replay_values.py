@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2.errors import UsageError
+from cdcv2.logs.avro import MessageCodec
+from cdcv2.logs.container import pack
 from cdcv2.protocol import Iter, Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.output import as_of, history
 from cdcv2.spark.schema import spark_type
-from cdcv2.wire.avro import MessageCodec
-from cdcv2.wire.container import pack
 from tests.spark.replaying import plan, put, run
 
 pytestmark = pytest.mark.spark

@@ -9,11 +9,11 @@ import pytest
 
 from cdcv2.core.order import Product
 from cdcv2.errors import MalformedError, MissingExtraError, RefusedError, UsageError
+from cdcv2.logs.kafka import split
+from cdcv2.logs.kafka_topics import Topic, check_keeps
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.store.kafka_client import Client, read_properties, translated
-from cdcv2.wire.kafka import split
-from cdcv2.wire.kafka_topics import Topic, check_keeps
 
 SECRET = "hunter2"
 

@@ -19,8 +19,8 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.embedded.processes import Child, poll_until
 from cdcv2.embedded.submit import spark_submit
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol import Resolver
-from cdcv2.wire.kafka import KafkaLog
 from tests.stress.summary import record
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]

@@ -10,13 +10,13 @@ from hypothesis import given
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, UsageError
+from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.asked import When, known, when, where
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.minting import mint, run
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
 from cdcv2.timeline.remap import Remap
 from cdcv2.timeline.shared import Shared
-from cdcv2.wire.remap_files import DirectoryRemap
 from tests.reclock_oracle import KINDS, Kind, happens, steps
 from tests.strategies import Chooser, choosers
 

@@ -16,6 +16,12 @@ from cdcv2.capture.state_check import demand_typed
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import with_digest
 from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
+from cdcv2.logs import log_json
+from cdcv2.logs.captured import CAPTURE_FILE, add_to_note, noted, put_note
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
+from cdcv2.logs.remap_files import DirectoryRemap
+from cdcv2.logs.stops import Stop, in_folder, put_in_folder
 from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.fence import Range
 from cdcv2.materialize.recovery_log import FileRecoveryLog, SqliteRecoveryLog, begun
@@ -25,12 +31,6 @@ from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.minting import follow, run
 from cdcv2.timeline.records import Genesis, Proposal, encode
 from cdcv2.timeline.shared import Shared
-from cdcv2.wire import log_json
-from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
-from cdcv2.wire.description import LogDescription
-from cdcv2.wire.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
-from cdcv2.wire.remap_files import DirectoryRemap
-from cdcv2.wire.stops import Stop, in_folder, put_in_folder
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "captures"
 ABSENT = object()

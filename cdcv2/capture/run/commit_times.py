@@ -39,15 +39,15 @@ from cdcv2.capture.state_check import demand_typed, same_topics, tells_alike
 from cdcv2.capture.topics import Ranges
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.release_times import Clock, ReleaseTimes
+from cdcv2.logs.stops import stop_of
 from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
 from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.timeline.positions import of_topics
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.release_times import Clock, ReleaseTimes
-from cdcv2.wire.stops import stop_of
 
 LOGGER = logging.getLogger(__name__)
 VERSION = 1

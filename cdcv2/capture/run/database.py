@@ -31,6 +31,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
 from cdcv2.errors import SourceStop, UsageError
+from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.stops import put_stop, stop_of
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
@@ -40,8 +42,6 @@ from cdcv2.sources.old_connector import OldConnector
 from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.ordering import COMMIT_ORDER, check_ordered
-from cdcv2.wire.coverage import Coverage
-from cdcv2.wire.stops import put_stop, stop_of
 
 
 class Database:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from cdcv2.logs import log_json
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.altered import kept_text
 from cdcv2.rows.row_type import RowType
-from cdcv2.wire import log_json
 
 
 def kept_types(logs: Iterable[tuple[Path, RowType]]) -> list[str]:

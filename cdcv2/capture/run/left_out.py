@@ -24,6 +24,8 @@ from cdcv2.capture.run.request import Wanted
 from cdcv2.capture.topics import Ranges
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
+from cdcv2.logs.description import description_of
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.messages import Progress
@@ -33,8 +35,6 @@ from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import MAPPING, BoundRecipe
 from cdcv2.timeline.records import Recipe as Bound
-from cdcv2.wire.description import description_of
-from cdcv2.wire.files import DirectoryLog
 
 IN_FORCE = failpoints.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
 BROUGHT = failpoints.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")

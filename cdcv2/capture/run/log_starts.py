@@ -1,6 +1,6 @@
 """Which of a capture's logs are of tables that the connector covers, and where each of them begins.
 
-A log states where it begins (:class:`~cdcv2.wire.description.LogDescription`). That the connector does not cover its
+A log states where it begins (:class:`~cdcv2.logs.description.LogDescription`). That the connector does not cover its
 table is stated before anything is stated in any other log, so that one that a crash left behind is not taken for such a
 one. When it is covered, where it begins is stated first, then its first interval, and then those of the other logs: so
 these are never stated beyond a time at which it lacks something.
@@ -15,8 +15,8 @@ from dataclasses import replace
 from cdcv2 import failpoints
 from cdcv2.capture.coverage import has_begun
 from cdcv2.errors import UsageError
+from cdcv2.logs.description import ASSUMED, PARTIAL, UNCOVERED, Describing, LogDescription, description_of
 from cdcv2.protocol.log import Log
-from cdcv2.wire.description import ASSUMED, PARTIAL, UNCOVERED, Describing, LogDescription, description_of
 
 LOGGER = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from cdcv2.capture.run.in_use import FolderInUse
 from cdcv2.capture.run.unbegun import clear_unbegun
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
+from cdcv2.logs.captured import CAPTURE_FILE, put_note
 from cdcv2.sources.debezium import Recipe
-from cdcv2.wire.captured import CAPTURE_FILE, put_note
 
 
 def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:

@@ -24,13 +24,13 @@ from cdcv2.capture.transactions_on_timeline import resume
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError
+from cdcv2.logs.coverage import Coverage
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.positions import of_topics, places
 from cdcv2.timeline.ranges import Stretch, next_stretch
 from cdcv2.timeline.remap import Remap
 from cdcv2.timeline.shared import Won
-from cdcv2.wire.coverage import Coverage
 
 READ = failpoints.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
 TABLE_STAGED = failpoints.declare("shared-capture.table-staged", "the updates of one more table are durable")

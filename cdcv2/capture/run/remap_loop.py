@@ -23,9 +23,9 @@ from cdcv2.capture.run.request import Wanted
 from cdcv2.capture.topics import Look
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForgottenError, IncompleteError, MissingLogError, UnavailableError
+from cdcv2.logs.coverage import Coverage
 from cdcv2.protocol.log import LogAddress
 from cdcv2.timeline.minting import RemapLog
-from cdcv2.wire.coverage import Coverage
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.
 WAIT = 0.2

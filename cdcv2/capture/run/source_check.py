@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, SourceStop
+from cdcv2.logs.stops import put_stop
 from cdcv2.protocol.log import Log
-from cdcv2.wire.stops import put_stop
 
 #: The first and the last time at which a log has updates; None: it has none.
 Span = tuple[Time, Time]

@@ -1,7 +1,7 @@
 """What captures of a timeline note beside their directory logs: of which timeline these are, and which tables.
 
 Several captures may begin in one directory at once, so the note is put if absent; tables that a recipe adds later are
-added to it in a file of their own (:mod:`cdcv2.wire.captured`).
+added to it in a file of their own (:mod:`cdcv2.logs.captured`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from cdcv2.capture.run.manifest import read_note
 from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.logs.captured import CAPTURE_FILE, add_to_note, noted, put_note
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import AS_COMPLETE
-from cdcv2.wire.captured import CAPTURE_FILE, add_to_note, noted, put_note
 
 
 def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:

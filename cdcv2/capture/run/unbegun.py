@@ -16,10 +16,10 @@ from cdcv2.capture.run.in_use import FolderInUse
 from cdcv2.capture.run.state_file import MEMORY_FILE
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, OutputError
+from cdcv2.logs import log_json
+from cdcv2.logs.captured import CAPTURE_FILE
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
-from cdcv2.wire import log_json
-from cdcv2.wire.captured import CAPTURE_FILE
 
 #: Where the logs are, below the directory: beside each other, and those of TEMP in a folder of their own.
 _LOGS = ("*", "_temp/*")

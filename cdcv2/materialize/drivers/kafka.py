@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.logs.kafka_topics import Topic, check_keeps, create_topic, describe
 from cdcv2.materialize.drivers.kafka_ends import demand_ends
 from cdcv2.materialize.drivers.push import PushDriver
 from cdcv2.materialize.messages import Flush, Flushed, Loaded, Patch, StartCommit, StartedCommit, Table
 from cdcv2.store.kafka_client import PATIENCE, Client
-from cdcv2.wire.kafka_topics import Topic, check_keeps, create_topic, describe
 
 
 class KafkaDriver(PushDriver):
@@ -35,7 +35,7 @@ class KafkaDriver(PushDriver):
         create: make the topics that are missing, with ``partitions``; they keep everything, as sums need it.
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
 
-    Raises as :class:`~cdcv2.wire.kafka.KafkaLog`: MissingLogError, UnsafeTopicError, UnavailableError, UsageError.
+    Raises as :class:`~cdcv2.logs.kafka.KafkaLog`: MissingLogError, UnsafeTopicError, UnavailableError, UsageError.
     """
 
     def __init__(

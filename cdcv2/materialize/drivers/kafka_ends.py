@@ -17,11 +17,11 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.logs.kafka_topics import Topic
 from cdcv2.materialize.deltas import VERSION
 from cdcv2.materialize.fence import meet_of
 from cdcv2.materialize.messages import Open
 from cdcv2.store.kafka_client import Client
-from cdcv2.wire.kafka_topics import Topic
 
 _REMEDY = (
     "it is another log, or an old one (of a backup, say), and what is in the topic would be pushed again, otherwise. "

@@ -19,13 +19,13 @@ from cdcv2.cli import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import SourceStop
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources import postgres
 from cdcv2.sources.debezium import Recipe
 from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.store.kafka_client import Client
-from cdcv2.wire.files import DirectoryLog
 from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog
 

@@ -17,9 +17,9 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.state_file import FileMemory
 from cdcv2.errors import SourceStop
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
-from cdcv2.wire.files import DirectoryLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
 
 STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))

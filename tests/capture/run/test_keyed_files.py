@@ -15,8 +15,8 @@ from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.state_file import FileMemory
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.wire.files import DirectoryLog
 from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, dump, recipe, truth
 
 RUN = "clean_default"

@@ -22,6 +22,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     DecodeError, ForeignStateError, IncompleteError, MissingLogError, RefusedError, SourceStop, UnsafeTopicError,
 )
+from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.messages import Progress
@@ -36,7 +37,6 @@ from cdcv2.timeline.ranges import next_stretch
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.records import Genesis, Held, Proposal, decode, encode
 from cdcv2.timeline.shared import Shared, View
-from cdcv2.wire.memory import MemoryLog
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 A, B = ("topic-a", 0), ("topic-b", 0)

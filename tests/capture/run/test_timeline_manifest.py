@@ -8,9 +8,9 @@ import pytest
 
 from cdcv2.capture.run.timeline_manifest import note_timeline
 from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.logs import captured
+from cdcv2.logs.captured import CAPTURE_FILE, noted
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
-from cdcv2.wire import captured
-from cdcv2.wire.captured import CAPTURE_FILE, noted
 
 
 def test_a_note_stands_and_grows(tmp_path: Path) -> None:

@@ -1,0 +1,394 @@
+"""A log in a Kafka topic: a record per message, its value the message's bytes, no key.
+
+Any number of partitions, as order means nothing. The producer is idempotent, for fewer repeats, and uses no
+transactions, as repeats mean nothing either. Nothing is committed and no group is balanced: readers keep positions
+themselves, or begin at the start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time, is_total
+from cdcv2.errors import Cdcv2Error, DecodeError, MalformedError, RefusedError, UnavailableError, UnsafeTopicError
+from cdcv2.logs import release_times
+from cdcv2.logs.avro import MessageCodec
+from cdcv2.logs.description import LogDescription, check_ordering
+from cdcv2.logs.kafka_topics import (
+    Topic, check_keeps, check_positions, check_topic, create_topic, describe, partitions_of, spans,
+)
+from cdcv2.logs.release_times import ReleaseTime
+from cdcv2.logs.stops import HEADER, Stop, in_headers
+from cdcv2.protocol.log import Entry, Headers, Position, Positions
+from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
+from cdcv2.store.kafka_client import PATIENCE, Client
+
+__all__ = ["Client", "KafkaLog", "Topic", "check_topic"]
+
+# What Kafka adds to a message of its own, generously.
+_ENVELOPE = 200
+# So many seconds after its time a message is surely given up: the client looks at them once a second.
+_GIVEN_UP = 5
+# How often a reader that follows looks for new partitions, in seconds.
+_LOOK = 5.0
+
+
+class KafkaLog:
+    """The log in a topic; both a source and a sink. One thread at a time.
+
+    Args:
+        topic: the topic.
+        bootstrap: ``host:port`` of a broker, or several with commas; None: as the settings say.
+        row_type: the log's row type; Kafka does not keep it.
+        config_file: a properties file with TLS and SASL settings (see :class:`Client`); never shown.
+        create: make the topic if it is not there, with ``partitions`` and ``replication`` (None: the cluster's own).
+        writing: something will be sent, as it is with ``create``: so the producer gets ready now, which takes it half
+            a second, and not at the first message.
+        times: ``"int"`` or the number of coordinates of Product times.
+        description: what every message that is sent states of the log in its headers. With ``create`` or ``writing``, a
+            log that does not state all of it yet gets an empty message that does.
+        confluent_schema_id: messages are framed as Confluent's serializers do it, with this id.
+        patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
+
+    Raises MissingLogError without the topic, UnsafeTopicError for one that would lose statements, DecodeError where it
+    holds none, ForeignStateError for one that is described otherwise, UnavailableError when no broker answers,
+    UsageError for wrong settings.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        bootstrap: str | None,
+        row_type: RowType,
+        *,
+        config_file: str | Path | None = None,
+        create: bool = False,
+        writing: bool = False,
+        partitions: int = 1,
+        replication: int | None = None,
+        times: Times = "int",
+        description: LogDescription = LogDescription(),
+        confluent_schema_id: int | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.row_type, self.times = row_type, times
+        self._topic = topic
+        self._codec = MessageCodec(row_type, times, confluent_schema_id)
+        self._client = Client(bootstrap, config_file, patience=patience)
+        if create:
+            described = create_topic(self._client, topic, partitions=partitions, replication=replication)
+        else:
+            described = describe(self._client, topic)
+        self._most = described.message_bytes
+        self._producer: Any = None
+        # Taken and not known to be durable: with the client's own queue all that a flush still has to do.
+        self._undelivered: list[tuple[bytes, Headers]] = []
+        self._trouble: Any = None
+        check_ordering(description.ordering)
+        self._headers: Headers = description.headers()
+        # What the messages that were read state of the log, and the headers of the last one.
+        self._stated, self._seen = LogDescription(), Headers()
+        self._stops: dict[Stop, None] = {}
+        # The release whose statement is sent next, and those that messages state which were read.
+        self._release: ReleaseTime | None = None
+        self._releases = set[ReleaseTime]()
+        try:
+            check_keeps(described)
+        except UnsafeTopicError:
+            # Of what is no log nothing is wrong with its settings.
+            self._check_first(described)
+            raise
+        if create or writing:
+            self._opened()
+            self.describe(description)
+
+    @property
+    def name(self) -> str:
+        """The topic."""
+        return self._topic
+
+    # --- writing
+
+    def canonical(self, data: Any) -> Any:
+        """The row of the log's type; see :class:`~cdcv2.protocol.log.Sink`. Raises MalformedError."""
+        return self.row_type.row(data)
+
+    def send(self, message: Message, headers: Headers = ()) -> None:
+        """Take a message; what is larger than the topic allows is split first, which means the same.
+
+        ``headers`` stand beside it, and beside each part of it, with those of the log's description. Raises
+        MalformedError for what the log cannot hold, RefusedError for what cannot be split far enough, UnavailableError
+        when the client's buffer stays full.
+        """
+        self._produce_again()
+        beside = (*self._headers, *headers, *self._dated(message))
+        most = self._most - _ENVELOPE - sum(len(name) + len(value) + 10 for name, value in beside)
+        for raw in self._pieces(message, most):
+            self._produce(raw, beside)
+
+    def flush(self) -> None:
+        """Return when every broker that must has everything sent; raise if that may not be so.
+
+        Raises UnavailableError, MissingLogError, RefusedError. What was not acknowledged is kept, and flushing again
+        sends it again.
+        """
+        self._produce_again()
+        if self._producer is None:
+            return
+        if self._producer.flush(self._client.patience + _GIVEN_UP) or self._undelivered:
+            self._drop()
+            raise self._failure()
+
+    def close(self) -> None:
+        """Leave the cluster. What was sent and not flushed may be in the log or not."""
+        self._drop()
+        self._undelivered = []
+
+    def put_stop(self, stop: Stop) -> None:
+        """Keep a stop in an empty message. Raises as :meth:`flush` does, and :meth:`description`."""
+        # Another capture may have stated the log's start since this one opened it, and the last message stands for all.
+        self._headers = LogDescription.from_headers(self._headers).joined(self.description(), self._topic).headers()
+        self.send(Updates([]), ((HEADER, stop.to_bytes()),))
+        self.flush()
+
+    def keep_release(self, release: ReleaseTime) -> None:
+        """Keep it in a header of the statement up to its END, which is sent next."""
+        self._release = release
+
+    def _dated(self, message: Message) -> Headers:
+        release = self._release
+        if release is None or not isinstance(message, Progress) or message.upper != Antichain([release.lsn + 1]):
+            return ()
+        return ((release_times.HEADER, release.to_text().encode()),)
+
+    def describe(self, description: LogDescription) -> None:
+        """Have the log state all of this from now on; by an empty message, unless it does.
+
+        Raises ForeignStateError where it states something else, and what sending raises.
+        """
+        stated = self.description()
+        wanted = stated.joined(description, self._topic)
+        # What was stated before stands beside each message, too: the last one stands for all.
+        self._headers = LogDescription.from_headers(self._headers).joined(wanted, self._topic).headers()
+        if wanted != stated:
+            self.send(Updates([]))
+            self.flush()
+
+    def _pieces(self, message: Message, most: int) -> Iterator[bytes]:
+        raw = self._codec.encode(message)
+        if len(raw) <= most:
+            yield raw
+            return
+        for part in split(message, -(-len(raw) // max(1, most))):
+            yield from self._pieces(part, most)
+
+    def _produce(self, raw: bytes, headers: Headers) -> None:
+        # What fills the buffer is delivered or given up by then, and makes room.
+        deadline = time.monotonic() + self._client.patience + _GIVEN_UP
+        while True:
+            try:
+                self._opened().produce(self._topic, value=raw, headers=[*headers], on_delivery=self._delivered)
+                break
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise self._client.error(f"topic {self._topic!r}", None) from None
+                self._producer.poll(0.1)
+            except self._client.kafka.KafkaException as cause:
+                self._trouble = cause.args[0]
+                self._drop()
+                raise self._failure() from None
+        self._producer.poll(0)
+
+    def _produce_again(self) -> None:
+        for _ in range(len(self._undelivered)):
+            self._produce(*self._undelivered[0])
+            del self._undelivered[0]
+
+    def _drop(self) -> None:
+        """Let the producer go; what it had not delivered is handed back to us, and is `_undelivered`."""
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(5)
+            self._producer = None
+
+    def _opened(self) -> Any:
+        if self._producer is None:
+            self._producer = self._client.producer(
+                message_max_bytes=max(1000, self._most), queue_buffering_max_kbytes=64 << 10
+            )
+        return self._producer
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._undelivered.append((message.value(), tuple(message.headers() or ())))
+            # That a queue was emptied says nothing; what came before it does.
+            kafka_error = self._client.kafka.KafkaError
+            if self._trouble is None or error.code() not in (kafka_error._PURGE_QUEUE, kafka_error._PURGE_INFLIGHT):
+                self._trouble = error
+
+    def _failure(self) -> Cdcv2Error:
+        error, self._trouble = self._trouble, None
+        if error is not None and error.code() == self._client.kafka.KafkaError.MSG_SIZE_TOO_LARGE:
+            return RefusedError(f"the topic {self._topic!r} takes no message as large as ours: raise max.message.bytes")
+        return self._client.error(f"topic {self._topic!r}", error)
+
+    # --- reading
+
+    def ends(self) -> Positions:
+        """For each partition, the offset behind the last message that is there now."""
+        return {part: high for part, (_, high) in spans(self._client, self._topic).items()}
+
+    def description(self) -> LogDescription:
+        """What the messages state of the log that were read, and the last one of each partition; and its identity.
+
+        Cost: a read of those messages. Raises as :meth:`read` does, and ForeignStateError where messages disagree.
+        """
+        found = spans(self._client, self._topic)
+        lasts = {part: max(low, high - 1) for part, (low, high) in found.items()}
+        for _ in self._entries(lasts, {part: high for part, (_, high) in found.items()}, False):
+            continue
+        return replace(self._stated, identity=self._client.topic_id(self._topic))
+
+    def expect(self, timeline: str) -> None:
+        """From now on, raise ForeignStateError when a message is read that states another timeline."""
+        self._stated = LogDescription(timeline=timeline).joined(self._stated, self._topic)
+
+    def stops(self) -> list[Stop]:
+        """The stops in the messages that were read, and in the last one of each partition; see ``description``."""
+        self.description()
+        return list(self._stops)
+
+    def release_times(self) -> list[ReleaseTime]:
+        """What statements in the topic keep. Cost: a read of the topic. Raises as :meth:`read` does, RefusedError."""
+        for _ in self.read():
+            continue
+        return sorted(self._releases)
+
+    def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
+        """The messages from the positions on; see :class:`~cdcv2.protocol.log.Source`.
+
+        A reader that follows waits for a broker that goes away, however long it does, says so in the log, and finds
+        partitions that are added. Raises UnsafeTopicError when messages are gone that are asked for, also when they
+        go while reading; MissingLogError, UnavailableError (not when following: at the start only).
+        """
+        found = Topic(self._topic, spans(self._client, self._topic), {})
+        check_positions(found, after or {})
+        return self._entries(dict(after or {}), found.ends, follow)
+
+    def _entries(self, at: Positions, ends: Positions, follow: bool) -> Iterator[Entry | None]:
+        unread = {part for part, end in ends.items() if at.get(part, 0) < end}
+        if not unread and not follow:
+            return
+        consumer, heard = self._client.consumer(), time.monotonic()
+        looked = heard
+        try:
+            self._assign(consumer, ends if follow else unread, at)
+            while follow or unread:
+                records = self._client.received(consumer, 1000, timeout=0.1)
+                for record in records:
+                    heard, part = time.monotonic(), record.partition()
+                    self._client.answered()
+                    if record.error() is not None:
+                        self._judge(record, ends, unread)
+                    elif follow or record.offset() < ends[part]:
+                        yield self._entry(record)
+                    if record.error() is None and record.offset() + 1 >= ends.get(part, 0):
+                        unread.discard(part)
+                if follow and not records:
+                    yield None
+                    if time.monotonic() > looked + _LOOK:
+                        self._look_for_more(consumer, ends)
+                        looked = time.monotonic()
+                elif not records and time.monotonic() > heard + self._client.patience:
+                    raise self._client.error(f"topic {self._topic!r}", None)
+        finally:
+            consumer.close()
+
+    def _check_first(self, topic: Topic) -> None:
+        """Raise DecodeError if the first record of a partition is no message."""
+        for part, (low, high) in topic.spans.items():
+            for entry in self._entries({part: low}, {part: min(low + 1, high)}, False):
+                if entry is not None and isinstance(entry.message, Garbled):
+                    raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
+
+    def _entry(self, record: Any) -> Entry:
+        position = Position(self._topic, record.partition(), record.offset())
+        headers: Headers = tuple(record.headers() or ())
+        if headers != self._seen:
+            self._stated = LogDescription.from_headers(headers).joined(self._stated, self._topic)
+            self._seen = headers
+            self._stops.update(dict.fromkeys(in_headers(headers)))
+            self._releases.update(release_times.in_headers(headers, f"topic {self._topic!r}"))
+        value = record.value()
+        if value is None:
+            return Entry(position, Garbled(b"", "a record without a value, which a log never has"), headers)
+        try:
+            return Entry(position, self._codec.decode(value), headers)
+        except DecodeError as cause:
+            return Entry(position, Garbled(value, cause.reason), headers)
+
+    def _judge(self, record: Any, ends: Positions, unread: set[int]) -> None:
+        """What a consumer says instead of a record: the end of a partition, or trouble."""
+        error, kafka_error, part = record.error(), self._client.kafka.KafkaError, record.partition()
+        if error.code() == kafka_error._PARTITION_EOF:
+            if record.offset() < ends.get(part, 0):
+                raise UnsafeTopicError(self._gone(part, f"it ends at {record.offset()}, and ended at {ends[part]}"))
+            unread.discard(part)
+        elif error.code() in (kafka_error._AUTO_OFFSET_RESET, kafka_error.OFFSET_OUT_OF_RANGE):
+            raise UnsafeTopicError(self._gone(part, error.str()))
+        elif not error.retriable() and error.code() not in (kafka_error._ALL_BROKERS_DOWN, kafka_error._TRANSPORT):
+            self._client.fail(f"topic {self._topic!r}", error)
+
+    def _gone(self, part: int, said: str) -> str:
+        return (
+            f"messages of the topic {self._topic!r}, partition {part}, are gone that were to be read ({said}): restore "
+            "the topic, or write the log anew"
+        )
+
+    def _assign(self, consumer: Any, parts: Any, at: Positions) -> None:
+        place = self._client.kafka.TopicPartition
+        consumer.incremental_assign([place(self._topic, part, at.get(part, 0)) for part in sorted(parts)])
+
+    def _look_for_more(self, consumer: Any, ends: Positions) -> None:
+        try:
+            fresh = set(partitions_of(self._client, self._topic)) - set(ends)
+        except UnavailableError:
+            # It may come back; until then there is nothing to look for.
+            return
+        self._assign(consumer, fresh, {})
+        ends.update(dict.fromkeys(fresh, 0))
+
+
+def split(message: Message, parts: int) -> list[Message]:
+    """The message as some ``parts`` messages (at least two) that say the same together.
+
+    >>> [part.counts for part in split(Progress([0], [9], {1: 5, 4: 2, 7: 1}), 2)]
+    [((1, 5), (4, 2)), ((7, 1),)]
+
+    Raises RefusedError where that cannot be done: one update, one count, or times without a total order.
+    """
+    if isinstance(message, Updates):
+        if len(message.updates) < 2:
+            raise RefusedError("one update is larger than the topic's max.message.bytes: raise it")
+        size = -(-len(message.updates) // max(2, parts))
+        return [Updates.trusted(message.updates[at:at + size]) for at in range(0, len(message.updates), size)]
+    if not isinstance(message, Progress):
+        raise MalformedError(f"{message!r} is no message: a message is Updates or Progress")
+    counts = message.counts
+    if len(counts) < 2 or not is_total(counts[0][0]):
+        raise RefusedError(
+            "a statement is larger than the topic's max.message.bytes and cannot be split, as its times have no total "
+            "order: raise max.message.bytes, or state more often"
+        )
+    size = -(-len(counts) // max(2, parts))
+    chunks = [counts[at:at + size] for at in range(0, len(counts), size)]
+    # Each piece begins where its first count stands; the first and the last keep the statement's own bounds.
+    cuts: list[Iterable[Time]] = [message.lower, *[[chunk[0][0]] for chunk in chunks[1:]], message.upper]
+    return [Progress(lower, upper, chunk) for lower, upper, chunk in zip(cuts, cuts[1:], chunks)]

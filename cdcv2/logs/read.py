@@ -1,0 +1,362 @@
+"""The one reader of finished cuts: addresses of logs in, cuts out that are complete in every log.
+
+All code that reads what logs hold as finished reads it here: commands, views, comparisons, notebooks. The rules are
+those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the front door.
+The logs that hold the common frontier back are read first, so what is held in memory for the others stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Product, Time
+from cdcv2.errors import UnsafeTopicError, UsageError
+from cdcv2.logs.bookmark import Bookmark, covering
+from cdcv2.logs.named import log_address
+from cdcv2.logs.opening import (
+    CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at, open_logs, some_covered,
+)
+from cdcv2.protocol.log import Entry, Log, LogAddress
+from cdcv2.protocol.messages import Garbled
+from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.timeline import Cut, Timeline
+from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
+
+
+class Observer(Protocol):
+    """What a caller wants to know while logs are read. The default of each is: nothing."""
+
+    def read(self, named: NamedLog, entry: Entry | None) -> None:
+        """A message was read, before it is taken in; None: the log has nothing now. May raise, to end the reading."""
+
+    def lost(self, named: NamedLog, error: UnsafeTopicError) -> None:
+        """A log has lost messages and is not read on. Raises ``error`` unless the reading is to go on without it."""
+
+    def garbled(self, named: NamedLog, entry: Entry) -> bool:
+        """Whether bytes that are no message are dealt with; if not, the reader of the log judges them."""
+
+
+class Unobserved:
+    """An observer that observes nothing; others inherit from it."""
+
+    def read(self, named: NamedLog, entry: Entry | None) -> None:
+        """Nothing is done."""
+
+    def lost(self, named: NamedLog, error: UnsafeTopicError) -> None:
+        """Raise it."""
+        raise error
+
+    def garbled(self, named: NamedLog, entry: Entry) -> bool:
+        """The reader judges them."""
+        return False
+
+
+class Reading:
+    """Logs of one timeline, read together; iterate for the cuts that are finished in all of them.
+
+    >>> from cdcv2.protocol.messages import Progress, Updates
+    >>> from cdcv2.logs.memory import MemoryLog
+    >>> from cdcv2.logs.opening import covered
+    >>> row = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
+    >>> slow = MemoryLog("slow", [Progress([0], [3], {})])
+    >>> fast = MemoryLog("fast", [Updates([("a", 1, 1)]), Progress([0], [9], {1: 1})])
+    >>> reading = Reading(covered([NamedLog("slow", slow, row), NamedLog("fast", fast, row)]))
+    >>> for updates, frontier in reading:
+    ...     print(updates, frontier)
+    {'fast': [('a', 1, 1)]} [3]
+
+    Args:
+        found: the logs, opened; several of one table are copies.
+        start, begins, on_error: as of :class:`~cdcv2.protocol.resolver.Resolver`. An empty start: nothing is left to be
+            read, and the logs are only read for what they state (:meth:`short`).
+        marks: what :meth:`marks` gave when all up to ``start`` was read, or nothing of it; with any mapping, resume
+            marks are kept.
+        follow: do not end where the logs end; :meth:`cuts` gives None where nothing is there now.
+        whole: read every log to its end. Otherwise the reading ends with the logs that hold the others back.
+        keep_all: as of the Resolver. ``content``: False gives cuts without updates, and holds none.
+        observer: what is called while the logs are read.
+
+    Raises, when iterated, what reading a log raises, what absorbing a message raises, and RefusedError where a table
+    is covered by now that was not when the logs were opened. Cost: that of the Timeline, and a look at each part's
+    frontier for each round of messages. Memory: that of the Timeline.
+    """
+
+    def __init__(
+        self, found: CoveredLogs, *, start: Iterable[Time] = (0,), begins: Iterable[Time] | None = None,
+        on_error: str = "raise", marks: Mapping[str, Any] | None = None, follow: bool = False, whole: bool = True,
+        keep_all: bool = False, content: bool = True, observer: Observer = Unobserved(),
+    ) -> None:
+        self.found, self.logs = found, found.logs
+        self._start = Antichain(start)
+        self._begins = self._start if begins is None else Antichain(begins)
+        self._follow, self._whole, self._observer = follow, whole, observer
+        #: The tables.
+        self.parts = list(dict.fromkeys(named.table for named in self.logs))
+        self._timeline = Timeline(
+            self.parts, start=self._start, begins=self._begins, starts=found.starts, on_error=on_error,
+            keep_all=keep_all, content=content,
+        ) if self._start else None
+        self._bookmarks = [] if marks is None else [
+            Bookmark(named.log, marks.get(named.log.name), self._start, self._begins_of(named.table))
+            for named in self.logs
+        ]
+        # The numbers of the logs that were read to their ends.
+        self._ended = set[int]()
+
+    def __iter__(self) -> Iterator[Cut]:
+        return (cut for cut in self.cuts() if cut is not None)
+
+    def cuts(self) -> Iterator[Cut | None]:
+        """The cuts; with ``follow``, None where a log has nothing now."""
+        timeline = self._timeline
+        if timeline is None:
+            self._read_over()
+            return
+        sources = [self._source(number) for number in range(len(self.logs))]
+        for number, entry in in_turn(sources, self._chosen, self._ended.add):
+            named = self.logs[number]
+            self._observer.read(named, entry)
+            if timeline.closed and (self._follow or not self._whole):
+                return
+            if entry is None:
+                yield None
+                continue
+            if isinstance(entry.message, Garbled) and self._observer.garbled(named, entry):
+                continue
+            cut = timeline.absorb(named.table, entry)
+            if cut is not None:
+                self.found.demand_still()
+                yield cut
+
+    def _source(self, number: int) -> Iterator[Entry | None]:
+        named = self.logs[number]
+        try:
+            if self._bookmarks:
+                yield from self._bookmarks[number].read(follow=self._follow)
+            else:
+                yield from named.log.read(follow=self._follow)
+        except UnsafeTopicError as error:
+            self._observer.lost(named, error)
+
+    def _read_over(self) -> None:
+        """The history is finished, and known: only what the logs state is asked."""
+        for number in range(len(self.logs)):
+            for _ in self._source(number):
+                continue
+            self._ended.add(number)
+
+    def _chosen(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Of logs that have not ended, those to read from next: those that hold the others back, as long as there are.
+        """
+        slowest = self._slowest()
+        behind = [number for number in numbers if self.logs[number].table in slowest]
+        return numbers if not behind and self._whole else behind
+
+    def _slowest(self) -> set[str]:
+        """The parts that hold the common frontier back. Of times of a partial order, each by an element of its own."""
+        least = reduce(Antichain.meet, (reader.frontier for reader in self.readers.values()))
+        return {
+            part for part, reader in self.readers.items()
+            if reader.frontier == least or any(time in least.elements for time in reader.frontier)
+        }
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def readers(self) -> dict[str, Resolver]:
+        """Table -> its reader; none where nothing is left to be read."""
+        return {} if self._timeline is None else self._timeline.readers
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is complete in each log, and was given out."""
+        return Antichain() if self._timeline is None else self._timeline.frontier
+
+    @property
+    def closed(self) -> bool:
+        """Whether the history of every log is complete, and all of it was given out."""
+        return not self.frontier
+
+    def missing(self) -> dict[str, Missing]:
+        """Table -> what lacks there, for tables of which something that is stated is missing in what was read."""
+        return {} if self._timeline is None else self._timeline.missing()
+
+    def incomplete(self) -> dict[str, Missing]:
+        """Table -> what lacks there, of those that hold the others back: what these lack may not have been read.
+
+        With the tables whose logs end before the start, and what they lack up to there.
+        """
+        slowest = self._slowest() if self._timeline is not None else set[str]()
+        found = {part: missing for part, missing in self.missing().items() if part in slowest}
+        for part, known in self.short().items():
+            there = found.get(part, Missing())
+            found[part] = replace(there, statements=((known, self.frontier), *there.statements))
+        return found
+
+    def marks(self) -> dict[str, Any]:
+        """Name of a log -> its resume mark, as JSON has it: what was given out by now need not be read again."""
+        return {
+            named.log.name: mark.plain(self.frontier) for named, mark in zip(self.logs, self._bookmarks)
+        }
+
+    def short(self) -> dict[str, Antichain]:
+        """Table -> up to where all is stated, of those that were read to their ends, by marks, and end before the
+        start or what was given out: such a log lost its end, or is an old one."""
+        found: dict[str, Antichain] = {}
+        for part in self.parts if self._bookmarks else ():
+            copies = [number for number, named in enumerate(self.logs) if named.table == part]
+            if self._ended.issuperset(copies):
+                stated = (one for number in copies for one in self._bookmarks[number].statements())
+                known = covering(self._begins_of(part), stated).known
+                if not known.dominates(self.frontier):
+                    found[part] = known
+        return found
+
+    def _begins_of(self, part: str) -> Antichain:
+        return self._begins.join(Antichain(self.found.starts[part])) if part in self.found.starts else self._begins
+
+    # -- leaving ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the logs."""
+        for named in self.found.opened:
+            named.log.close()
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def in_turn(
+    sources: Sequence[Iterator[Entry | None]],
+    chosen: Callable[[Sequence[int]], Sequence[int]] = lambda numbers: numbers,
+    ended: Callable[[int], object] = lambda number: None,
+) -> Iterator[tuple[int, Entry | None]]:
+    """A message of each source in turn, with the number of the source, until all have ended or none is chosen.
+
+    ``chosen`` is given the numbers of those that have not ended, and says from which to read next; ``ended`` is called
+    with the number of one that ends.
+
+    >>> from cdcv2.protocol.log import Position
+    >>> from cdcv2.protocol.messages import Progress
+    >>> one = [Entry(Position("log", 0, offset), Progress([0], [offset + 1])) for offset in range(2)]
+    >>> [(number, entry.position.offset) for number, entry in in_turn([iter(one), iter(one[:1])]) if entry]
+    [(0, 0), (1, 0), (0, 1)]
+    """
+    open_ones = list(range(len(sources)))
+    while numbers := list(chosen(open_ones)) if open_ones else []:
+        for number in numbers:
+            try:
+                yield number, next(sources[number])
+            except StopIteration:
+                open_ones.remove(number)
+                ended(number)
+
+
+# -- the front door ---------------------------------------------------------------------------------------------
+
+
+def open(
+    address: str | LogAddress, *, row_type: RowType | str | Path | None = None, bootstrap: str | None = None,
+    config_file: str | Path | None = None, times: Times = "int",
+) -> Log:
+    """The log at an address: a directory log, or ``kafka:TOPIC`` of rows of ``row_type`` (or its ``.avsc`` file).
+
+    >>> import cdcv2, tempfile
+    >>> folder = tempfile.mkdtemp() + "/orders"
+    >>> row = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
+    >>> with cdcv2.Writer(cdcv2.DirectoryLog(folder, row, create=True)) as writer:
+    ...     writer.extend([(row.row([7]), 1, +1)])
+    ...     writer.advance([2])
+    >>> [type(entry.message).__name__ for entry in cdcv2.open(folder).read()]
+    ['Updates', 'Progress']
+
+    Raises UsageError for an address of several logs and for a topic without row type, MissingLogError,
+    UnavailableError. Cost: a look at the place.
+    """
+    named = list(logs_at(_address(address), _topics(row_type, bootstrap, config_file, times)))
+    if len(named) > 1:
+        tables = ", ".join(one.table for one in named)
+        raise UsageError(f"{address} holds the logs of {tables}: open one of these, or read them together with read()")
+    return named[0].log
+
+
+def read(
+    addresses: str | LogAddress | Iterable[str | LogAddress], *,
+    rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
+    config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
+    start: Iterable[Time] | None = None, follow: bool = False, on_error: str = "raise",
+) -> Reading:
+    """The logs at some addresses, read together as one timeline: iterate for finished cuts.
+
+    >>> import cdcv2, tempfile
+    >>> folder = tempfile.mkdtemp() + "/orders"
+    >>> row = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
+    >>> with cdcv2.Writer(cdcv2.DirectoryLog(folder, row, create=True)) as writer:
+    ...     writer.extend([(row.row([7]), 1, +1)])
+    ...     writer.advance([2])
+    >>> for updates, frontier in cdcv2.read(folder):
+    ...     print(updates["orders"], frontier)
+    [(Row(id=7), 1, 1)] [2]
+
+    An address is a directory log, the directory that a capture wrote (every log in it), ``kafka:TOPIC``, or one of
+    these with its table: ``TABLE=ADDRESS``. Several of one table are copies.
+
+    Args:
+        rows: for topics, a row type or its ``.avsc`` file, for all or by table.
+        bootstrap, config_file: a broker of Kafka, and a file of settings for its client.
+        times: for topics, ``"int"``, or the number of coordinates of Product times.
+        timeline: that of logs which do not state it.
+        start: where the history begins; ``follow``, ``on_error``: as of :class:`Reading`.
+
+    Raises what opening a log raises, IncompleteError where a log that a capture wrote is gone, ForeignStateError for
+    logs of two timelines. Cost: a look at each place.
+    """
+    given = [addresses] if isinstance(addresses, (str, LogAddress)) else list(addresses)
+    places = [_address(one) for one in given]
+    logs = open_logs(places, _topics(rows, bootstrap, config_file, times))
+    check_timeline(logs, timeline)
+    demand_whole(places, logs)
+    begin = [_least(logs[0].times)] if start is None else list(start)
+    return Reading(some_covered(logs), start=begin, follow=follow, on_error=on_error)
+
+
+def _address(address: str | LogAddress) -> LogAddress:
+    parsed = log_address(address) if isinstance(address, str) else address
+    parsed.demand_one()
+    return parsed
+
+
+def _least(times: Times) -> Time:
+    return 0 if times == "int" else Product(*[0] * int(times))
+
+
+def _topics(
+    rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None, bootstrap: str | None,
+    config_file: str | Path | None, times: Times,
+) -> OpenTopic:
+    """How topics are opened."""
+
+    def opened(topic: str, table: str) -> NamedLog:
+        from cdcv2.logs.kafka import KafkaLog
+
+        given = rows.get(table) if isinstance(rows, Mapping) else rows
+        if given is None:
+            raise UsageError(f"the row type of {table} is not given, and Kafka does not know it: give its .avsc file")
+        row_type = given if isinstance(given, RowType) else RowType.load(given)
+        log = KafkaLog(topic, bootstrap, row_type, config_file=config_file, times=times)
+        return NamedLog(table, log, row_type, times)
+
+    return opened
