@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdcv2.connectors.debezium.envelope import Recipe, Record
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe, Record
 
 PREFIX, SNAPSHOT_LSN = "src", 1000
 #: With a key and identity DEFAULT; with a key and FULL; without a key, which needs FULL.

@@ -25,11 +25,11 @@ from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.on_remap import SharedCapture, run
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.debezium import Recipe
 from cdcv2.timeline.minting import compact, follow, run as minted
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import BoundRecipe

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.capture.facts import End, SnapshotRow
+from cdcv2.connectors.debezium.envelope import Fact, Recipe, Record, classify
+from cdcv2.connectors.dumped import DumpedTopics
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Fact, Recipe, Record, classify
-from cdcv2.sources.dumped import DumpedTopics
 
 HOME = Path(__file__).parent / "data" / "debezium"
 TABLES = {path.stem: RowType.load(path) for path in sorted((HOME / "rows").glob("*.avsc"))}

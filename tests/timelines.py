@@ -23,6 +23,7 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.temp_rows import TempRows
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.logs.memory import MemoryLog
@@ -30,7 +31,6 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe, classify
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import BoundRecipe
 from tests.recorded import TABLES, as_copied, dump, ends, facts, truth

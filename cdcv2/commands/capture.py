@@ -46,6 +46,9 @@ from cdcv2.commands.progress import Lines, progress
 from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
 from cdcv2.commands.shown import json_line, through_text
 from cdcv2.commands.stopping import told_to_stop
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, classify
+from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
+from cdcv2.connectors.dumped import DumpedTopics
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
@@ -56,9 +59,6 @@ from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import LogAddress, Place
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, classify
-from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.meeting import check_dumped, check_meet, unnotified
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
@@ -240,7 +240,7 @@ def _logs(recipe: Recipe, into: Path, memory: FileMemory) -> dict[str, Directory
 
 def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     if args.source == ["kafka"]:
-        from cdcv2.sources.kafka_topics import KafkaTopics
+        from cdcv2.connectors.kafka_topics import KafkaTopics
 
         return KafkaTopics(kafka_client(args), recipe)
     if "kafka" in args.source:

@@ -19,11 +19,11 @@ from typing import Any
 
 from cdcv2.commands.console import Output, remark
 from cdcv2.commands.source_address import SourceAddress, from_environment, from_file, from_service
+from cdcv2.connectors.debezium.row_types import row_type_from_envelope, without_sources
+from cdcv2.connectors.dumped import VALUE_NAMES
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.sources.dumped import VALUE_NAMES
-from cdcv2.sources.row_types import row_type_from_envelope, without_sources
 from cdcv2.store.file_system import in_words, unreadable
 
 EXAMPLES = (
@@ -77,7 +77,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
-    from cdcv2.sources.postgres import full_identity, row_type_from_postgres
+    from cdcv2.connectors.debezium.postgres import full_identity, row_type_from_postgres
     from cdcv2.store.postgres_session import connect
 
     address = _address(args)

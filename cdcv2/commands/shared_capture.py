@@ -29,6 +29,9 @@ from cdcv2.commands.progress import Lines
 from cdcv2.commands.remaps import open_remap
 from cdcv2.commands.shown import through_text
 from cdcv2.commands.stopping import told_to_stop
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.topics_check import check_meet
+from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
@@ -38,9 +41,6 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
-from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.minting import RemapLog
@@ -108,7 +108,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _ranges(args: argparse.Namespace, asked: Wanted) -> Ranges:
     if args.source == ["kafka"]:
-        from cdcv2.sources.kafka_ranges import KafkaRanges
+        from cdcv2.connectors.kafka_ranges import KafkaRanges
 
         return KafkaRanges(kafka_client(args), asked.topics, single=asked.single)
     if "kafka" in args.source:
@@ -122,7 +122,7 @@ def _there(args: argparse.Namespace, recipe: Recipe, look: Look) -> Collection[s
     """All topics that there are."""
     if args.source != ["kafka"]:
         return look.topics
-    from cdcv2.sources.kafka_topics import KafkaTopics
+    from cdcv2.connectors.kafka_topics import KafkaTopics
 
     return KafkaTopics(kafka_client(args), recipe).topics()
 

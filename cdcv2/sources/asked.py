@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TypeAlias, Union
 
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.named import check_table
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.store.file_system import matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant

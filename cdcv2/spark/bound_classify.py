@@ -22,11 +22,11 @@ import pyarrow as pa
 from cdcv2.capture.bound_facts import said
 from cdcv2.capture.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
 from cdcv2.capture.temp import SNAPSHOT as SNAPSHOT_TX, Begin, Row, Said
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.plain import PlainRows
 from cdcv2.timeline.ranges import Stretch
 
 if TYPE_CHECKING:

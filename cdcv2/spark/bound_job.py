@@ -28,6 +28,9 @@ from cdcv2.capture.run.timeline_manifest import check_timeline, note_timeline
 from cdcv2.capture.run.unbegun import clear_unbegun
 from cdcv2.capture.temp_rows import TEMP
 from cdcv2.capture.topics import Look, Ranges
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
+from cdcv2.connectors.debezium.topics_check import check_meet
+from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
@@ -38,9 +41,6 @@ from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_STATE, Recipe
-from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
-from cdcv2.sources.meeting import check_meet
 from cdcv2.sources.wanted import check_numbers, wanted
 from cdcv2.spark.bound_capture import BoundCapture
 from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
@@ -150,7 +150,7 @@ def _topics(plan: BoundPlan) -> tuple[Ranges, Frames]:
 
 
 def _in_kafka(plan: BoundPlan, asked: Wanted) -> Ranges:
-    from cdcv2.sources.kafka_ranges import KafkaRanges
+    from cdcv2.connectors.kafka_ranges import KafkaRanges
     from cdcv2.store.kafka_client import Client
 
     client = Client(plan.options.bootstrap, plan.options.kafka_config)
@@ -161,7 +161,7 @@ def _there(plan: BoundPlan, recipe: Recipe, ranges: Ranges) -> Collection[str]:
     """All topics that there are."""
     if plan.options.files is not None:
         return ranges.look().topics
-    from cdcv2.sources.kafka_topics import KafkaTopics
+    from cdcv2.connectors.kafka_topics import KafkaTopics
     from cdcv2.store.kafka_client import Client
 
     return KafkaTopics(Client(plan.options.bootstrap, plan.options.kafka_config), recipe).topics()

@@ -26,13 +26,13 @@ from cdcv2.capture.run.plain_tables import PlainOutput
 from cdcv2.capture.temp import SNAPSHOT, Held, Row
 from cdcv2.capture.temp_rows import TempRows
 from cdcv2.capture.transactions_on_timeline import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
 from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.bound_tables import BoundTables
 from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated

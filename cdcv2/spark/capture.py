@@ -30,6 +30,8 @@ from cdcv2.capture.release import Release, Waiting
 from cdcv2.capture.run.commit_times import coverage_of, frontier_of, tables_of
 from cdcv2.capture.run.log_starts import first_begun
 from cdcv2.capture.run.source_check import Evidence, is_for_good
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
+from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.logs.coverage import Coverage
@@ -37,8 +39,6 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.logs.stops import stop_of
-from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
-from cdcv2.sources.old_connector import OldConnector
 from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture_logs import TableLogs, Written, consolidated
 from cdcv2.spark.capture_memory import Remembered

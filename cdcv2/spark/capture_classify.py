@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcv2.capture.facts import RowFact, SnapshotRow
+from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
 from cdcv2.errors import Cdcv2Error, DecodeError
-from cdcv2.sources.debezium import Recipe, Record, classify
 from cdcv2.spark.capture_said import Said, Screen
 
 if TYPE_CHECKING:

@@ -48,6 +48,7 @@ from pyspark.sql import SparkSession
 from cdcv2.capture.run.in_use import FolderInUse
 from cdcv2.capture.run.manifest import note
 from cdcv2.capture.run.request import together
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import log_set_in
@@ -55,7 +56,6 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.named import place_without_table
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.sources.wanted import add_wanted_arguments
 from cdcv2.spark import bound_job
 from cdcv2.spark.capture import Capture

@@ -24,6 +24,7 @@ from cdcv2.capture.facts import Fact, Record
 from cdcv2.capture.release import Waiting
 from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import Captured
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
 from cdcv2.logs.coverage import Coverage
@@ -31,7 +32,6 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position, Positions
-from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
 from cdcv2.spark.capture import BEGUN, COUNTED
 from cdcv2.spark.capture_classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture_memory import CaptureMemory, LogTail, Remembered

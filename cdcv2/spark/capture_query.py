@@ -19,12 +19,12 @@ from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.release import Release, Waiting
 from cdcv2.capture.run.kept_types import kept_types
 from cdcv2.capture.state_check import same_topics, tells_alike
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.coverage import Coverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log import Place
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.spark.capture_classify import snapshots
 from cdcv2.spark.capture_memory import CaptureMemory
 from cdcv2.spark.capture_report import Report

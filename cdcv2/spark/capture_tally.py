@@ -19,10 +19,10 @@ from cdcv2.capture.contradictions import one_place
 from cdcv2.capture.numbers import Numbers
 from cdcv2.capture.release import Release
 from cdcv2.capture.run.source_check import Evidence
+from cdcv2.connectors.debezium.envelope import FAULT, WHAT
 from cdcv2.errors import DecodeError
 from cdcv2.logs.release_times import Clock
 from cdcv2.protocol.log import Place, Position
-from cdcv2.sources.debezium import FAULT, WHAT
 from cdcv2.spark.capture_said import Screen
 
 

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look, Ranges
+from cdcv2.connectors import kafka_topics
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet
+from cdcv2.connectors.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place
-from cdcv2.sources import kafka_topics
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
-from cdcv2.sources.meeting import check_dumped, check_meet
 from cdcv2.spark.bound_frames import kafka_frame
 from cdcv2.spark.capture_said import Seen
 from cdcv2.spark.paths import nameable, readable, streamable
@@ -54,7 +54,7 @@ class Topics(Protocol):
         """Whether all is there that a capture must have; if not, one that follows waits for it.
 
         What lacks, and that the tables have no topic while others do, goes to ``remark``. Raises MissingLogError for
-        one that does not follow; see :mod:`cdcv2.sources.meeting`.
+        one that does not follow; see :mod:`cdcv2.connectors.debezium.topics_check`.
         """
 
     def missing(self, spark: SparkSession) -> list[str]:

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import errors
+from cdcv2.connectors.dumped import LINE_WITHOUT_VALUE
 from cdcv2.errors import (
     Cdcv2Error,
     MalformedError,
@@ -35,7 +36,6 @@ from cdcv2.errors import (
     UnsafeTopicError,
 )
 from cdcv2.exits import Exit, exit_of
-from cdcv2.sources.dumped import LINE_WITHOUT_VALUE
 from cdcv2.spark.session import jvm
 from cdcv2.suggestions import with_meant
 

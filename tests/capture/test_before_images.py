@@ -12,13 +12,13 @@ from cdcv2.capture.before_images import Content, Contents
 from cdcv2.capture.facts import End, Part, Record, Told, ToldRow, Unfit
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.state import Unknown
+from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.values import NAN
-from cdcv2.sources.debezium import Recipe, classify
 from tests.doubles import RecordingLog
 
 TABLE, TOPIC = "public.t", "src.public.t"

@@ -18,12 +18,12 @@ from cdcv2.capture.run import remap_loop
 from cdcv2.capture.topics import Item, Look
 from cdcv2.commands import capture, shared_capture
 from cdcv2.commands.progress import Lines
+from cdcv2.connectors import kafka_ranges, kafka_topics
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.topics_check import check_meet, unmet, unnotified
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources import kafka_ranges, kafka_topics
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.meeting import check_meet, unmet, unnotified
 from tests.cli.conftest import Run
 
 ROW = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}

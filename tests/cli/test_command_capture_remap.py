@@ -18,12 +18,12 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
 from cdcv2.commands import shared_capture
+from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
 from cdcv2.errors import UnavailableError, UsageError
 from cdcv2.logs.captured import CAPTURE_FILE, noted
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.dumped import DumpedRanges, DumpedTopics
 from tests.cli.conftest import Run, Said
 
 CLICKS = {"type": "record", "name": "clicks", "fields": [

@@ -21,6 +21,7 @@ from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.memory import MemoryLog
@@ -29,7 +30,6 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.positions import places
 from cdcv2.timeline.recipe import BoundRecipe

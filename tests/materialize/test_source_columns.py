@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cdcv2.connectors.debezium.postgres import row_type_from_postgres
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.materialize import Binding, FileRecoveryLog, Max, Min, Runtime, Sum
@@ -28,7 +29,6 @@ from cdcv2.materialize.source_columns import demand_held, source_column
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import identity
 from cdcv2.rows.source_types import SourceType
-from cdcv2.sources.postgres import row_type_from_postgres
 from tests import every_type
 from tests.materialize.test_postgres_driver import cuts, run, shown
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, Record
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_STATE, Recipe, Record
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_keyed import KeyedCapture
 from cdcv2.spark.capture_query import CaptureQuery

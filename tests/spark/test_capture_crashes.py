@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture.facts import SnapshotRow
 from cdcv2.capture.run.commit_times import Capture
+from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
 from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, ResumeError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.debezium import Recipe, Record, classify
 from cdcv2.spark import capture as capturing
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe

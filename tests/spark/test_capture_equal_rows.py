@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.connectors.debezium.envelope import Recipe, Record
 from cdcv2.errors import SourceStop
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe, Record
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
 
 pytestmark = pytest.mark.spark

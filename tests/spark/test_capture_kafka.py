@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture as PureCapture
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.logs.description import LogDescription
@@ -26,7 +27,6 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.kafka_topics import KEEPING
 from cdcv2.logs.stops import Stop, stop_of
 from cdcv2.protocol import Progress, Updates
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark import capture as capturing
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_job import begins, parser, planned

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, SourceStop
 from cdcv2.protocol.iter import Iter
-from cdcv2.sources.debezium import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.spark.capture_job import parser, planned
 from tests.doubles import RecordingLog
 from tests.keyed_connector import read

@@ -12,9 +12,9 @@ import pytest
 
 from cdcv2.capture.commits import Commits
 from cdcv2.capture.facts import End, Fact, RowFact, SnapshotRow, Truncate
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
-from cdcv2.sources.debezium import Recipe
 from cdcv2.spark.capture import Capture
 from cdcv2.spark.capture_keyed import KeyedCapture
 from cdcv2.spark.capture_said import Said, merged

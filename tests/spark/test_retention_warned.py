@@ -12,8 +12,8 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.temp import Through
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
 from cdcv2.spark.bound_outputs import BoundDatabase
 from cdcv2.spark.capture_query import CaptureQuery
 

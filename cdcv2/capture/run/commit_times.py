@@ -37,6 +37,9 @@ from cdcv2.capture.run.state_file import Memory
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.state_check import demand_typed, same_topics, tells_alike
 from cdcv2.capture.topics import Ranges
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
+from cdcv2.connectors.debezium.old_connector import OldConnector
+from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
 from cdcv2.logs.coverage import Coverage
@@ -44,9 +47,6 @@ from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.logs.stops import stop_of
 from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
-from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.old_connector import OldConnector
-from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.timeline.positions import of_topics
 
 LOGGER = logging.getLogger(__name__)

@@ -27,6 +27,9 @@ from cdcv2.capture.temp import SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, H
 from cdcv2.capture.temp_rows import TempRows
 from cdcv2.capture.topics import Ranges
 from cdcv2.capture.transactions_on_timeline import Summary, Transactions, write
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
+from cdcv2.connectors.debezium.old_connector import OldConnector
+from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
@@ -37,9 +40,6 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.debezium import FROM_STATE, Recipe, classify
-from cdcv2.sources.old_connector import OldConnector
-from cdcv2.sources.transaction_topic import TransactionTopic
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.ordering import COMMIT_ORDER, check_ordered
 

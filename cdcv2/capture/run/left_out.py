@@ -22,6 +22,7 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
 from cdcv2.capture.run.request import Wanted
 from cdcv2.capture.topics import Ranges
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
 from cdcv2.logs.description import description_of
@@ -30,7 +31,6 @@ from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import MAPPING, BoundRecipe

@@ -9,10 +9,10 @@ from typing import Any
 
 from cdcv2.capture.run.in_use import FolderInUse
 from cdcv2.capture.run.unbegun import clear_unbegun
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
 from cdcv2.logs.captured import CAPTURE_FILE, put_note
-from cdcv2.sources.debezium import Recipe
 
 
 def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:

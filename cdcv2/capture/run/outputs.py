@@ -11,10 +11,10 @@ from cdcv2.capture.run.plain_tables import PlainTables
 from cdcv2.capture.run.request import Wanted, temp_name
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.temp_rows import TEMP
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.plain import PlainRows
 
 
 def outputs(

@@ -12,12 +12,12 @@ from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.on_remap import TABLE_STAGED, TABLE_STATED, Span
 from cdcv2.capture.topics import Ranges
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.logs.coverage import ALL, Coverage
 from cdcv2.protocol.log import Place
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.plain import PlainRows
 
 
 class PlainOutput:

@@ -19,13 +19,13 @@ from cdcv2.capture.run.request import Wanted
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import Look, Ranges
 from cdcv2.capture.transactions_on_timeline import resume
+from cdcv2.connectors.debezium.envelope import classify
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnavailableError
 from cdcv2.logs.description import description_of
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.writer import Writer
-from cdcv2.sources.debezium import classify
-from cdcv2.sources.plain import PlainRows
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.positions import places
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdcv2.capture.temp_rows import TEMP
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_set import demand_room
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_ENVELOPE, Recipe
 from cdcv2.timeline.recipe import BoundRecipe
 
 #: Where TEMP of each database is: no log of a table, so not beside these.

@@ -11,13 +11,13 @@ from hypothesis import given, settings, strategies as st
 from cdcv2 import failpoints
 from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow, Truncate, Unfit
 from cdcv2.capture.run.commit_times import Capture, Captured
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, LogFinishedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.doubles import Crash, RecordingLog
 

@@ -16,15 +16,15 @@ import pytest
 from cdcv2.capture.run.commit_times import Capture, Captured
 from cdcv2.capture.run.loop import run
 from cdcv2.cli import main
+from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import SourceStop
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources import postgres
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.store.kafka_client import Client
 from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog

@@ -14,9 +14,9 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.sources.debezium import Recipe
 from cdcv2.timeline.positions import places
 from tests.recorded import TABLES, dump
 from tests.timelines import (

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.timeline.recipe import BoundRecipe
 from tests.connector import PREFIX, History, Topics, histories, sent

@@ -16,13 +16,13 @@ from cdcv2 import cli
 from cdcv2.capture.facts import Fact, Record, ToldRow
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
+from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.embedded.processes import poll_until
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources import postgres
-from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.capture.run.test_capture_debezium import Servers, connector, is_before

@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
+from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
-from cdcv2.sources.debezium import Record
 from tests.doubles import Crash, RecordingLog
 from tests.keyed_connector import FULL, KEYLESS, PREFIX, TABLES, Database, Place, delivered, lived, read, recipe
 

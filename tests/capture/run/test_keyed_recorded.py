@@ -12,13 +12,13 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Fact, Notification, Record
 from cdcv2.capture.run.commit_times import Capture
+from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe, classify
 from tests.connector import Place
 from tests.doubles import RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth

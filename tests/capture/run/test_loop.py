@@ -11,13 +11,13 @@ from cdcv2.capture.facts import Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.topics import Item, Reached
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.protocol.log import Place
 from cdcv2.protocol.messages import Progress
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
 from tests.doubles import GivenRanges, RecordingLog
 
 TABLE = "public.t"

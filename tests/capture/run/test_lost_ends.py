@@ -12,11 +12,11 @@ from cdcv2.capture.commits import Commits
 from cdcv2.capture.facts import End, Fact, Record, RowFact, Truncate
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Position
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import FROM_STATE, Recipe
 from tests.connector import PREFIX, SNAPSHOT_LSN, histories, sent
 from tests.doubles import RecordingLog
 from tests.envelopes import value
@@ -101,7 +101,7 @@ def test_an_end_that_a_recorded_run_lost_is_missed(run: str) -> None:
     what = {record.position: fact for entries in facts(run).values() for record, fact in entries}
     how = recipe(run, before=FROM_STATE) if run == "clean_default" else recipe(run)
     if run == "clean_default":
-        from cdcv2.sources.debezium import classify
+        from cdcv2.connectors.debezium.envelope import classify
 
         what = {record.position: classify(record, how) for record in records}
     rows = {fact.tx for fact in what.values() if hasattr(fact, "seq") and fact.tx is not None}

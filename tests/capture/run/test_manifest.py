@@ -10,10 +10,10 @@ import pytest
 
 from cdcv2.capture.run import manifest
 from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs import captured
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 

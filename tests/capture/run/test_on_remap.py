@@ -18,6 +18,7 @@ from cdcv2.capture.run.plain_tables import PlainTables
 from cdcv2.capture.run.remap_loop import Came, Run, carry_on
 from cdcv2.capture.run.request import Wanted
 from cdcv2.capture.topics import Look
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     DecodeError, ForeignStateError, IncompleteError, MissingLogError, RefusedError, SourceStop, UnsafeTopicError,
@@ -28,7 +29,6 @@ from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.plain import PlainRows
 from cdcv2.timeline.binding import Binding, check_int
 from cdcv2.timeline.minting import agree, compact, follow, run as minted
 from cdcv2.timeline.ordering import COMMIT_ORDER

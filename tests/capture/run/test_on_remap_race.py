@@ -9,12 +9,12 @@ import pytest
 
 from cdcv2.capture.run.on_remap import SharedCapture, run
 from cdcv2.capture.run.plain_tables import PlainTables
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.plain import PlainRows
 from cdcv2.timeline.recipe import BoundRecipe
 from tests.racing_captures import Process, RacingLog, World, begun, decided, times_of
 from tests.strategies import Chooser, seeded

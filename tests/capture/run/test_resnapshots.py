@@ -18,11 +18,11 @@ from cdcv2.capture.commits import Commits
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.state_check import tells_alike
+from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Place
-from cdcv2.sources.debezium import Record
 from tests.doubles import GivenRanges, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World

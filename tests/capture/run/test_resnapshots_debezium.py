@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from cdcv2 import cli, failpoints
+from cdcv2.connectors.debezium import postgres
 from cdcv2.embedded.processes import poll_until
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.sources import postgres
 from tests.capture.run.test_capture_debezium import Servers, connector
 
 pytestmark = pytest.mark.integration

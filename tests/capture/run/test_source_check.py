@@ -10,9 +10,9 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.source_check import Evidence
 from cdcv2.capture.run.state_file import FileMemory
+from cdcv2.connectors.dumped import DumpedTopics
 from cdcv2.errors import ForeignStateError, SourceStop, UnsafeTopicError
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.sources.dumped import DumpedTopics
 from tests.recorded import TABLES, dump, recipe
 
 SPANS = {"a": (100, 130), "b": (100, 100), "c": (110, 120), "d": None}

@@ -14,12 +14,12 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.state_file import FileMemory
 from cdcv2.capture.topics import Reached
+from cdcv2.connectors import kafka_topics
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.protocol.iter import Iter
-from cdcv2.sources import kafka_topics
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe, truth, content, checkpoint_time

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
 from cdcv2.errors import MalformedError, UnsafeTopicError
-from cdcv2.sources.dumped import DumpedTopics
-from cdcv2.sources.dumped import DumpedRanges
 
 
 def dumped(path: Path, *offsets: int, value: str = "x") -> Path:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import RowFact, SnapshotRow, Unfit
+from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.row_types import row_type_from_envelope, row_types_in, without_sources
 from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import identity
 from cdcv2.rows.source_types import SourceType
-from cdcv2.sources import postgres
-from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.row_types import row_type_from_envelope, row_types_in, without_sources
 from tests.recorded import HOME, TABLES, dump
 
 TYPES_T = """

@@ -9,8 +9,8 @@ from cdcv2.capture.facts import Begin, End
 from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
 from cdcv2.capture.released import KNOWN
 from cdcv2.capture.topics import Ranges
+from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.errors import DecodeError
-from cdcv2.sources.debezium import Recipe, classify
 
 LOGGER = logging.getLogger(__name__)
 

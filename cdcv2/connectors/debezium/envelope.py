@@ -37,12 +37,12 @@ from typing import Any
 from cdcv2.capture.facts import (
     Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Told, ToldRow, Truncate, Unfit,
 )
+from cdcv2.connectors.debezium.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.logs.formats import no_json, registry_format
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
 
 __all__ = [
     "Begin", "End", "Fact", "Nothing", "Notification", "Recipe", "Record", "RowFact", "SnapshotRow", "Told",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import Record
+from cdcv2.connectors.dumped import DumpedTopics
 from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
-from cdcv2.sources.dumped import DumpedTopics
 
 
 def line(topic: str, partition: int, offset: int, timestamp: int = 0, **more: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.facts import Record
+from cdcv2.connectors.plain import PlainRows
 from cdcv2.errors import DecodeError
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.plain import PlainRows
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "double"]}, {"name": "raw", "type": "bytes"}]})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import MissingLogError
-from cdcv2.sources.debezium import Recipe
 from cdcv2.suggestions import meant
 
 #: How many names of one side are shown.

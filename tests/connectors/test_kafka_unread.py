@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.topics import Reached
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.kafka_topics import KafkaTopics
 from cdcv2.store.kafka_client import Client
 
 ROW = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})

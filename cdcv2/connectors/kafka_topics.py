@@ -13,12 +13,12 @@ from typing import Any
 
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Item, Ranges, Reached
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.topics_check import listed
+from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import spans
 from cdcv2.protocol.log import Place
-from cdcv2.sources.debezium import Recipe
-from cdcv2.sources.kafka_ranges import KafkaRanges, check_not_compacted
-from cdcv2.sources.meeting import listed
 from cdcv2.store.kafka_client import Client
 
 LOGGER = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import Begin, End, Nothing, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.images import ImageReader
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.debezium import Recipe, classify
-from cdcv2.sources.images import ImageReader
 from tests.recorded import TABLES, dump, facts, recipe
 
 TABLE = "public.t"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from cdcv2.connectors.debezium.images import identity_remedy
+from cdcv2.connectors.debezium.row_types import MEANINGS, Avro, field_schema, record_schema
 from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.rows.source_types import SourceType
-from cdcv2.sources.images import identity_remedy
-from cdcv2.sources.row_types import MEANINGS, Avro, field_schema, record_schema
 from cdcv2.store.postgres_session import find_table
 
 _COLUMNS = """

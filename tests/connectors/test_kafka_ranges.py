@@ -16,10 +16,10 @@ import pytest
 
 from cdcv2.capture.facts import SnapshotRow
 from cdcv2.cli import main
+from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.sources.kafka_ranges import KafkaRanges
 from cdcv2.store.kafka_client import Client
 
 from tests.recorded import HOME, dump, facts, truth
