@@ -39,7 +39,7 @@ NEAR = {
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
         "histories", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     "cdcv2.timeline.": ("tests/reclock/",),
-    "cdcv2.materialize.reductions.": ("tests/materialize/test_combine", "tests/materialize/test_source_columns"),
+    "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/views/test_source_columns"),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.fence.": (
         "tests/materialize/test_fence", "tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from cdcv2.errors import FencedError, UsageError
 from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, Patch, Range, RecoveryLog, Table
-from cdcv2.materialize.combine import COUNT
 from cdcv2.materialize.fence import Holding, claim, meet_of, pieces
 from cdcv2.materialize.messages import (
     Acknowledge,
@@ -29,8 +28,9 @@ from cdcv2.materialize.messages import (
     Store,
     Values,
 )
-from cdcv2.materialize.reductions import EXACT
 from cdcv2.testing import Subject
+from cdcv2.views.combine import COUNT
+from cdcv2.views.reductions import EXACT
 
 Rows = dict[str, dict[Key, Values]]
 

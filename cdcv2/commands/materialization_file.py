@@ -54,9 +54,9 @@ from cdcv2.materialize.drivers.lake_manifest import Folder
 from cdcv2.materialize.drivers.manifests import Manifests
 from cdcv2.materialize.fence import Holding
 from cdcv2.materialize.messages import Table
-from cdcv2.materialize.reductions import Reduction
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import path_to_read
+from cdcv2.views.reductions import Reduction
 
 #: Driver -> its settings: those that it needs, and those that it may have.
 DRIVERS = {

@@ -55,11 +55,11 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import NamedLog, some_covered
 from cdcv2.logs.read import Reading, Unobserved
 from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
-from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.timeline import Cut
+from cdcv2.views.identity import Provenance, demand_provenance
 
 EXAMPLES = (
     ("cdcv2 materialize shop-lake.yaml", "to the ends of the logs"),

@@ -6,7 +6,6 @@ says what is to be there, and both commit the *checkpoint* together with it, in 
 a *recovery log*. Every commit is a consistent cut, and an instance that has been replaced can commit nothing any more.
 """
 
-from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.connection import Inline, Threaded
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Range
@@ -17,8 +16,9 @@ from cdcv2.materialize.recovery_log import (
     RecoveryLog,
     SqliteRecoveryLog,
 )
-from cdcv2.materialize.reductions import Count, Last, Max, Min, Sum
 from cdcv2.materialize.runtime import Runtime
+from cdcv2.views.combine import Binding
+from cdcv2.views.reductions import Count, Last, Max, Min, Sum
 
 __all__ = [
     "Binding",

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias, Union
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import RefusedError, UsageError
-from cdcv2.materialize.combine import Binding, View
 from cdcv2.materialize.fence import Piece, Range, number_of
 from cdcv2.materialize.messages import Key
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
+from cdcv2.views.combine import Binding, View
 
 #: What a runtime is fed: cuts, each perhaps with the reader's state behind it (plain JSON); None: nothing now.
 Fed: TypeAlias = Union[Cut, tuple[Cut, Any], None]

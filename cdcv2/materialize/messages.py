@@ -48,7 +48,7 @@ class Field:
     """A column of a table: ``kind`` is one of :data:`KINDS`. Raises MalformedError for another.
 
     ``source``: what it is in the database that the log comes from, where that is known. A system may keep it in that
-    type (:mod:`cdcv2.materialize.source_columns`); values are of the kind nevertheless, and it is no part of ``==``.
+    type (:mod:`cdcv2.views.source_columns`); values are of the kind nevertheless, and it is no part of ``==``.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Table:
 class Checkpoint:
     """How far the view has come: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
 
-    ``views``: target -> mark of its view (:mod:`cdcv2.materialize.kept`); None where nobody has said.
+    ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None where nobody has said.
 
     >>> Checkpoint.from_plain(Checkpoint(Antichain([7])).to_plain())
     Checkpoint(frontier=Antichain([7]), state=None)

@@ -27,12 +27,10 @@ from typing import Any, TypeAlias, TypeVar, Union
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError, ViewError
-from cdcv2.materialize.combine import Binding, Combined
 from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.fence import Piece, Range, meet_of
 from cdcv2.materialize.intake import Fed, Intake, Portion, Share
-from cdcv2.materialize.kept import demand_same, marks
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
@@ -51,6 +49,8 @@ from cdcv2.materialize.messages import (
     Store,
 )
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
+from cdcv2.views.combine import Binding, Combined
+from cdcv2.views.identity import demand_same, marks
 
 BEFORE_COMMIT = failpoints.declare(
     "materialize.before-commit", "the driver has started its commit; the recovery log knows nothing of it"

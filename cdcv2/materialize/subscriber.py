@@ -13,10 +13,10 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ContradictionError, DecodeError, MalformedError, RefusedError, ViewError
-from cdcv2.materialize.combine import COUNT, Binding
 from cdcv2.materialize.deltas import VERSION, value_from_plain
 from cdcv2.materialize.messages import Field, Key, Table, Values
-from cdcv2.materialize.reductions import EXACT, Count, Max, Min
+from cdcv2.views.combine import COUNT, Binding
+from cdcv2.views.reductions import EXACT, Count, Max, Min
 
 # Of the transactions that begin at one frontier: upper -> table -> how many deltas are stated, and those that came.
 _Extents = dict[Antichain, dict[str, "_Awaited"]]

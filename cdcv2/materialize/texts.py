@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any, LiteralString
 
 from cdcv2.materialize.messages import Field, Table
-from cdcv2.materialize.reductions import EXACT
-from cdcv2.materialize.source_columns import SourceColumn, source_column
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.plain import plain_bytes, plain_float, plain_int
 from cdcv2.rows.postgres_texts import InPostgres, TextColumn
 from cdcv2.rows.postgres_values import shown_text
 from cdcv2.rows.source_types import SourceType
+from cdcv2.views.reductions import EXACT
+from cdcv2.views.source_columns import SourceColumn, source_column
 
 _FORMS = {"float": ">f", "double": ">d"}
 #: kind -> the same text, made by PostgreSQL; it cannot do that for JSON, whose numbers it keeps as they were spelled

@@ -20,15 +20,15 @@ from pyspark.sql import types as spark
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError
-from cdcv2.materialize.combine import Binding, View
 from cdcv2.materialize.intake import canonical
-from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.materialize.messages import Key
 from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
 from cdcv2.spark.generic import values_of
+from cdcv2.views.combine import Binding, View
+from cdcv2.views.identity import Provenance, demand_provenance
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 

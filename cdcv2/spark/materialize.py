@@ -36,10 +36,8 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
-from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.drivers.delta import DeltaDriver
-from cdcv2.materialize.kept import Provenance
 from cdcv2.materialize.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.spread import SpreadRuntime
@@ -56,6 +54,8 @@ from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import Logs, Place
 from cdcv2.spark.topics import settings
 from cdcv2.store.numbered import local_path
+from cdcv2.views.combine import Binding
+from cdcv2.views.identity import Provenance
 
 
 class NamedLog(Protocol):

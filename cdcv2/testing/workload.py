@@ -18,11 +18,11 @@ from decimal import Context, Decimal
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.materialize.combine import Binding
 from cdcv2.materialize.messages import Checkpoint, Key, Values
-from cdcv2.materialize.reductions import Count, Sum
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
+from cdcv2.views.combine import Binding
+from cdcv2.views.reductions import Count, Sum
 
 #: What a reader of the target sees: table -> key -> values.
 Seen = Mapping[str, Mapping[Key, Values]]

@@ -16,8 +16,8 @@ from cdcv2.errors import RefusedError
 from cdcv2.logs.captured import CAPTURE_FILE
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
-from cdcv2.materialize.kept import demand_same
 from cdcv2.protocol.messages import Updates
+from cdcv2.views.identity import demand_same
 from tests.cli.conftest import Run, Said
 from tests.golden import captures
 

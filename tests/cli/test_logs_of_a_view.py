@@ -15,8 +15,8 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.materialize import Checkpoint, FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
-from cdcv2.materialize.kept import Provenance, demand_provenance
 from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.views.identity import Provenance, demand_provenance
 from tests.cli.conftest import PRICES, Run, price, write
 from tests.cli.test_capture_left_out import Site
 

@@ -10,10 +10,10 @@ import pytest
 
 from cdcv2.materialize.drivers.postgres_tables import type_of
 from cdcv2.materialize.messages import Field, Table
-from cdcv2.materialize.source_columns import kind_of
 from cdcv2.materialize.texts import plain, side, texts
 from cdcv2.rows.fingerprint import Here, compare
 from cdcv2.rows.source_types import SourceType
+from cdcv2.views.source_columns import kind_of
 
 VALUES: dict[str, list[Any]] = {
     "boolean": [True, False],

@@ -12,10 +12,10 @@ from deltalake import Schema
 
 from cdcv2.materialize import Binding
 from cdcv2.materialize.drivers.delta_tables import schema_of
-from cdcv2.materialize.source_columns import kind_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import PRIMITIVES
 from cdcv2.rows.source_types import SourceType
+from cdcv2.views.source_columns import kind_of
 from tests import every_type
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "types.md").read_text("utf-8")

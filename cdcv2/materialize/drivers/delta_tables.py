@@ -19,11 +19,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     ForeignStateError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError, ViewError,
 )
-from cdcv2.materialize.arrow_columns import DIGITS, arrow_column
 from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Manifest, Mark
 from cdcv2.materialize.drivers.lake_files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
 from cdcv2.materialize.messages import Key, Table, Values
 from cdcv2.store.numbered import durable
+from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
 #: What column names of a Delta table must not have in them.
 _NEVER = set(" ,;{}()\n\t=")

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
-from cdcv2.materialize.arrow_columns import DIGITS, arrow_column
 from cdcv2.materialize.drivers.lake_manifest import Folder, Manifest
 from cdcv2.materialize.drivers.manifests import Part
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
 from cdcv2.store.numbered import durable
+from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
 KEY, GONE = "cdcv2_key", "cdcv2_gone"
 #: how many rows are held in memory before they are written

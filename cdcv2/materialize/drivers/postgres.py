@@ -33,7 +33,6 @@ from cdcv2.materialize.drivers.postgres_tables import (
     told,
 )
 from cdcv2.materialize.fence import fenced, meet_of, pieces
-from cdcv2.materialize.kept import demand_begun
 from cdcv2.materialize.messages import (
     Acknowledge,
     Acknowledged,
@@ -52,6 +51,7 @@ from cdcv2.materialize.messages import (
 )
 from cdcv2.materialize.spread import Hand, Spread
 from cdcv2.store.postgres_session import connect as connect_to
+from cdcv2.views.identity import demand_begun
 
 if TYPE_CHECKING:
     from psycopg import Connection, Copy

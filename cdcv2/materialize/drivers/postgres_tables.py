@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.messages import Field, Key, Store, Table, Values
-from cdcv2.materialize.source_columns import demand_held, source_column
+from cdcv2.views.source_columns import demand_held, source_column
 
 if TYPE_CHECKING:
     import psycopg

@@ -15,12 +15,12 @@ from typing import Any
 
 from cdcv2.errors import UsageError
 from cdcv2.materialize.messages import Field
-from cdcv2.materialize.source_columns import normal_of
 from cdcv2.rows.plain import SAFE, from_plain, to_plain
 from cdcv2.rows.postgres_values import order
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
 from cdcv2.rows.values import decimal_text
+from cdcv2.views.source_columns import normal_of
 
 _SAME = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _AS = {"enum": "string", "fixed": "bytes"}

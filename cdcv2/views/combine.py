@@ -23,11 +23,11 @@ from typing import Any, Protocol
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError, ViewError
-from cdcv2.materialize.columns import Column, column_of, columns_of
 from cdcv2.materialize.messages import Field, Key, Loaded, Store, Table, Values
-from cdcv2.materialize.reductions import Bound, Count, Last, Min, NegativeCount, Reduction
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
+from cdcv2.views.columns import Column, column_of, columns_of
+from cdcv2.views.reductions import Bound, Count, Last, Min, NegativeCount, Reduction
 
 COUNT, DELETED, IDENTITY = "cdcv2_count", "cdcv2_deleted", "cdcv2_row"
 #: How many of the rows that one key would have are named.
