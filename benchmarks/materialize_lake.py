@@ -20,7 +20,7 @@ from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, ORDERS, Shop
 from cdcv2.core.antichain import Antichain
 from cdcv2.materialize import Binding, FileRecoveryLog, Runtime, Threaded
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
 
 PER_TRANSACTION = 10_000

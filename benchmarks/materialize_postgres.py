@@ -25,7 +25,7 @@ from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, PLAN, Shop
 from cdcv2.cli import main
 from cdcv2.materialize import Runtime, Threaded
-from cdcv2.materialize.drivers.postgres import PostgresDriver
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 
 PER_TRANSACTION = 10_000
 _CREATE = "CREATE TABLE {} (id bigint{}, customer integer, total bigint, note text)"

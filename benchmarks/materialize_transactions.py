@@ -15,8 +15,8 @@ from functools import partial
 from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, Shop
 from cdcv2.materialize import FileRecoveryLog, Runtime, Threaded
-from cdcv2.materialize.drivers.lake import LakeDriver
-from cdcv2.materialize.drivers.postgres import PostgresDriver
+from cdcv2.materialize.targets.lake.driver import LakeDriver
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 
 SIZES = (1, 10, 100, 1000, 10_000)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from cdcv2.errors import FencedError, RefusedError, UsageError
 from cdcv2.materialize import Driver, Patch, Table
-from cdcv2.materialize.messages import Open, Opened, StartCommit, StartedCommit, Store
+from cdcv2.materialize.protocol.messages import Open, Opened, StartCommit, StartedCommit, Store
 from tests.toys import LoggedSubject, Rows, Toy, add
 
 

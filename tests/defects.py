@@ -8,17 +8,9 @@ from typing import Any
 
 from cdcv2.core import Antichain
 from cdcv2.materialize import MemoryRecoveryLog
-from cdcv2.materialize.fence import Holding, Range
-from cdcv2.materialize.messages import (
-    Checkpoint,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    Patch,
-    StartCommit,
-    StartedCommit,
-    Store,
+from cdcv2.materialize.protocol.fence import Holding, Range
+from cdcv2.materialize.protocol.messages import (
+    Checkpoint, Load, Loaded, Open, Opened, Patch, StartCommit, StartedCommit, Store,
 )
 from cdcv2.materialize.recovery_log import Claimed
 from tests.counting import Counting

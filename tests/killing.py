@@ -209,8 +209,8 @@ class LakeTarget(Target):
 
     def _view(self) -> Any:
         """Its tables at one cut. Raises MissingLogError while there are none."""
-        from cdcv2.materialize.drivers.delta import open_delta
-        from cdcv2.materialize.drivers.lake import open_lake
+        from cdcv2.materialize.targets.delta.driver import open_delta
+        from cdcv2.materialize.targets.lake.driver import open_lake
 
         return (open_lake if self._driver == "lake" else open_delta)(self.folder / "lake")
 

@@ -14,8 +14,8 @@ from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import MissingLogError
 from cdcv2.materialize import Binding, Checkpoint, Driver, FileRecoveryLog, MemoryRecoveryLog, RecoveryLog, Runtime
-from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
+from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Stage, Subject, Workload

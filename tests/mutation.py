@@ -41,9 +41,9 @@ NEAR = {
     "cdcv2.timeline.": ("tests/reclock/",),
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/views/test_source_columns"),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
-    "cdcv2.materialize.fence.": (
-        "tests/materialize/test_fence", "tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
-    "cdcv2.materialize.": ("tests/materialize/test_runtime", "tests/materialize/test_turns"),
+    "cdcv2.materialize.protocol.fence.": (
+        "tests/materialize/protocol/test_fence", "tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
+    "cdcv2.materialize.": ("tests/materialize/test_runtime", "tests/materialize/protocol/test_turns"),
 }  # fmt: skip
 # Noticed: a test failed, the types did, or the run never ended.
 NOTICED = {"killed", "timeout", "segfault", "caught by type check"}

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from cdcv2.errors import FencedError
 from cdcv2.materialize import Driver, Runtime, Threaded
-from cdcv2.materialize.drivers import postgres_fence
-from cdcv2.materialize.drivers.postgres import PostgresDriver
+from cdcv2.materialize.targets.postgres import fence as postgres_fence
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.testing import Stage, Workload
-from tests.materialize.test_postgres_driver import PostgresSubject
+from tests.materialize.targets.test_postgres_driver import PostgresSubject
 
 _NOTED = """
 CREATE TABLE noted (number bigserial, session int, claim boolean);

@@ -12,20 +12,9 @@ from typing import Any, ClassVar
 
 from cdcv2.errors import FencedError, UsageError
 from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, Patch, Range, RecoveryLog, Table
-from cdcv2.materialize.fence import Holding, claim, meet_of, pieces
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
-    Flush,
-    Flushed,
-    Key,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    StartCommit,
-    StartedCommit,
-    Store,
+from cdcv2.materialize.protocol.fence import Holding, claim, meet_of, pieces
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit, Store,
     Values,
 )
 from cdcv2.testing import Subject

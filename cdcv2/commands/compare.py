@@ -55,9 +55,9 @@ from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, some_covered
 from cdcv2.logs.read import Reading
-from cdcv2.materialize.drivers.postgres_tables import told
-from cdcv2.materialize.drivers.postgres_view import PostgresView
-from cdcv2.materialize.messages import Checkpoint, Field, Key, Table, Values
+from cdcv2.materialize.protocol.messages import Checkpoint, Field, Key, Table, Values
+from cdcv2.materialize.targets.postgres.tables import told
+from cdcv2.materialize.targets.postgres.view import PostgresView
 from cdcv2.materialize.texts import plain, texts
 from cdcv2.rows.fingerprint import Here, Side, Texts, Verdict, compare
 from cdcv2.views.combine import Binding, Combined

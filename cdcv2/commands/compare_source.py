@@ -20,7 +20,7 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.logs.opening import NamedLog, covered
 from cdcv2.logs.read import Reading
-from cdcv2.materialize.drivers.postgres_tables import told
+from cdcv2.materialize.targets.postgres.tables import told
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
 from cdcv2.rows.postgres_texts import InPostgres, TextTable, text_table

@@ -49,11 +49,11 @@ from cdcv2.materialize import (
     SqliteRecoveryLog,
     Sum,
 )
-from cdcv2.materialize.drivers.delta_manifest import DeltaFolder
-from cdcv2.materialize.drivers.lake_manifest import Folder
-from cdcv2.materialize.drivers.manifests import Manifests
-from cdcv2.materialize.fence import Holding
-from cdcv2.materialize.messages import Table
+from cdcv2.materialize.protocol.fence import Holding
+from cdcv2.materialize.protocol.messages import Table
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder
+from cdcv2.materialize.targets.lake.manifest import Folder
+from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import path_to_read
 from cdcv2.views.reductions import Reduction
@@ -188,7 +188,7 @@ class _Reader:
         return lambda: part.told(make)
 
     def _postgres(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.postgres import PostgresDriver
+        from cdcv2.materialize.targets.postgres.driver import PostgresDriver
         from cdcv2.store.postgres_session import demand_readable
 
         conninfo = ""
@@ -198,19 +198,19 @@ class _Reader:
         return lambda: PostgresDriver(conninfo)
 
     def _lake(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.lake import LakeDriver
+        from cdcv2.materialize.targets.lake.driver import LakeDriver
 
         folder, files = self.own_folder(fields["folder"]), fields["files"].number(1) if "files" in fields else 8
         return lambda: LakeDriver(folder, files=files)
 
     def _delta(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.delta import DeltaDriver
+        from cdcv2.materialize.targets.delta.driver import DeltaDriver
 
         folder = self.own_folder(fields["folder"])
         return lambda: DeltaDriver(folder)
 
     def _to_kafka(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.kafka import KafkaDriver
+        from cdcv2.materialize.targets.kafka.driver import KafkaDriver
 
         bootstrap, config = self._reached(fields)
         prefix = fields["prefix"].text() if "prefix" in fields else ""
@@ -219,7 +219,7 @@ class _Reader:
         return lambda: KafkaDriver(bootstrap, prefix=prefix, config_file=config, create=create, partitions=partitions)
 
     def _webhook(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.webhook import WebhookDriver
+        from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 
         headers = {name: one.text() for name, one in fields["headers"].entries()} if "headers" in fields else {}
         names = ("batch", "batch_bytes", "attempts")
@@ -228,7 +228,7 @@ class _Reader:
         return lambda: WebhookDriver(url, headers=headers, timeout=float(timeout), **limits)
 
     def _process(self, fields: dict[str, Part]) -> Callable[[], Driver]:
-        from cdcv2.materialize.drivers.process import ProcessDriver
+        from cdcv2.materialize.targets.process.driver import ProcessDriver
 
         command = list(fields["command"].texts())
         config, resource = (_settings(fields[name]) if name in fields else {} for name in ("config", "resource"))
@@ -250,15 +250,15 @@ class _Reader:
 
         def look() -> Shown:
             if kind == "postgres":
-                from cdcv2.materialize.drivers.postgres_view import PostgresView
+                from cdcv2.materialize.targets.postgres.view import PostgresView
 
                 return PostgresView(conninfo, name, tables, Antichain([start]))
             if kind == "lake":
-                from cdcv2.materialize.drivers.lake import open_lake
+                from cdcv2.materialize.targets.lake.driver import open_lake
 
                 return open_lake(self.path(fields["folder"]))
             if kind == "delta":
-                from cdcv2.materialize.drivers.delta import open_delta
+                from cdcv2.materialize.targets.delta.driver import open_delta
 
                 return open_delta(self.path(fields["folder"]))
             what = "what a connector keeps" if kind == "process" else f"what was pushed to {kind!r}"
@@ -283,7 +283,7 @@ class _Reader:
         conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
 
         def look() -> list[Holding]:
-            from cdcv2.materialize.drivers.postgres_view import committed
+            from cdcv2.materialize.targets.postgres.view import committed
 
             return committed(conninfo, name)
 

@@ -25,7 +25,7 @@ from cdcv2.commands.shown import json_line
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Runtime
-from cdcv2.materialize.drivers.manifests import Manifests
+from cdcv2.materialize.targets.manifests import Manifests
 
 EXAMPLES = (
     ("cdcv2 orphans shop-lake.yaml", "what is there"),

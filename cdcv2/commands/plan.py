@@ -19,10 +19,10 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
 from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.materialize import Binding, Driver, RecoveryLog
-from cdcv2.materialize.drivers.manifests import Manifests
-from cdcv2.materialize.fence import Holding, Range
-from cdcv2.materialize.messages import Checkpoint, Key, Open, Table, Values
+from cdcv2.materialize.protocol.fence import Holding, Range
+from cdcv2.materialize.protocol.messages import Checkpoint, Key, Open, Table, Values
 from cdcv2.materialize.recovery_log import begun
+from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.missing import Missing
 from cdcv2.views.identity import Provenance, demand_provenance, demand_same

@@ -114,7 +114,7 @@ class DeltaLook:
         self._folder = folder
 
     def __call__(self) -> Sight | None:
-        from cdcv2.materialize.drivers.delta import open_delta
+        from cdcv2.materialize.targets.delta.driver import open_delta
 
         try:
             view = open_delta(self._folder)
@@ -133,8 +133,8 @@ def applying(folder: Path) -> tuple[int, int]:
     versions, which then need not belong together. 0 where none is being applied."""
     import deltalake
 
-    from cdcv2.materialize.drivers.delta_manifest import DeltaFolder
-    from cdcv2.materialize.drivers.delta_tables import app
+    from cdcv2.materialize.targets.delta.manifest import DeltaFolder
+    from cdcv2.materialize.targets.delta.tables import app
 
     number, manifest = DeltaFolder(folder).last()
     tables = {table: deltalake.DeltaTable(folder / name) for table, (name, _) in TARGETS.items()}

@@ -15,18 +15,10 @@ from typing import Protocol
 
 from cdcv2.errors import TurnError
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Flush,
-    Load,
-    Open,
-    Patch,
-    Request,
-    Response,
-    StartCommit,
-    Store,
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Flush, Load, Open, Patch, Request, Response, StartCommit, Store,
 )
-from cdcv2.materialize.turns import Turns
+from cdcv2.materialize.protocol.turns import Turns
 
 
 class Connection(Protocol):

@@ -3,8 +3,8 @@
 First decide whose commit counts, and say so in ``open``:
 
 - **The store's** (a database with transactions). Keep the checkpoint in a table of the store, written in the same
-  transaction as the rows, and return it from ``open``; raise a fence there (:mod:`cdcv2.materialize.fence` is the rule,
-  :mod:`cdcv2.materialize.drivers.postgres` an example), check it in every commit, and once more after the last key was
+  transaction as the rows, and return it from ``open``; raise a fence there (:mod:`cdcv2.materialize.protocol.fence` is the rule,
+  :mod:`cdcv2.materialize.targets.postgres.driver` an example), check it in every commit, and once more after the last key was
   looked up, since what a successor has left there is not what this instance's updates go with; be *committed when*
   ``start_commit`` *returns*.
 - **The recovery log's, and the store can apply a staged transaction idempotently** (files of a lake). ``store`` stages
@@ -18,7 +18,7 @@ First decide whose commit counts, and say so in ``open``:
 Then run the conformance kit of :mod:`cdcv2.testing` against it: every rule, and a crash, a stall and a zombie at each
 message.
 
-Who calls: one thread, one method at a time (``interrupt`` apart), in the order of :mod:`cdcv2.materialize.turns`; each
+Who calls: one thread, one method at a time (``interrupt`` apart), in the order of :mod:`cdcv2.materialize.protocol.turns`; each
 conversation has an instance of its own. It may be a thread of the driver's own
 (:class:`~cdcv2.materialize.connection.Threaded`): while a method works, the runtime reduces the next transaction. Not
 promised: that any method is called after another, that ``close`` is called, that no other instance works on the same
@@ -34,19 +34,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
-    Flush,
-    Flushed,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    Patch,
-    StartCommit,
-    StartedCommit,
-    Store,
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, Opened, Patch, StartCommit, StartedCommit, Store,
 )
 
 

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias, Union
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import RefusedError, UsageError
-from cdcv2.materialize.fence import Piece, Range, number_of
-from cdcv2.materialize.messages import Key
+from cdcv2.materialize.protocol.fence import Piece, Range, number_of
+from cdcv2.materialize.protocol.messages import Key
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
 from cdcv2.views.combine import Binding, View

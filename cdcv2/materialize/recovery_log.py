@@ -1,6 +1,6 @@
 """The recovery log: the durable pair (checkpoint, driver state) of a materialization, changed in one step, and fenced.
 
-It is a table of holdings (:mod:`cdcv2.materialize.fence`), one per range of keys that was ever served, each with
+It is a table of holdings (:mod:`cdcv2.materialize.protocol.fence`), one per range of keys that was ever served, each with
 
 - ``checkpoint``: how far the view is committed;
 - ``state``: the driver's own, a JSON object, changed by merge patches (RFC 7386);
@@ -26,8 +26,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
-from cdcv2.materialize.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
-from cdcv2.materialize.messages import Checkpoint, Patch
+from cdcv2.materialize.protocol.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
+from cdcv2.materialize.protocol.messages import Checkpoint, Patch
 from cdcv2.store.numbered import Numbered, local_path
 
 T = TypeVar("T")

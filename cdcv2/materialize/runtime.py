@@ -1,6 +1,6 @@
 """The runtime: takes finished cuts, asks a driver what is there, says what is to be there, and commits both sides.
 
-One transaction after the other, each in the order of :mod:`cdcv2.materialize.turns`::
+One transaction after the other, each in the order of :mod:`cdcv2.materialize.protocol.turns`::
 
     runtime                              driver
     Acknowledge ───────────────────────▶ applies the last transaction
@@ -29,24 +29,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError, ViewError
 from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.fence import Piece, Range, meet_of
 from cdcv2.materialize.intake import Fed, Intake, Portion, Share
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
-    Checkpoint,
-    Flush,
-    Flushed,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    Patch,
-    Request,
-    Response,
-    StartCommit,
-    StartedCommit,
-    Store,
+from cdcv2.materialize.protocol.fence import Piece, Range, meet_of
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Checkpoint, Flush, Flushed, Load, Loaded, Open, Opened, Patch, Request, Response,
+    StartCommit, StartedCommit, Store,
 )
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
 from cdcv2.views.combine import Binding, Combined

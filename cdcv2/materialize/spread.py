@@ -22,23 +22,13 @@ from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.fence import Piece, Range
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Checkpoint,
-    Flush,
-    Flushed,
-    Key,
-    Loaded,
-    Open,
-    Patch,
-    StartCommit,
-    Store,
-    Values,
+from cdcv2.materialize.protocol.fence import Piece, Range
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Checkpoint, Flush, Flushed, Key, Loaded, Open, Patch, StartCommit, Store, Values,
 )
+from cdcv2.materialize.protocol.turns import Turns
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
 from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT
-from cdcv2.materialize.turns import Turns
 from cdcv2.protocol.messages import Update
 from cdcv2.views.combine import Binding, Combined, View
 from cdcv2.views.identity import demand_same, marks

@@ -13,8 +13,8 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ContradictionError, DecodeError, MalformedError, RefusedError, ViewError
-from cdcv2.materialize.deltas import VERSION, value_from_plain
-from cdcv2.materialize.messages import Field, Key, Table, Values
+from cdcv2.materialize.protocol.deltas import VERSION, value_from_plain
+from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
 from cdcv2.views.combine import COUNT, Binding
 from cdcv2.views.reductions import EXACT, Count, Max, Min
 

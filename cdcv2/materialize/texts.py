@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, LiteralString
 
-from cdcv2.materialize.messages import Field, Table
+from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.plain import plain_bytes, plain_float, plain_int
 from cdcv2.rows.postgres_texts import InPostgres, TextColumn

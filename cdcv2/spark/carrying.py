@@ -21,7 +21,7 @@ from pyspark.sql import types as spark
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.materialize.intake import canonical
-from cdcv2.materialize.messages import Key
+from cdcv2.materialize.protocol.messages import Key
 from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType

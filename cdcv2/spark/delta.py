@@ -2,7 +2,7 @@
 
 A transaction's staged files are MERGEd by key, with its number as Delta's ``txnAppId`` and ``txnVersion``: a table that
 has it is not changed again. Whether it has, and which version is the cut's, is read from the table's log as ever
-(:func:`cdcv2.materialize.drivers.delta_tables.commit`), so the two ways of committing may take turns.
+(:func:`cdcv2.materialize.targets.delta.tables.commit`), so the two ways of committing may take turns.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
-from cdcv2.materialize.drivers.delta_manifest import DeltaFolder, Files, Mark
-from cdcv2.materialize.drivers.delta_tables import Commit, app, commit, opened, quoted, sync, unusable
-from cdcv2.materialize.drivers.lake_files import GONE
-from cdcv2.materialize.messages import Table
+from cdcv2.materialize.protocol.messages import Table
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder, Files, Mark
+from cdcv2.materialize.targets.delta.tables import Commit, app, commit, opened, quoted, sync, unusable
+from cdcv2.materialize.targets.lake.files import GONE
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.session import tune
 

@@ -37,10 +37,10 @@ from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.drivers.delta import DeltaDriver
-from cdcv2.materialize.messages import Checkpoint
+from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.materialize.targets.delta.driver import DeltaDriver
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.carrying import Views

@@ -11,19 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cdcv2.materialize.fence import LAST, Range
-from cdcv2.materialize.messages import (
-    REQUESTS,
-    RESPONSES,
-    Acknowledge,
-    Acknowledged,
-    Flush,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    StartCommit,
-    StartedCommit,
+from cdcv2.materialize.protocol.fence import LAST, Range
+from cdcv2.materialize.protocol.messages import (
+    REQUESTS, RESPONSES, Acknowledge, Acknowledged, Flush, Load, Loaded, Open, Opened, StartCommit, StartedCommit,
     Store,
 )
 from cdcv2.testing.stage import Instance, NotConforming, Stage, Subject

@@ -17,9 +17,9 @@ from cdcv2 import failpoints
 from cdcv2.errors import FencedError
 from cdcv2.materialize.connection import Connection, Inline
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.fence import Range
 from cdcv2.materialize.intake import Fed
-from cdcv2.materialize.messages import RESPONSES, Checkpoint, Open, Patch, Request, Response
+from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.protocol.messages import RESPONSES, Checkpoint, Open, Patch, Request, Response
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.runtime import Pause, Runtime
 from cdcv2.testing.workload import Seen, Workload

@@ -18,7 +18,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.materialize.messages import Checkpoint, Key, Values
+from cdcv2.materialize.protocol.messages import Checkpoint, Key, Values
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.combine import Binding

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from cdcv2.errors import MalformedError
-from cdcv2.materialize.messages import Field
+from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.plain import bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int
 from cdcv2.rows.postgres_values import DATES, TIMESTAMPS, decimal_of, iso_text, micros, time_text
 from cdcv2.rows.source_types import SourceType

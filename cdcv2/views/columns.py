@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from cdcv2.errors import UsageError
-from cdcv2.materialize.messages import Field
+from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.plain import SAFE, from_plain, to_plain
 from cdcv2.rows.postgres_values import order
 from cdcv2.rows.row_type import RowType

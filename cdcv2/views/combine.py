@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError, ViewError
-from cdcv2.materialize.messages import Field, Key, Loaded, Store, Table, Values
+from cdcv2.materialize.protocol.messages import Field, Key, Loaded, Store, Table, Values
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.columns import Column, column_of, columns_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdcv2.errors import ForeignStateError, RefusedError
-from cdcv2.materialize.messages import Checkpoint
+from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.views.columns import column_of
 from cdcv2.views.combine import Binding
 from cdcv2.views.reductions import Last, Min, Reduction, last_rows

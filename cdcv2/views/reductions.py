@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, RefusedError, UsageError
-from cdcv2.materialize.deltas import plain_value, value_from_plain
-from cdcv2.materialize.messages import Field, Values
+from cdcv2.materialize.protocol.deltas import plain_value, value_from_plain
+from cdcv2.materialize.protocol.messages import Field, Values
 from cdcv2.rows.plain import bytes_from_plain, int_from_plain, plain_int
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType

@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
-from cdcv2.materialize.messages import Field
+from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.plain import bytes_from_plain, int_from_plain, plain_bytes, plain_int
 from cdcv2.rows.postgres_values import holds, iso_text, normal, number_text, zoned_text
 from cdcv2.rows.source_types import SourceType

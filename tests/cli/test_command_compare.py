@@ -13,7 +13,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
-from cdcv2.materialize.messages import Open
+from cdcv2.materialize.protocol.messages import Open
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.postgres_texts import InPostgres

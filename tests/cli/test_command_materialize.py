@@ -27,16 +27,16 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.stops import HEADER, Stop
 from cdcv2.materialize import Checkpoint
-from cdcv2.materialize.drivers.delta import open_delta
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
-from cdcv2.materialize.messages import Acknowledge, Acknowledged
+from cdcv2.materialize.protocol.messages import Acknowledge, Acknowledged
 from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.materialize.targets.delta.driver import open_delta
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, price, write
-from tests.materialize.test_webhook import Receiver
+from tests.materialize.targets.test_webhook import Receiver
 from tests.logs.polling import until
 
 pytest.importorskip("yaml")

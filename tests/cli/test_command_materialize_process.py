@@ -19,8 +19,8 @@ from cdcv2 import failpoints
 from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, Run, price, write
-from tests.materialize.test_process_conforms import EXAMPLE, STAGING
-from tests.materialize.test_process_frames import FIELDS
+from tests.materialize.targets.test_process_conforms import EXAMPLE, STAGING
+from tests.materialize.targets.test_process_frames import FIELDS
 from tests.logs.polling import until
 
 pytest.importorskip("yaml")

@@ -12,11 +12,11 @@ from cdcv2 import failpoints
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.errors import FencedError
 from cdcv2.materialize import Checkpoint, Runtime
-from cdcv2.materialize.drivers.delta import open_delta
-from cdcv2.materialize.drivers.delta_manifest import DeltaFolder
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
-from cdcv2.materialize.drivers.lake_manifest import Folder
-from cdcv2.materialize.messages import StartCommit
+from cdcv2.materialize.protocol.messages import StartCommit
+from cdcv2.materialize.targets.delta.driver import open_delta
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
+from cdcv2.materialize.targets.lake.manifest import Folder
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.timeline import Timeline
 from tests.cli.conftest import Run, price, write

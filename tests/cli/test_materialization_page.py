@@ -11,7 +11,7 @@ import pytest
 
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.embedded.postgres import Postgres
-from cdcv2.materialize.drivers.webhook import WebhookDriver
+from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 from tests.cli.conftest import Run
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "materialization.md").read_text("utf-8")

@@ -157,7 +157,7 @@ def test_the_command_leaves_it_in_the_checkpoint(tmp_path: Path, monkeypatch: py
     write(tmp_path / "prices", Updates([(price(2, 2, "b"), 6, 1)]), Progress([5], [8], {6: 1}))
     assert 0 == main(["materialize", str(tmp_path / "f.yaml")])
 
-    from cdcv2.materialize.drivers.lake import open_lake
+    from cdcv2.materialize.targets.lake.driver import open_lake
 
     assert [0, 1, 1, 2, 3] == read
     assert {(1,), (2,)} == set(dict(open_lake(tmp_path / "lake").rows("now")))

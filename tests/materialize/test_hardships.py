@@ -28,8 +28,8 @@ from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import Binding, Checkpoint, FileRecoveryLog, Runtime, Threaded
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
-from cdcv2.materialize.drivers.postgres import PostgresDriver
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.timeline import Cut
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType

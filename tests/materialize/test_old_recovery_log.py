@@ -13,11 +13,11 @@ from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError, RefusedError
 from cdcv2.materialize import Binding, Checkpoint, Count, Driver, FileRecoveryLog, Range, Runtime, Sum
-from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
-from cdcv2.materialize.fence import LAST
-from cdcv2.materialize.messages import Open
+from cdcv2.materialize.protocol.fence import LAST
+from cdcv2.materialize.protocol.messages import Open
 from cdcv2.materialize.spread import Spread, SpreadRuntime
+from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 

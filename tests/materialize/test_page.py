@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.materialize import Field
-from cdcv2.materialize.messages import KINDS
+from cdcv2.materialize.protocol.messages import KINDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "materialization.md").read_text("utf-8")
@@ -22,7 +22,7 @@ def kinds_in(page: str) -> list[list[str]]:
 def test_every_kind_and_its_type_is_in_the_table() -> None:
     """A kind that somebody adds is documented."""
     pytest.importorskip("psycopg")
-    from cdcv2.materialize.drivers.postgres_tables import TYPES, type_of
+    from cdcv2.materialize.targets.postgres.tables import TYPES, type_of
 
     cells = kinds_in(PAGE)
     said = {row[0].strip("`"): row[2].split("; ")[-1].strip("`") for row in cells}
@@ -36,7 +36,7 @@ def test_every_kind_in_delta_and_in_a_lake() -> None:
     """The same, by what each of the two makes of a column."""
     deltalake = pytest.importorskip("deltalake")
     from cdcv2.materialize import Table
-    from cdcv2.materialize.drivers.delta_tables import schema_of
+    from cdcv2.materialize.targets.delta.tables import schema_of
 
     cells = kinds_in((DOCS / "types.md").read_text("utf-8"))
     kinds = [row[0].strip("`") for row in cells]

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from cdcv2.materialize import Driver
-from cdcv2.materialize.fence import LAST, Range
-from cdcv2.materialize.messages import StartCommit, StartedCommit
+from cdcv2.materialize.protocol.fence import LAST, Range
+from cdcv2.materialize.protocol.messages import StartCommit, StartedCommit
 from cdcv2.testing import Stage, Subject, Workload
 from tests import counting, toys
 

@@ -11,15 +11,7 @@ from cdcv2.core import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.materialize import Binding, Checkpoint, Count, MemoryRecoveryLog, Runtime, Sum
 from cdcv2.materialize.intake import Fed
-from cdcv2.materialize.messages import (
-    Flush,
-    Flushed,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    Store,
-)
+from cdcv2.materialize.protocol.messages import Flush, Flushed, Load, Loaded, Open, Opened, Store
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from tests import toys

@@ -26,19 +26,10 @@ from cdcv2.materialize import (
     Sum,
     Threaded,
 )
-from cdcv2.materialize.fence import number_of
 from cdcv2.materialize.intake import canonical
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
-    Flush,
-    Flushed,
-    Load,
-    Loaded,
-    Open,
-    StartCommit,
-    StartedCommit,
-    Store,
+from cdcv2.materialize.protocol.fence import number_of
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, StartCommit, StartedCommit, Store,
 )
 from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT, Pause
 from cdcv2.protocol.timeline import Cut

@@ -11,20 +11,9 @@ from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError
 from cdcv2.materialize import Checkpoint, Driver, Inline, MemoryRecoveryLog, Range, Runtime
-from cdcv2.materialize.fence import LAST, Piece
-from cdcv2.materialize.messages import (
-    Acknowledge,
-    Acknowledged,
-    Flush,
-    Flushed,
-    Load,
-    Loaded,
-    Open,
-    Opened,
-    Patch,
-    Response,
-    StartCommit,
-    StartedCommit,
+from cdcv2.materialize.protocol.fence import LAST, Piece
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, Opened, Patch, Response, StartCommit, StartedCommit,
     Store,
 )
 from cdcv2.materialize.runtime import AFTER_PREPARE, BEFORE_COMMIT

@@ -14,17 +14,17 @@ from cdcv2.core import Antichain
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import FencedError, OutputError, RefusedError, UsageError, ViewError
 from cdcv2.materialize import Checkpoint, Range, Runtime, spread as spreading
-from cdcv2.materialize.drivers.postgres import PostgresDriver
-from cdcv2.materialize.drivers.webhook import WebhookDriver
-from cdcv2.materialize.fence import LAST
 from cdcv2.materialize.intake import canonical
-from cdcv2.materialize.messages import Key
+from cdcv2.materialize.protocol.fence import LAST
+from cdcv2.materialize.protocol.messages import Key
 from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
+from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
 from cdcv2.testing import Subject, Workload
 from tests.lakes import DeltaSubject, LakeSubject
-from tests.materialize.test_postgres_driver import PostgresSubject
+from tests.materialize.targets.test_postgres_driver import PostgresSubject
 
 Carried = Callable[[Hand], Iterator[tuple[int, Any]]]
 TASKS = 3

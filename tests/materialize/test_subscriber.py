@@ -12,10 +12,10 @@ import pytest
 from cdcv2.core import Antichain
 from cdcv2.errors import ContradictionError, DecodeError, RefusedError, ViewError
 from cdcv2.materialize import Binding, Count, Field, Max, MemoryRecoveryLog, Min, Runtime, Sum
-from cdcv2.materialize.deltas import plain_value, value_from_plain
-from cdcv2.materialize.drivers.push import PushDriver
-from cdcv2.materialize.messages import Table
+from cdcv2.materialize.protocol.deltas import plain_value, value_from_plain
+from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.subscriber import Subscriber
+from cdcv2.materialize.targets.push import PushDriver
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Workload

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cdcv2.materialize.drivers.postgres_tables import type_of
-from cdcv2.materialize.messages import Field, Table
+from cdcv2.materialize.protocol.messages import Field, Table
+from cdcv2.materialize.targets.postgres.tables import type_of
 from cdcv2.materialize.texts import plain, side, texts
 from cdcv2.rows.fingerprint import Here, compare
 from cdcv2.rows.source_types import SourceType

@@ -11,7 +11,7 @@ import pytest
 from deltalake import Schema
 
 from cdcv2.materialize import Binding
-from cdcv2.materialize.drivers.delta_tables import schema_of
+from cdcv2.materialize.targets.delta.tables import schema_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import PRIMITIVES
 from cdcv2.rows.source_types import SourceType

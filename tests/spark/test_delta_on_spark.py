@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 def test_spark_reads_what_the_driver_keeps(spark: SparkSession, tmp_path: Path) -> None:
     """Sums, a multiset and rows by key, after appends and merges: all of them at the versions of one cut."""
-    from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
+    from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 
     work, log = Workload(), MemoryRecoveryLog("m")
     Runtime("m", work.bindings, DeltaDriver(tmp_path / "tables"), work.source, log=log, rows=1).run()

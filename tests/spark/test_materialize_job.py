@@ -25,10 +25,10 @@ from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
-from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
-from cdcv2.materialize.drivers.delta_tables import opened
-from cdcv2.materialize.drivers.lake import open_lake
 from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
+from cdcv2.materialize.targets.delta.tables import opened
+from cdcv2.materialize.targets.lake.driver import open_lake
 from cdcv2.protocol import Progress, Updates
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import EXTENSION, committer

@@ -10,8 +10,8 @@ from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.embedded.postgres import Postgres
 from cdcv2.testing import Stage, Subject, Workload, conform, scenarios
 from tests.lakes import DeltaSubject, LakeSubject
-from tests.materialize.test_kafka_driver import KafkaSubject
-from tests.materialize.test_postgres_driver import PostgresSubject
+from tests.materialize.targets.test_kafka_driver import KafkaSubject
+from tests.materialize.targets.test_postgres_driver import PostgresSubject
 from tests.stress.summary import record
 
 pytestmark = pytest.mark.integration

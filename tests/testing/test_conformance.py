@@ -8,7 +8,7 @@ import pytest
 
 from cdcv2.errors import Cdcv2Error, FencedError
 from cdcv2.materialize import MemoryRecoveryLog
-from cdcv2.materialize.messages import StartCommit, StartedCommit
+from cdcv2.materialize.protocol.messages import StartCommit, StartedCommit
 from cdcv2.testing import NotConforming, Scenario, Subject, conform, scenarios
 from tests import counting, defects, toys
 

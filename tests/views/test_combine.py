@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cdcv2.errors import IncompleteError, MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.materialize import Binding, Count, Last, Max, Min, Sum
-from cdcv2.materialize.messages import Key, Loaded, Store, Values
+from cdcv2.materialize.protocol.messages import Key, Loaded, Store, Values
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.combine import Combined, View
 

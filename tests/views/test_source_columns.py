@@ -17,11 +17,11 @@ from cdcv2.connectors.debezium.postgres import row_type_from_postgres
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.materialize import Binding, FileRecoveryLog, Max, Min, Runtime, Sum
-from cdcv2.materialize.drivers.delta import DeltaDriver, open_delta
-from cdcv2.materialize.drivers.lake import LakeDriver, open_lake
-from cdcv2.materialize.drivers.postgres import PostgresDriver
-from cdcv2.materialize.drivers.postgres_view import PostgresView
-from cdcv2.materialize.messages import Field
+from cdcv2.materialize.protocol.messages import Field
+from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
+from cdcv2.materialize.targets.postgres.view import PostgresView
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import identity
 from cdcv2.rows.source_types import SourceType
@@ -30,7 +30,7 @@ from cdcv2.views.identity import marks
 from cdcv2.views.reductions import Reduction
 from cdcv2.views.source_columns import demand_held, source_column
 from tests import every_type
-from tests.materialize.test_postgres_driver import cuts, run, shown
+from tests.materialize.targets.test_postgres_driver import cuts, run, shown
 
 Connect = Callable[[], Any]
 integration = pytest.mark.integration

@@ -22,9 +22,9 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.logs.stops import Stop, in_folder, put_in_folder
-from cdcv2.materialize.drivers.lake_manifest import Folder
-from cdcv2.materialize.fence import Range
+from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.recovery_log import FileRecoveryLog, SqliteRecoveryLog, begun
+from cdcv2.materialize.targets.lake.manifest import Folder
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import Numbered
 from cdcv2.timeline.binding import Binding

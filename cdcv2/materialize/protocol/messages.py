@@ -1,0 +1,235 @@
+"""What a runtime and a driver say to each other: frozen values, orders in the imperative, answers in the past tense.
+
+::
+
+    runtime:  Open    Acknowledge    Load    Flush    Store   StartCommit
+    driver:   Opened  Acknowledged   Loaded  Flushed          StartedCommit
+
+Which of them may be said when is :mod:`cdcv2.materialize.protocol.turns`. A driver is told of *tables*: columns of a key and
+columns of values, with types; what a row of a log is, and how diffs become values, it need not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, Union
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ForeignStateError, MalformedError
+from cdcv2.materialize.protocol.fence import Piece, Range
+from cdcv2.rows.source_types import SourceType
+
+#: The version of the protocol, in every Open.
+VERSION = 1
+
+#: The values of a table's key columns, in order. Two keys are one if they are ``==``.
+Key: TypeAlias = tuple[Any, ...]
+#: The values of a table's other columns, in order.
+Values: TypeAlias = tuple[Any, ...]
+
+#: Kind of a field -> what its values are in Python; any may be None where the field is nullable.
+KINDS: dict[str, str] = {
+    "boolean": "bool",
+    "int": "int of 32 bits with sign",
+    "long": "int of 64 bits with sign",
+    "integer": "int of any size",
+    "decimal": "decimal.Decimal with `scale` digits behind the point, of at most `precision`, if that is said",
+    "float": "float that single precision holds",
+    "double": "float",
+    "string": "str",
+    "bytes": "bytes",
+    "json": "str that holds JSON",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a table: ``kind`` is one of :data:`KINDS`. Raises MalformedError for another.
+
+    ``source``: what it is in the database that the log comes from, where that is known. A system may keep it in that
+    type (:mod:`cdcv2.views.source_columns`); values are of the kind nevertheless, and it is no part of ``==``.
+    """
+
+    name: str
+    kind: str
+    nullable: bool = False
+    precision: int | None = None
+    scale: int | None = None
+    source: SourceType | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise MalformedError(f"column {self.name!r} has the kind {self.kind!r}: known are {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One view in the foreign system.
+
+    ``delta``: it is only ever pushed to, what is stored are changes. ``soft``: what is gone stays there, marked, and
+    nothing is ever deleted.
+    """
+
+    name: str
+    key: tuple[Field, ...]
+    values: tuple[Field, ...]
+    delta: bool = False
+    soft: bool = field(default=False, compare=False)
+
+    @property
+    def erased(self) -> bool:
+        """Whether a Store may delete what is at a key."""
+        return not self.delta and not self.soft
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns, the key's first."""
+        return self.key + self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far the view has come: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
+
+    ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None where nobody has said.
+
+    >>> Checkpoint.from_plain(Checkpoint(Antichain([7])).to_plain())
+    Checkpoint(frontier=Antichain([7]), state=None)
+    """
+
+    frontier: Antichain
+    state: Any = None
+    views: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON holds it, with a version."""
+        plain = {"version": 1, "frontier": self.frontier.to_plain(), "state": self.state}
+        return plain if self.views is None else {**plain, "views": dict(self.views)}
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> Checkpoint:
+        """What :meth:`to_plain` made this of. Raises ForeignStateError for anything else."""
+        if not isinstance(plain, Mapping) or plain.get("version") != 1 or not isinstance(plain.get("frontier"), list):
+            raise ForeignStateError(
+                f"{plain!r} is no checkpoint of version 1: somebody else wrote it, or a newer release did; use that one"
+            )
+        return cls(Antichain.from_plain(plain["frontier"]), plain.get("state"), plain.get("views"))
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A change of the driver's state in the recovery log: an RFC 7386 merge patch, or all of it anew."""
+
+    document: Mapping[str, Any]
+    merge: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """First: what to keep, which share of the keys, and the driver's state as the recovery log has it.
+
+    ``start`` is the frontier of a view that has nothing yet; ``pieces`` is up to where the recovery log has each part
+    of the range, and empty where there is none; ``extent`` is up to where a transaction has begun there, if one has.
+    """
+
+    materialization: str
+    tables: tuple[Table, ...]
+    range: Range = Range()
+    state: Mapping[str, Any] | None = None
+    start: Antichain = Antichain([0])
+    pieces: tuple[Piece, ...] = ()
+    extent: Antichain | None = None
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Whose commit counts.
+
+    ``checkpoint``: the store's own, which then rules; None: the recovery log's rules. ``pieces``: where parts of the
+    range are at different frontiers, each part's. ``repeats``: a transaction of which anything was stored must be
+    repeated with the same extent after a crash; the runtime then makes the extent durable before the first Store.
+    """
+
+    checkpoint: Checkpoint | None = None
+    pieces: tuple[Piece, ...] = ()
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """The last transaction is committed in the recovery log; on opening: whatever was committed there still is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The last transaction is in the store, for whoever reads it. Its patch may be lost: the next may be a repeat."""
+
+    state: Patch | None = None
+
+
+class Load(NamedTuple):
+    """What is at this key? Each key once per transaction at most."""
+
+    binding: int
+    key: Key
+
+
+class Loaded(NamedTuple):
+    """This is at the key. A key that is not there is not answered."""
+
+    binding: int
+    key: Key
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """No more Loads. The transaction is of the times beyond ``lower`` and not beyond ``upper``."""
+
+    lower: Antichain
+    upper: Antichain
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """Everything that is there has been Loaded. Its patch is durable before the first Store."""
+
+    state: Patch | None = None
+
+
+class Store(NamedTuple):
+    """This is to be at the key, or nothing (``delete``). ``exists``: whether a Loaded came for it.
+
+    Of a delta table, the values are the change that the transaction makes; ``exists`` is False then.
+    """
+
+    binding: int
+    key: Key
+    values: Values
+    exists: bool = False
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartCommit:
+    """No more Stores. A store that rules commits this checkpoint with them."""
+
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCommit:
+    """A store that rules has committed; others have staged. Its patch is committed with the checkpoint."""
+
+    state: Patch | None = None
+
+
+#: What a runtime says.
+Request: TypeAlias = Union[Open, Acknowledge, Load, Flush, Store, StartCommit]
+#: What a driver says.
+Response: TypeAlias = Union[Opened, Acknowledged, Loaded, Flushed, StartedCommit]
+
+REQUESTS: tuple[type[Any], ...] = (Open, Acknowledge, Load, Flush, Store, StartCommit)
+RESPONSES: tuple[type[Any], ...] = (Opened, Acknowledged, Loaded, Flushed, StartedCommit)

@@ -1,0 +1,233 @@
+"""Whose turn it is: the materialization protocol as two tables, and a checker that either side can use.
+
+Each role is in a *phase*, and moves by what it says itself: that is the table of the role. Besides, a message may be
+said only while the *other* role is in one of certain phases: that is :data:`WHILE`. Nothing else knows the order.
+
+The two tables turn at their own pace: a driver is in ``COMMIT`` until it says Acknowledged, and the runtime may long be
+in ``LOAD`` of the next transaction. That is the pipelining.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from cdcv2.errors import TurnError
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit, Store,
+    Table,
+)
+
+
+class Phase(Enum):
+    """Where a role is, by what it has said last."""
+
+    START = "nothing was said"
+    OPEN = "opened"
+    LOAD = "acknowledged: the keys of a transaction are being asked for"
+    STORE = "flushed: everything that is there was loaded, rows are being stored"
+    COMMIT = "the commit has begun"
+
+    # An Enum's own hash is a function of Python's, and every message asks for two of them.
+    __hash__ = object.__hash__
+
+
+#: Kind of message -> the phase that its speaker is in afterwards.
+Moves = dict[type[Any], Phase]
+
+#: What a runtime may say in each phase, and where that takes it.
+RUNTIME_TURNS: dict[Phase, Moves] = {
+    Phase.START: {Open: Phase.OPEN},
+    Phase.OPEN: {Acknowledge: Phase.LOAD},
+    Phase.LOAD: {Load: Phase.LOAD, Flush: Phase.STORE},
+    Phase.STORE: {Store: Phase.STORE, StartCommit: Phase.COMMIT},
+    Phase.COMMIT: {Acknowledge: Phase.LOAD},
+}
+
+#: What a driver may say in each phase, and where that takes it.
+DRIVER_TURNS: dict[Phase, Moves] = {
+    Phase.START: {Opened: Phase.OPEN},
+    Phase.OPEN: {Acknowledged: Phase.LOAD},
+    Phase.LOAD: {Loaded: Phase.LOAD, Flushed: Phase.STORE},
+    Phase.STORE: {StartedCommit: Phase.COMMIT},
+    Phase.COMMIT: {Acknowledged: Phase.LOAD},
+}
+
+#: Kind of message -> the phases of the *other* role in which it may be said, and why not in others.
+WHILE: dict[type[Any], tuple[frozenset[Phase], str]] = {
+    Open: (frozenset({Phase.START}), "after Opened"),
+    Acknowledge: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it said last"),
+    Load: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it said last"),
+    Flush: (frozenset({Phase.LOAD}), "before Acknowledged"),
+    Store: (frozenset({Phase.STORE}), "before Flushed"),
+    StartCommit: (frozenset({Phase.STORE}), "before Flushed"),
+    Opened: (frozenset({Phase.OPEN}), "before receiving Open"),
+    Acknowledged: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before receiving what there is to acknowledge"),
+    Loaded: (frozenset({Phase.LOAD, Phase.STORE}), "before receiving Load"),
+    Flushed: (frozenset({Phase.STORE}), "before receiving Flush"),
+    StartedCommit: (frozenset({Phase.COMMIT}), "before receiving StartCommit"),
+}
+
+TABLES: Mapping[str, dict[Phase, Moves]] = {"runtime": RUNTIME_TURNS, "driver": DRIVER_TURNS}
+_OTHER = {"runtime": "driver", "driver": "runtime"}
+_SIDE = {kind: side for side, table in TABLES.items() for moves in table.values() for kind in moves}
+#: The phases of runtime and driver -> kind of message that may be said then -> its speaker, and where that takes it.
+_MAY: dict[tuple[Phase, Phase], dict[type[Any], tuple[str, Phase]]] = {
+    (runtime, driver): {
+        kind: (side, following)
+        for side, own, other in (("runtime", runtime, driver), ("driver", driver, runtime))
+        for kind, following in TABLES[side][own].items()
+        if other in WHILE[kind][0]
+    }
+    for runtime in Phase
+    for driver in Phase
+}
+
+
+class Turns:
+    """One conversation as one side sees it: tell it every message that is said or heard, before acting on it.
+
+    >>> turns = Turns()
+    >>> turns.said(Open("totals", ()))
+    >>> turns.said(Opened())
+    >>> turns.said(Acknowledge())
+    >>> turns.expected("runtime"), turns.expected("driver")
+    (['Load'], ['Acknowledged'])
+
+    Raises TurnError, which names the side at fault; the conversation is then where it was. Beside the tables it holds
+    what is said of keys: one Load and one Store per key and transaction, none of a delta table; one Loaded at most,
+    for keys that were asked for; ``exists`` says whether a Loaded came. Cost: two look-ups and one set per message.
+    """
+
+    def __init__(self) -> None:
+        self.phases = {"runtime": Phase.START, "driver": Phase.START}
+        # What may be said now: of _MAY.
+        self._may = _MAY[Phase.START, Phase.START]
+        self._tables: Sequence[Table] = ()
+        # The keys of this transaction: asked for; of those, the answered ones; stored.
+        self._asked: set[tuple[int, Key]] = set()
+        self._loaded: set[tuple[int, Key]] = set()
+        self._stored: set[tuple[int, Key]] = set()
+
+    def said(self, message: Any) -> None:
+        """Take note of a message that its side is about to say, or that has just been heard."""
+        kind = type(message)
+        may = self._may.get(kind)
+        if may is None:
+            raise self._wrong(message)
+        if kind is Load:
+            self._check_load(message)
+        elif kind is Store:
+            self._check_store(message)
+        elif kind is Loaded:
+            self._check_loaded(message)
+        side, following = may
+        if self.phases[side] is not following:
+            self.phases[side] = following
+            self._may = _MAY[self.phases["runtime"], self.phases["driver"]]
+        if kind is Open:
+            self._tables = message.tables
+        elif kind is StartCommit:
+            self._asked, self._loaded, self._stored = set(), set(), set()
+
+    def _wrong(self, message: Any) -> TurnError:
+        """Why the message may not be said."""
+        kind = type(message)
+        side = _SIDE.get(kind)
+        if side is None:
+            return TurnError("runtime", f"sent {message!r}, which is no message")
+        if kind not in TABLES[side][self.phases[side]]:
+            return TurnError(side, self._out_of_turn(side, kind))
+        return TurnError(side, f"sent {kind.__name__} {WHILE[kind][1]}")
+
+    def ended(self) -> None:
+        """Take note that the conversation is over. It may end between transactions only; TurnError otherwise."""
+        if self.phases != {"runtime": Phase.LOAD, "driver": Phase.LOAD} or self._asked or self._loaded:
+            told = ", ".join(f"the {side} in {phase.name}" for side, phase in self.phases.items())
+            raise TurnError("runtime", f"ended in the midst of a transaction ({told})")
+
+    def expected(self, side: str) -> list[str]:
+        """The names of what the side may say now."""
+        moves = TABLES[side][self.phases[side]]
+        return [kind.__name__ for kind in moves if self.phases[_OTHER[side]] in WHILE[kind][0]]
+
+    def _out_of_turn(self, side: str, kind: type[Any]) -> str:
+        name, phase = kind.__name__, self.phases[side]
+        if kind is Acknowledged and phase is Phase.LOAD:
+            return "sent duplicate Acknowledged"
+        if kind is Flushed and phase in (Phase.OPEN, Phase.COMMIT):
+            return "sent Flushed before Acknowledged"
+        return f"sent {name} out of turn (expected {' or '.join(self.expected(side)) or 'nothing'}, got {name})"
+
+    def _table(self, message: Load | Store) -> Table:
+        if not 0 <= message.binding < len(self._tables):
+            name = type(message).__name__
+            raise TurnError("runtime", f"sent {name} for table {message.binding} of {len(self._tables)}")
+        return self._tables[message.binding]
+
+    def _check_load(self, message: Load) -> None:
+        table, place = self._table(message), (message.binding, message.key)
+        if table.delta:
+            raise TurnError("runtime", f"sent Load for {table.name}, which takes changes and is never asked")
+        if place in self._asked:
+            raise TurnError("runtime", f"sent Load twice for the key {message.key!r} of {table.name}")
+        self._asked.add(place)
+
+    def _check_store(self, message: Store) -> None:
+        table, place = self._table(message), (message.binding, message.key)
+        if place in self._stored:
+            raise TurnError("runtime", f"sent Store twice for the key {message.key!r} of {table.name}")
+        if message.exists != (place in self._loaded):
+            came = "came" if place in self._loaded else "did not come"
+            what = f"sent Store with exists={message.exists} for the key {message.key!r} of {table.name}"
+            raise TurnError("runtime", f"{what}, whose Loaded {came}")
+        self._stored.add(place)
+
+    def _check_loaded(self, message: Loaded) -> None:
+        place = (message.binding, message.key)
+        if place in self._loaded:
+            raise TurnError("driver", f"sent Loaded twice for the key {message.key!r} of table {message.binding}")
+        if place not in self._asked:
+            raise TurnError("driver", f"sent Loaded for the key {message.key!r}, which was not asked for")
+        table = self._tables[message.binding]
+        if len(message.values) != len(table.values):
+            what = f"{len(message.values)} values for the key {message.key!r} of {table.name}"
+            raise TurnError("driver", f"sent Loaded with {what}, which has {len(table.values)} columns beside the key")
+        self._loaded.add(place)
+
+
+def diagram() -> str:
+    """The two tables as a Mermaid state diagram, for docs/writing-a-driver.md."""
+    lines = ["stateDiagram-v2"]
+    for side, table in TABLES.items():
+        lines.append(f"    state {side} {{")
+        for phase, moves in table.items():
+            lines += [f"        {side}_{phase.name} : {phase.name}"]
+            lines += [
+                f"        {side}_{phase.name} --> {side}_{following.name} : {kind.__name__}"
+                for kind, following in moves.items()
+            ]
+        lines.append("    }")
+    return "\n".join(lines)
+
+
+def table_text() -> str:
+    """The two tables and what each message waits for, as one Markdown table."""
+    rows = ["| message | sent by | in its phase | while the other is in | then |", "|---|---|---|---|---|"]
+    for side, table in TABLES.items():
+        for kind in sorted({kind for moves in table.values() for kind in moves}, key=_order):
+            own = [phase for phase, moves in table.items() if kind in moves]
+            rows.append(
+                f"| {kind.__name__} | {side} | {_names(own)} | {_names(WHILE[kind][0])} | {table[own[0]][kind].name} |"
+            )
+    return "\n".join(rows)
+
+
+def _order(kind: type[Any]) -> int:
+    return list(WHILE).index(kind)
+
+
+def _names(phases: Iterable[Phase]) -> str:
+    held = set(phases)
+    return ", ".join(phase.name for phase in Phase if phase in held)

@@ -1,0 +1,340 @@
+"""One Delta table per view: its columns, a transaction's commit to it, once, and its rows as of a cut.
+
+A commit carries the number of its transaction as Delta's own application transaction (``txn``): a table that has this
+number or a greater one is not changed by it any more. A commit is made just on top of the version that was looked at,
+or not at all (no retries of Delta's own), so two who commit the same transaction cannot both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import (
+    ForeignStateError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError, ViewError,
+)
+from cdcv2.materialize.protocol.messages import Key, Table, Values
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder, Files, Manifest, Mark
+from cdcv2.materialize.targets.lake.files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
+from cdcv2.store.numbered import durable
+from cdcv2.views.arrow_columns import DIGITS, arrow_column
+
+#: What column names of a Delta table must not have in them.
+_NEVER = set(" ,;{}()\n\t=")
+#: Puts a transaction's rows into a table: :func:`commit`, or what does the same by other means.
+Commit: TypeAlias = Callable[[DeltaFolder, Table, Files, int, str, Antichain], "Mark | None"]
+#: The property of a table that says whose it is.
+OWNER = "cdcv2.materialization"
+
+
+def delta() -> Any:
+    """deltalake. Raises MissingExtraError unless it is installed."""
+    try:
+        import deltalake
+        import deltalake.exceptions
+    except ImportError as cause:
+        raise MissingExtraError("Delta tables need deltalake", "delta") from cause
+    return deltalake
+
+
+def check(table: Table) -> None:
+    """Raises UsageError for a table that Delta cannot have."""
+    name = table.name
+    if table.delta:
+        raise UsageError(f"{name}: a Delta table keeps a view, not changes: leave delta out")
+    if not name or "/" in name or "\\" in name or name[0] in "._":
+        raise UsageError(f"{name!r} cannot be a Delta table's name, a folder's: no / and no leading . or _")
+    seen = {KEY, GONE}
+    for column in table.fields:
+        if set(column.name) & _NEVER:
+            raise UsageError(
+                f"{name}: Delta takes no column {column.name!r}: blank, tab, newline, ,;{{}}()= may not be in a name. "
+                "Leave the column out, call the reduction otherwise, or take the driver lake"
+            )
+        if column.name.lower() in seen:
+            raise UsageError(f"{name}: Delta has one column of the name {column.name!r} at most, in whatever case")
+        if column.kind in ("integer", "decimal") and (column.precision or 0) > DIGITS:
+            raise UsageError(f"{name}: {column.name!r} has {column.precision} digits, and Delta's decimals {DIGITS}")
+        seen.add(column.name.lower())
+
+
+def app(materialization: str) -> str:
+    """The application that a materialization is, in its tables' logs."""
+    return f"cdcv2 {materialization}"
+
+
+def make(folder: DeltaFolder, table: Table, materialization: str) -> Mark:
+    """The table, new and empty. Raises RefusedError when there is one that has rows, or is of somebody else."""
+    place = folder.table(table.name)
+    with told(place, "made"):
+        made = delta().DeltaTable.create(
+            str(place), schema=schema_of(table), mode="ignore", configuration={OWNER: materialization},
+            raise_if_key_not_exists=False,
+        )  # fmt: skip
+        owner, version = made.metadata().configuration.get(OWNER), made.version()
+    if owner != materialization:
+        whose = f"belongs to {owner!r}" if owner else "was made by somebody else"
+        raise ForeignStateError(
+            f"the Delta table in {place} {whose}, not by {materialization!r}: each materialization needs a folder of "
+            "its own"
+        )
+    if version:
+        raise RefusedError(
+            f"the Delta table in {place} is at version {version}, and no manifest beside it says what it has: restore "
+            "the folder, or begin anew with an empty folder and an empty recovery log"
+        )
+    _demand_columns(made, place, table)
+    sync(place, version)
+    return Mark(version, None)
+
+
+def demand(folder: DeltaFolder, manifest: Manifest, table: Table) -> None:
+    """Raises RefusedError when the table has lost commits, or other columns than the binding says."""
+    place, mark = folder.table(table.name), manifest.marks[table.name]
+    if not delta().DeltaTable.is_deltatable(str(place)):
+        raise _lost(place, "nothing", mark)
+    found = opened(place)
+    if found.version() < mark.version:
+        raise _lost(place, f"version {found.version()}", mark)
+    _demand_columns(found, place, table)
+
+
+def _lost(place: Path, found: str, mark: Mark) -> RefusedError:
+    return RefusedError(
+        f"the Delta table in {place} has lost commits: there is {found}, and version {mark.version} was there. Restore "
+        "the folder, or begin anew with an empty folder and an empty recovery log"
+    )
+
+
+def schema_of(table: Table) -> Any:
+    """The columns in Arrow's types. A key's are never null, whatever the type says."""
+    pa = arrow()
+    return pa.schema([pa.field(one.name, type_of(one)) for one in table.fields])
+
+
+def _demand_columns(found: Any, place: Path, table: Table) -> None:
+    there = arrow().schema(found.schema().to_arrow())
+    wanted = schema_of(table)
+    if [(one.name, one.type) for one in there] != [(one.name, one.type) for one in wanted]:
+        raise RefusedError(
+            f"the Delta table in {place} has other columns ({_columns(there)}) than its binding ({_columns(wanted)}): "
+            "alter it, or materialize into a new folder, with a new recovery log"
+        )
+
+
+def _columns(schema: Any) -> str:
+    return ", ".join(f"{one.name} {one.type}" for one in schema)
+
+
+def opened(place: Path) -> Any:
+    """The table as it is now. Raises OutputError."""
+    with told(place, "read"):
+        return delta().DeltaTable(str(place))
+
+
+def commit(
+    folder: DeltaFolder, table: Table, files: Files, number: int, materialization: str, upper: Antichain
+) -> Mark | None:
+    """Put a transaction's rows into the table, unless it has them; its mark then. None: others have gone on already.
+
+    Raises OutputError when the staged file or the table cannot be read, or the commit not be written.
+    """
+    place, name = folder.table(table.name), app(materialization)
+    while True:
+        found = opened(place)
+        last = found.transaction_version(name)
+        if last is not None and last > number:
+            return None
+        if last == number:
+            sync(place, found.version())
+            return Mark(found.version(), number)
+        rows = arrow().concat_tables([read_part(folder.staged(one)) for one in files.names])
+        properties = delta().CommitProperties(
+            custom_metadata={"cdcv2.upper": json.dumps(upper.to_plain())},
+            max_commit_retries=0,
+            app_transactions=[delta().Transaction(name, number)],
+        )
+        before = found.version()
+        with told(place, "written"):
+            try:
+                if files.unseen == before:
+                    # Nothing has changed since its keys were looked up, and none was there.
+                    _append(found, table, rows, properties)
+                else:
+                    _merge(found, table, rows, properties)
+            except delta().exceptions.CommitFailedError:
+                if opened(place).version() == before:
+                    raise
+                # Somebody was faster, with this transaction or with maintenance: look again.
+
+
+def _append(found: Any, table: Table, rows: Any, properties: Any) -> None:
+    names = [one.name for one in table.fields]
+    delta().write_deltalake(found, rows.select(names), mode="append", commit_properties=properties)
+
+
+def _merge(found: Any, table: Table, rows: Any, properties: Any) -> None:
+    same = " AND ".join(f"t.{quoted(one.name)} = s.{quoted(one.name)}" for one in table.key)
+    merger = found.merge(
+        rows.drop_columns([KEY]), predicate=same, source_alias="s", target_alias="t", commit_properties=properties
+    )
+    merger = merger.when_matched_delete(predicate=f"s.{GONE}")
+    if table.values:
+        merger = merger.when_matched_update({quoted(one.name): f"s.{quoted(one.name)}" for one in table.values})
+    every = {quoted(one.name): f"s.{quoted(one.name)}" for one in table.fields}
+    merger.when_not_matched_insert(every, predicate=f"NOT s.{GONE}").execute()
+
+
+def quoted(name: str) -> str:
+    """A column's name, in conditions of the engine's and of Spark's."""
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
+def sync(place: Path, version: int) -> None:
+    """Return when a commit would survive a loss of power; Delta's writers do not see to that."""
+    log = place / "_delta_log" / f"{version:020d}.json"
+    try:
+        actions = [json.loads(line) for line in log.read_bytes().splitlines() if line.strip()]
+        files = [place / unquote(one["add"]["path"]) for one in actions if "add" in one]
+        durable(log, *files)
+    except OSError as cause:
+        raise unusable(place, "written", reason(cause)) from cause
+
+
+class DeltaView:
+    """The tables of a materialization as of one cut. While it is read, others may commit; see :func:`open_delta`."""
+
+    def __init__(self, folder: DeltaFolder, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is in the view."""
+        return self.manifest.frontier
+
+    def table(self, name: str) -> Any:
+        """The ``deltalake.DeltaTable`` at the version that belongs to the cut.
+
+        It is the newest one for as long as no transaction came after: so what maintenance made of it (OPTIMIZE), or
+        somebody by hand, is what one sees, as any reader of Delta does. Raises MissingLogError for an unknown table.
+        """
+        place, mark = self._place(name)
+        found = opened(place)
+        if found.transaction_version(app(self.manifest.materialization)) != mark.transaction:
+            with told(place, "read"):
+                found.load_as_version(mark.version)
+        return found
+
+    def read(self, table: str) -> Any:
+        """The rows, as a pyarrow.Table with the table's columns."""
+        place, _ = self._place(table)
+        with told(place, "read"):
+            return _scanned(self.table(table), self.manifest.tables[table]).read_all()
+
+    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
+        """The same as Python values: keys and values."""
+        rows = self.read(table)
+        return rows_of(self.manifest.tables[table], rows)
+
+    def look(
+        self, table: str, keys: Sequence[Key], version: int | None = None
+    ) -> tuple[int, list[tuple[Key, Values]]]:
+        """Delta's version (that of the cut, unless one is given), and what is at these keys in it. Raises ViewError."""
+        place, _ = self._place(table)
+        view, found = self.manifest.tables[table], self.table(table)
+        if version is not None and found.version() != version:
+            with told(place, "read"):
+                found.load_as_version(version)
+        pa, near, wanted = arrow(), _near(view, keys), set(keys)
+        with told(place, "read"):
+            batches = [batch.filter(near) for batch in _scanned(found, view, _between(view, keys))]
+            rows = pa.Table.from_batches(batches, schema_of(view))
+        there = [one for one in rows_of(view, rows) if one[0] in wanted]
+        # A Delta table has no key of its own: others may have put a row beside ours.
+        twice = next((key for key, count in Counter(key for key, _ in there).items() if count > 1), None)
+        if twice is not None:
+            raise ViewError(table, twice, "it has more than one row")
+        return found.version(), there
+
+    def kept(self, table: Table) -> Table:
+        """The table with its columns in the types that they were made in."""
+        return self.manifest.kept_table(table)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _place(self, name: str) -> tuple[Path, Mark]:
+        try:
+            return self.folder.table(name), self.manifest.marks[name]
+        except KeyError:
+            there = ", ".join(self.manifest.tables)
+            raise MissingLogError(
+                f"there is no Delta table {name!r} in {self.folder.path}; there are {there}"
+            ) from None
+
+
+def _scanned(found: Any, table: Table, predicate: str | None = None) -> Any:
+    """The rows, batch by batch, in our types (the engine has views of strings)."""
+    pa = arrow()
+    names = [one.name for one in table.fields]
+    return pa.RecordBatchReader.from_stream(found.scan(names, predicate)).cast(schema_of(table))
+
+
+def _between(table: Table, keys: Iterable[Key]) -> str | None:
+    """The same for the engine, which leaves out whole files by it: whole numbers lie between two."""
+    bounds = []
+    for column, values in zip(table.key, zip(*keys)):
+        if column.kind in ("int", "long") and arrow_column(column) is None:
+            bounds.append(f"{quoted(column.name)} BETWEEN {min(values)} AND {max(values)}")
+    return " AND ".join(bounds) or None
+
+
+def _near(table: Table, keys: Iterable[Key]) -> Any:
+    """A filter that these keys pass, and few others: column by column one of theirs."""
+    pa = arrow()
+    passing = pa.compute.scalar(True)
+    for column, values in zip(table.key, zip(*keys)):
+        typed = arrow_column(column)
+        wanted = set(values) if typed is None else {typed.put(value) for value in values}
+        passing = passing & pa.compute.field(column.name).isin(pa.array(list(wanted), type_of(column)))
+    return passing
+
+
+def open_delta(folder: str | Path) -> DeltaView:
+    """The Delta tables of the materialization in a folder, at the last cut: whole transactions, over all tables.
+
+    Raises MissingLogError where none are.
+    """
+    place = DeltaFolder(folder)
+    _, manifest = place.last()
+    if manifest is None:
+        raise MissingLogError(
+            f"there are no Delta tables of a materialization in {place.path}: the name is wrong, or nothing was "
+            "materialized yet"
+        )
+    delta()
+    return DeltaView(place, manifest)
+
+
+@contextmanager
+def told(place: Path, what: str) -> Iterator[None]:
+    """Errors of deltalake as ours; its words are in the cause."""
+    try:
+        yield
+    except (delta().exceptions.DeltaError, arrow().ArrowException, OSError) as cause:
+        raise unusable(place, what, reason(cause)) from cause
+
+
+def unusable(place: Path, what: str, why: str) -> OutputError:
+    """The error of a table that cannot be ``what``."""
+    return OutputError(
+        f"the Delta table in {place} cannot be {what}: {why}. Make room, grant the rights, or restore it, and start "
+        "again: what was committed is applied then"
+    )

@@ -1,0 +1,1 @@
+"""Directories of Parquet files with a manifest."""

@@ -1,0 +1,193 @@
+"""A lake of Parquet files, without Spark: the recovery log rules, and what it has committed is applied idempotently.
+
+A transaction is one new file per table, under names that nobody else uses; the recovery log commits those names with
+the checkpoint; then a manifest that has them is put if absent. It says up to where each range of keys was applied, so
+applying a transaction again is nothing, however late: what is committed for one range comes in the order of its
+frontiers. Nobody's file counts before a manifest names it, and readers (:func:`read_lake`) see whole commits.
+
+Files are merged as their number grows, a large one seldom: each row is written about log(n) times. Keys are looked up
+by reading the key column of every file, so a lake wants few large transactions (``rows`` of the runtime), and a
+database many small ones. A transaction that dies between staging and
+its commit leaves a file that no manifest will ever name; :func:`orphans` finds them, ``cdcv2 orphans --remove``
+removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcv2 import failpoints
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError, OutputError, UsageError
+from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.protocol.messages import Flush, Flushed, Loaded, Open, Opened, Table
+from cdcv2.materialize.spread import Hand
+from cdcv2.materialize.targets.lake.files import (
+    GONE, KEY, LakeView, Staged, arrow, current, open_lake, read_lake, read_part, type_of,
+)
+from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
+from cdcv2.materialize.targets.manifests import Part
+from cdcv2.materialize.targets.staged import StagedDriver
+from cdcv2.materialize.targets.staging import LakeHand, demand_there
+
+__all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
+
+
+class LakeDriver(StagedDriver):
+    """One instance on the lake in ``folder``, a directory or ``file:`` URI, which one materialization has for itself.
+
+    ``files``: when a table has more, the youngest ones are merged.
+    """
+
+    STAGED = failpoints.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
+    APPLIED = failpoints.declare(
+        "lake.applied", "the manifest has the transaction; the recovery log was not told that it has"
+    )
+    WHAT = "a lake"
+
+    def __init__(self, folder: str | Path, *, files: int = 8) -> None:
+        if files < 1:
+            raise UsageError(f"files={files}: a table of a lake is at least one file")
+        self._folder, self._most = Folder(folder), files
+        super().__init__(self._folder)
+        # Number of the table -> the files of the transaction.
+        self._parts: dict[int, list[Part]] = {}
+
+    def open(self, message: Open) -> Opened:
+        """See :class:`Driver`. Raises UsageError for tables that no lake can have, ForeignStateError, RefusedError."""
+        arrow()
+        for table in message.tables:
+            _check(table)
+        state = message.state or {}
+        self._message, self._pending = message, dict(state.get("staged", {}))
+        found = self._folder.change(lambda before: self._begun(before, message))
+        self._folder.demand_there(found, state)
+        self._message = self._view().manifest.kept(message)
+        return Opened()
+
+    def _begun(self, before: Manifest | None, message: Open) -> Manifest:
+        """The manifest with all the tables of this materialization."""
+        if before is None:
+            return Manifest(message.materialization, message.start, {table.name: table for table in message.tables})
+        self._folder.demand_same(before, message)
+        return before
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """Look all keys up."""
+        view, tables = self._view(), self._opened().tables
+        for number, keys in self._asked.items():
+            for key, values in view.look(tables[number].name, keys):
+                yield Loaded(number, key, values)
+        self._asked = {}
+        yield Flushed()
+
+    def hand(self) -> Hand:
+        """See :class:`Spread`. Executors must see the folder under the same path."""
+        return LakeHand(self._view(), self._opened().tables)
+
+    def _view(self) -> LakeView:
+        try:
+            return open_lake(self._folder.path)
+        except MissingLogError:
+            raise self._gone() from None
+
+    def _gone(self) -> OutputError:
+        return OutputError(
+            f"the manifests in {self._folder.path} are gone, and were there before: mount or restore the folder, and "
+            "start again"
+        )
+
+    def took(self, number: int, receipt: Any) -> None:
+        """See :class:`Spread`."""
+        part = Part(*receipt)
+        demand_there(self._folder.file(self._opened().tables[number].name, part))
+        self._name(number, part)
+
+    def _name(self, number: int, part: Part) -> None:
+        self._parts.setdefault(number, []).append(part)
+
+    def _take_files(self) -> dict[str, Any]:
+        parts, self._parts = self._parts, {}
+        tables = self._opened().tables
+        return {tables[number].name: [[part.name, part.rows] for part in one] for number, one in parts.items()}
+
+    def _apply(self, transaction: Mapping[str, Any]) -> None:
+        wanted, upper = Range(*transaction["range"]), Antichain.from_plain(transaction["upper"])
+        parts = {table: [Part(*part) for part in one] for table, one in transaction["files"].items()}
+
+        def decide(before: Manifest | None) -> Manifest | None:
+            # What is applied of a range is applied in the order of its commits: whoever commits has applied the last.
+            if before is None:
+                # It was there when we opened it. To pass over that would be to acknowledge what is nowhere.
+                raise self._gone()
+            if before.has(wanted, upper):
+                return None
+            return before.with_transaction(wanted, upper, parts)
+
+        self._folder.change(decide)
+        for table in self._opened().tables:
+            self._merge(table)
+
+    def _merge(self, table: Table) -> None:
+        """Put one file in place of the youngest, when there are many."""
+        _, manifest = self._folder.last()
+        parts = () if manifest is None else manifest.parts.get(table.name, ())
+        first = _first_merged([part.rows for part in parts])
+        if len(parts) <= self._most or first == len(parts) - 1:
+            return
+        rows = current([read_part(self._folder.file(table.name, part)) for part in parts[first:]])
+        if first == 0:
+            # There is nothing before it that could come back.
+            rows = rows.filter(arrow().compute.invert(rows[GONE]))
+        staged = Staged(self._folder, table)
+        staged.add_table(rows)
+        merged = staged.finish()
+        won = False
+
+        def decide(before: Manifest | None) -> Manifest | None:
+            nonlocal won
+            there = self._folder.file(table.name, merged).exists()
+            after = before.with_merged(table.name, parts[first:], merged) if before is not None and there else None
+            # Who is overtaken in putting a manifest is asked again, though it may be what others have built upon.
+            won = after is not None or (before is not None and merged in before.parts.get(table.name, ()))
+            return after
+
+        self._folder.change(decide)
+        if not won:
+            # Another instance has merged the same files: as good.
+            self._folder.file(table.name, merged).unlink(missing_ok=True)
+
+
+def orphans(folder: str | Path) -> list[Path]:
+    """Files that no manifest names; **what was committed and not yet applied is among them**, see
+    :class:`~cdcv2.materialize.targets.manifests.Manifests`. ``cdcv2 orphans`` tells them apart, and removes the others.
+    """
+    return Folder(folder).orphans()
+
+
+def _first_merged(rows: list[int]) -> int:
+    """From which file on they are merged: a file joins in when those behind it have half as many rows as it has.
+
+    >>> _first_merged([1000, 90, 30, 20, 10]), _first_merged([1000, 10])
+    (1, 1)
+    """
+    first = len(rows) - 1
+    behind = rows[first] if rows else 0
+    while first > 0 and rows[first - 1] <= 2 * behind:
+        first -= 1
+        behind += rows[first]
+    return first
+
+
+def _check(table: Table) -> None:
+    name = table.name
+    if table.delta:
+        raise UsageError(f"{name}: a lake keeps views, not changes: leave delta out")
+    if not name or "/" in name or "\\" in name or name[0] in "._":
+        raise UsageError(f"{name!r} cannot be the name of a lake's table: it names a folder; no /, no leading . or _")
+    for column in table.fields:
+        type_of(column)
+        if column.name in (KEY, GONE):
+            raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")

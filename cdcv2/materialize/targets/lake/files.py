@@ -1,0 +1,305 @@
+"""The Parquet files of a lake: their types, how one is staged, and how the current rows are read out of several.
+
+A file has the columns of its table and two more: ``cdcv2_key``, the key's canonical bytes, by which rows are found
+whatever the key's types are, and ``cdcv2_gone``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
+from cdcv2.materialize.intake import canonical
+from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
+from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
+from cdcv2.materialize.targets.manifests import Part
+from cdcv2.store.numbered import durable
+from cdcv2.views.arrow_columns import DIGITS, arrow_column
+
+KEY, GONE = "cdcv2_key", "cdcv2_gone"
+#: how many rows are held in memory before they are written
+_BUFFER = 50_000
+#: How the library of Delta tables names an error of the system.
+_NUMBERED = re.compile(r"\(os error (\d+)\)")
+#: What to do about a value that a column cannot hold: one of the log's own type, and one of the source's.
+_AS_LOGGED = "Mend the source's row, or leave the column out"
+_ALTERED = (
+    "If the column was altered in the source: make the row schema again (cdcv2 rows), name its folder with types in "
+    "the file, and begin in a new folder, with a new recovery log. Otherwise mend the source's row, or leave the "
+    "column out"
+)
+
+
+def arrow() -> Any:
+    """pyarrow, imported by the first who needs it: that takes a tenth of a second."""
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.parquet
+
+    return pyarrow
+
+
+def reason(cause: BaseException) -> str:
+    """Why a file or table cannot be used, as the system says it or in our words; the library's stay in the cause.
+
+    >>> reason(OSError(28, "Error writing bytes to file")), reason(ValueError("Parquet magic bytes not found"))
+    ('No space left on device', 'it is not as it was written: something else has changed or damaged it')
+    """
+    number = cause.errno if isinstance(cause, OSError) else None
+    found = _NUMBERED.search(str(cause))
+    if number is None and found is not None:
+        number = int(found[1])
+    if number is not None:
+        return os.strerror(number)
+    return "it is not as it was written: something else has changed or damaged it"
+
+
+def type_of(column: Field) -> Any:
+    """The column's type. Raises UsageError for decimals that are too long."""
+    pa = arrow()
+    typed = arrow_column(column)
+    if typed is not None:
+        return typed.type(pa)
+    if column.kind in ("integer", "decimal"):
+        digits = column.precision or DIGITS
+        if digits > 76:
+            raise UsageError(f"column {column.name!r} has {digits} digits, and Parquet's decimals at most 76")
+        return (pa.decimal128 if digits <= DIGITS else pa.decimal256)(digits, column.scale or 0)
+    made = {
+        "boolean": pa.bool_, "int": pa.int32, "long": pa.int64, "float": pa.float32, "double": pa.float64,
+        "string": pa.string, "bytes": pa.binary, "json": pa.string,
+    }  # fmt: skip
+    return made[column.kind]()
+
+
+class Place(Protocol):
+    """A folder in which files are staged."""
+
+    @property
+    def path(self) -> Path:
+        """The folder, as errors name it."""
+
+    def file(self, table: str, part: Part) -> Path:
+        """Where a file of a table lies."""
+
+
+class Staged:
+    """A new file of a table, under a name that nobody else uses; it counts when a manifest names it."""
+
+    def __init__(self, folder: Place, table: Table) -> None:
+        self._pa, self._folder, self._table = arrow(), folder, table
+        self._fields = [self._pa.field(one.name, type_of(one)) for one in table.fields]
+        marks = [self._pa.field(KEY, self._pa.binary()), self._pa.field(GONE, self._pa.bool_())]
+        self._schema = self._pa.schema([*self._fields, *marks])
+        # What the columns of the source's types take, by their places.
+        typed = [(at, arrow_column(one)) for at, one in enumerate(table.fields)]
+        self._put = {at: one.put for at, one in typed if one is not None}
+        self._part = Part(uuid.uuid4().hex, 0)
+        self._rows: list[tuple[Any, ...]] = []
+        self._writer: Any = None
+
+    def add(self, message: Store) -> None:
+        """Take a row. Raises MalformedError for a value that its column cannot hold."""
+        self._rows.append((*message.key, *message.values, canonical(message.key), message.delete))
+        if len(self._rows) >= _BUFFER:
+            self._write()
+
+    def add_table(self, rows: Any) -> None:
+        """Take rows as they stand in other files."""
+        self._opened().write_table(rows)
+        self._part = replace(self._part, rows=self._part.rows + rows.num_rows)
+
+    def finish(self) -> Part:
+        """Make it durable."""
+        path = self._folder.file(self._table.name, self._part)
+        self._write()
+        self._told(self._opened().close)
+        self._told(lambda: durable(path, path.parent))
+        return self._part
+
+    def discard(self) -> None:
+        """It is not needed."""
+        if self._writer is not None:
+            self._writer.close()
+            self._folder.file(self._table.name, self._part).unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        columns = zip(self._schema, zip(*rows), map(self._put.get, range(len(self._schema))))
+        arrays = [self._array(column, values, put) for column, values, put in columns]
+        table = self._pa.Table.from_arrays(arrays, schema=self._schema)
+        self._told(lambda: self.add_table(table))
+
+    def _array(self, column: Any, values: Sequence[Any], put: Callable[[Any], Any] | None) -> Any:
+        try:
+            if put is not None:
+                values = [None if value is None else put(value) for value in values]
+            return self._pa.array(values, column.type)
+        except MalformedError as cause:
+            raise MalformedError(f"{self._table.name}: in the column {column.name!r}, {cause}") from None
+        except (self._pa.ArrowException, ValueError, OverflowError) as cause:
+            odd = next((value for value in values if not self._fits(value, column.type)), None)
+            raise MalformedError(
+                f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold the "
+                f"value {odd!r}. {_AS_LOGGED if put is None else _ALTERED}"
+            ) from cause
+
+    def _fits(self, value: Any, kind: Any) -> bool:
+        try:
+            self._pa.array([value], kind)
+        except (self._pa.ArrowException, ValueError, OverflowError):
+            return False
+        return True
+
+    def _opened(self) -> Any:
+        if self._writer is None:
+            path = self._folder.file(self._table.name, self._part)
+
+            def made() -> Any:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                return self._pa.parquet.ParquetWriter(path, self._schema, compression="zstd")
+
+            self._writer = self._told(made)
+        return self._writer
+
+    def _told(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except OSError as cause:
+            raise OutputError(
+                f"the lake in {self._folder.path} cannot be written: {reason(cause)}; make room or grant the rights, "
+                "and start again: nothing of the transaction counts"
+            ) from cause
+
+
+@dataclass(frozen=True)
+class LakeView:
+    """A lake as it was at one commit. While it is read, the lake may go on for a while; see :func:`open_lake`."""
+
+    folder: Folder
+    manifest: Manifest
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is in the view."""
+        return self.manifest.frontier
+
+    def read(self, table: str) -> Any:
+        """The current rows, as a pyarrow.Table with the table's columns. Raises MissingLogError for an unknown one."""
+        pa, found = arrow(), self._table(table)
+        names = [one.name for one in found.fields]
+        rows = current(self._parts(table))
+        if rows is None:
+            return pa.schema([pa.field(one.name, type_of(one)) for one in found.fields]).empty_table()
+        return rows.filter(pa.compute.invert(rows[GONE])).select(names)
+
+    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
+        """The same as Python values: keys and values."""
+        return rows_of(self._table(table), self.read(table))
+
+    def kept(self, table: Table) -> Table:
+        """The table with its columns in the types that they were made in."""
+        return self.manifest.kept_table(table)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def look(self, table: str, keys: Iterable[Key]) -> Iterator[tuple[Key, Values]]:
+        """What is at these keys; nothing for those that are not there. Cost: reads every file's keys."""
+        pa, found = arrow(), self._table(table)
+        wanted = pa.compute.field(KEY).isin(pa.array([canonical(key) for key in keys], pa.binary()))
+        rows = current(self._parts(table, wanted))
+        if rows is not None:
+            yield from rows_of(found, rows.filter(pa.compute.invert(rows[GONE])))
+
+    def _table(self, name: str) -> Table:
+        try:
+            return self.manifest.tables[name]
+        except KeyError:
+            there = ", ".join(self.manifest.tables)
+            raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
+
+    def _parts(self, table: str, wanted: Any = None) -> list[Any]:
+        return [read_part(self.folder.file(table, part), wanted) for part in self.manifest.parts.get(table, ())]
+
+
+def read_part(path: Path, wanted: Any = None) -> Any:
+    """The rows of a file. Raises OutputError when it is not there or damaged."""
+    pa = arrow()
+    try:
+        # Threads cost more than they gain where there is little to read. And whatever the folder is called, no
+        # partitions are read out of the path.
+        threads = path.stat().st_size > 1 << 20
+        return pa.parquet.read_table(path, filters=wanted, partitioning=None, use_threads=threads)
+    except (OSError, pa.ArrowException) as cause:
+        raise OutputError(
+            f"the lake's file {path} cannot be read: {reason(cause)}; open the lake anew, or restore the file"
+        ) from cause
+
+
+def current(parts: Sequence[Any]) -> Any:
+    """Of each key the row of the last part that has it, marks included; None without parts."""
+    pa = arrow()
+    if not parts:
+        return None
+    rows = pa.concat_tables(parts)
+    if len(parts) == 1:
+        return rows
+    place = pa.array(range(rows.num_rows), pa.int64())
+    last = pa.table({KEY: rows[KEY], "place": place}).group_by(KEY).aggregate([("place", "max")])
+    return rows.take(last["place_max"].sort())
+
+
+def rows_of(table: Table, rows: Any) -> Iterator[tuple[Key, Values]]:
+    """Rows as keys and values."""
+    width = len(table.key)
+    columns = [_values(one, rows[one.name]) for one in table.fields]
+    for at, one in enumerate(table.fields):
+        if one.kind == "integer":
+            columns[at] = [None if value is None else int(value) for value in columns[at]]
+    for row in zip(*columns):
+        yield row[:width], row[width:]
+
+
+def _values(field: Field, column: Any) -> list[Any]:
+    """A column as the log has it."""
+    typed = arrow_column(field)
+    if typed is None:
+        return list(column.to_pylist())
+    if typed.read_as is not None:
+        column = column.cast(typed.read_as(arrow()))
+    return [None if value is None else typed.get(value) for value in column.to_pylist()]
+
+
+def open_lake(folder: str | Path) -> LakeView:
+    """The lake in a folder as it is now: whole commits, over all its tables.
+
+    Files that were replaced since stay for some more commits; a view that is older raises OutputError: open it anew.
+    Raises MissingLogError where no lake is.
+    """
+    place = Folder(folder)
+    _, manifest = place.last()
+    if manifest is None:
+        raise MissingLogError(f"there is no lake in {place.path}: the name is wrong, or nothing was materialized yet")
+    return LakeView(place, manifest)
+
+
+def read_lake(folder: str | Path, table: str) -> Any:
+    """The current rows of a table, as a pyarrow.Table, of one commit. Raises as :func:`open_lake` does."""
+    while True:
+        view = open_lake(folder)
+        try:
+            return view.read(table)
+        except OutputError:
+            # It may have been replaced while it was read, by many commits.
+            if view.folder.last()[1] == view.manifest:
+                raise

@@ -1,0 +1,139 @@
+"""What lies in a lake: Parquet files of changed rows per table, and numbered manifests that say which of them count.
+
+A manifest names, for each table, its files in order; a file has the rows that a transaction has changed, whole, or that
+they are gone, and of a key the *last* file counts. Manifests are put if absent, so whoever reads the greatest one sees
+whole commits over all tables, and nothing of one that is under way. Besides, it says per range of keys up to where it
+was applied, which is how applying a transaction a second time is known to be nothing.
+
+::
+
+    folder/_manifests/00000000000000000007.json
+    folder/TABLE/9f3c....parquet         columns of the table, cdcv2_key (canonical bytes), cdcv2_gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.own_json import checked
+from cdcv2.errors import OutputError, RefusedError
+from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.targets.manifests import Applied, Manifests, Part, is_staged
+
+
+@dataclass(frozen=True)
+class Manifest(Applied):
+    """What counts: see the module. ``parts``: table -> its files in order.
+
+    ``removing``: names of files that are being removed, which nobody may name any more.
+    """
+
+    WHAT, FORMAT = "lake", "cdcv2 lake"
+
+    parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    removing: tuple[str, ...] = ()
+
+    def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[Part]]) -> Manifest:
+        """After a transaction; its files for one table have different keys."""
+        merged = {name: (*self.parts.get(name, ()), *parts.get(name, ())) for name in self.tables}
+        return replace(self, parts=merged, applied={**self.applied, wanted: upper})
+
+    def with_merged(self, table: str, old: Sequence[Part], new: Part) -> Manifest | None:
+        """With one file in place of some that follow each other; None when they do not any more, or it is removed."""
+        there = () if new.name in self.removing else self.parts.get(table, ())
+        for at in range(len(there) - len(old) + 1):
+            if there[at : at + len(old)] == tuple(old):
+                return replace(self, parts={**self.parts, table: (*there[:at], new, *there[at + len(old):])})
+        return None
+
+    def more_to_plain(self) -> dict[str, Any]:
+        """See :class:`Applied`."""
+        return {
+            "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
+            **({"removing": list(self.removing)} if self.removing else {}),
+        }
+
+    @classmethod
+    def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """See :class:`Applied`."""
+        parts = {name: tuple(map(Part.from_plain, parts)) for name, parts in plain["files"].items()}
+        return {"parts": parts, "removing": tuple(checked(one, str) for one in plain.get("removing", ()))}
+
+
+class Folder(Manifests[Manifest]):
+    """The folder of a lake: its manifests, its files. Both of the last ones are kept, for readers that are slow."""
+
+    KIND = Manifest
+
+    def change(self, decide: Callable[[Manifest | None], Manifest | None]) -> int:
+        """Put what ``decide`` makes of the manifest that counts, if it makes something; the number that counts then.
+
+        ``decide`` is asked again when another instance was faster.
+        """
+        while True:
+            number, before = self.last()
+            after = decide(before)
+            if after is None or after == before:
+                return number
+            try:
+                self._numbered.put(number + 1, after.to_plain())
+            except RefusedError:
+                continue
+            self._forget(number + 2 - self.KEPT)
+            return number + 1
+
+    def _forget(self, first_kept: int) -> None:
+        """Remove the manifests before that one, and the files that only they name."""
+        old = [number for number in self._numbered.numbers() if number < first_kept]
+        if not old:
+            return
+        named = [self._named(number) for number in old]
+        kept = set[Path]().union(*(self._named(number) for number in self._numbered.numbers() if number >= first_kept))
+        self._numbered.prune(first_kept)
+        for path in set[Path]().union(*named) - kept:
+            path.unlink(missing_ok=True)
+
+    def _named(self, number: int) -> set[Path]:
+        try:
+            manifest = Manifest.from_plain(self._numbered.read(number), self.path)
+        except OutputError:
+            # Another instance forgets the same ones.
+            return set()
+        return {self.file(name, part) for name, parts in manifest.parts.items() for part in parts}
+
+    def orphans(self) -> list[Path]:
+        """See :class:`Manifests`."""
+        _, manifest = self.last()
+        tables = () if manifest is None else manifest.tables
+        there = {path for name in tables for path in self.path.glob(f"{escape(name)}/*.parquet") if is_staged(path)}
+        # The manifests are read later: what they name by then is no orphan.
+        return sorted(there - set[Path]().union(*map(self._named, self._numbered.numbers())))
+
+    def remove(self, orphans: Iterable[Path]) -> list[Path]:
+        """See :class:`Manifests`. Who merges commits nothing, so no fence stops one that was frozen with a merged file.
+
+        A manifest says that they go, before they do: whoever builds on an earlier one is too late to put his; whoever
+        builds on a later one does not find the file.
+        """
+        wanted, going = list(orphans), list[Path]()
+
+        def decide(before: Manifest | None) -> Manifest | None:
+            # Named meanwhile: it stays.
+            named = set[Path]().union(*map(self._named, self._numbered.numbers()))
+            going[:] = [path for path in wanted if path not in named]
+            return before and replace(before, removing=tuple(path.stem for path in going))
+
+        self.change(decide)
+        for path in going:
+            path.unlink(missing_ok=True)
+        self.change(lambda before: before and replace(before, removing=()))
+        return going
+
+    def file(self, table: str, part: Part) -> Path:
+        """Where a file lies."""
+        return self.path / table / f"{part.name}.parquet"

@@ -1,0 +1,317 @@
+"""PostgreSQL: the store rules. Rows, checkpoint and fence are one transaction of the database.
+
+A transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go into another by
+COPY and into the target by one MERGE per table. The fence is checked, and its row locked, before anything is merged:
+whoever opens the range now waits for this commit, and a zombie finds out before it has touched a row.
+
+Tables that are missing are made, with the key as primary key and the types of the source where they are known; those
+that are there must have the columns, of these types or of those that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE),
+and psycopg (``pip install '.[postgres]'``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cdcv2 import failpoints
+from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
+from cdcv2.materialize.protocol.fence import fenced, meet_of, pieces
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Checkpoint, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit,
+    Store, Table,
+)
+from cdcv2.materialize.spread import Hand, Spread
+from cdcv2.materialize.targets.postgres import fence as postgres_fence
+from cdcv2.materialize.targets.postgres.hand import PostgresHand, Staging
+from cdcv2.materialize.targets.postgres.tables import (
+    SETTINGS, PostgresTable, alterations, check_names, demand_fit, kept_columns, lock, numbers_of, told,
+)
+from cdcv2.store.postgres_session import connect as connect_to
+from cdcv2.views.identity import demand_begun
+
+if TYPE_CHECKING:
+    from psycopg import Connection, Copy
+
+BEFORE_COMMIT = failpoints.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
+AFTER_COMMIT = failpoints.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
+
+
+class PostgresDriver(Spread):
+    """One session.
+
+    Args:
+        conninfo: what libpq takes, ``host=... dbname=...`` or a URI. Leave the password to ``PGPASSWORD`` or to
+            ``~/.pgpass``: what stands here may be seen.
+        connect: makes the connection, in place of ``conninfo``.
+    """
+
+    def __init__(self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None) -> None:
+        self._connect = connect or partial(connect_to, conninfo)
+        # None before open and after close.
+        self._session: Connection[Any] | None = None
+        self._tables: list[PostgresTable] = []
+        # Whose commits these are: the parameters of the fence's statements.
+        self._holding: dict[str, Any] = {}
+        self._message: Open | None = None
+        # Number of the table -> the keys that are to be loaded; the rows that have been staged.
+        self._asked: dict[int, list[Key]] = {}
+        self._staged: dict[int, int] = {}
+        # The COPY that is under way, and its table.
+        self._copying: tuple[int, Copy] | None = None
+        self._copy_end = ExitStack()
+        # Whether nothing of the materialization was committed yet.
+        self._new = True
+        # Where executors stage rows, once they do.
+        self._staging: Staging | None = None
+
+    def open(self, message: Open) -> Opened:
+        """See :class:`Driver`. Raises UnavailableError, UsageError for tables of changes or an old server."""
+        delta = [table.name for table in message.tables if table.delta]
+        if delta:
+            raise UsageError(f"{delta[0]}: PostgreSQL keeps views, not changes: leave delta out")
+        for table in message.tables:
+            check_names(table)
+        self._message = message
+        with told("open", message.materialization):
+            session = self._session = self._connect()
+            if session.info.server_version < 150000:
+                version = session.info.server_version // 10000
+                raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
+            session.execute(SETTINGS)
+            session.execute(postgres_fence.LOCK, {"name": "tables"})
+            kept = [kept_columns(session, table) for table in message.tables]
+            self._tables = [PostgresTable(number, table) for number, table in enumerate(kept)]
+            self.remarks = [one for pair in zip(message.tables, kept) for one in _remarks(*pair)]
+            if "cdcv2_checkpoints" not in numbers_of(session, ["cdcv2_checkpoints"]):
+                session.execute(postgres_fence.CREATE)
+            self._make(session, message)
+            session.commit()
+            return self._claim(session, message)
+
+    def _make(self, session: Connection[Any], message: Open) -> None:
+        """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
+        made = {table.name: table.make(session) for table in self._tables}
+        # Asked behind the tables: a row of ours that was seen has its checkpoint by now.
+        name = message.materialization
+        held = [_checkpoint(text) for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
+        last = next((one for one in held if not message.start.dominates(one.frontier)), None)
+        begun = None if last is None else last.frontier
+        for table, found in made.items():
+            same = [other for other, one in made.items() if one.number == found.number and other != table]
+            if same:
+                raise UsageError(f"{table} and {same[0]} are one table in PostgreSQL: give each binding its own target")
+            if last is not None and found.missing:
+                demand_begun(name, table, last)
+                raise RefusedError(
+                    f"{name!r} is at {begun}, and its table {table} is not there: a new one would lack what came "
+                    "before. Restore it; or materialize anew, under another name and into other targets"
+                )
+            if begun is None and not found.empty:
+                raise RefusedError(
+                    f"{name!r} has not begun in this database (cdcv2_checkpoints has nothing of it), and the table "
+                    f"{table} has rows: what the view brings would be added to them. Empty it, give the binding "
+                    "another target, or connect to the place where it was begun"
+                )
+        self._new = begun is None
+        self._demand_alone(session)
+
+    def _demand_alone(self, session: Connection[Any], *, one_by_one: bool = False) -> None:
+        """Raises RefusedError when another materialization has one of the tables.
+
+        A table without rows may be another's, too. Who of two is the first to commit has it: its checkpoint names its
+        views from then on, so whoever opens asks, and asks again in its first commit, while no other's is at the table.
+        """
+        message = self._opened()
+        own = numbers_of(session, [table.name for table in self._tables])
+        for number in sorted(own.values()) if one_by_one else ():
+            session.execute(postgres_fence.LOCK, {"name": f"table {number}"})
+        for name, text in session.execute(postgres_fence.OTHERS, {"name": message.materialization}).fetchall():
+            try:
+                checkpoint = _checkpoint(text)
+            except ForeignStateError:
+                continue  # of a newer release, perhaps: it cannot be read, and is not ours to judge
+            theirs = set(numbers_of(session, checkpoint.views or ()).values())
+            shared = [target for target, number in own.items() if number in theirs]
+            if shared:
+                raise RefusedError(
+                    f"the table {shared[0]} is kept by the materialization {name!r}, which is at "
+                    f"{checkpoint.frontier}: two would add to the same rows. Give one of them another target; or, if "
+                    f"{name!r} is to run no more, remove its rows from cdcv2_checkpoints, and empty the table"
+                )
+
+    def _claim(self, session: Connection[Any], message: Open) -> Opened:
+        fresh = json.dumps(Checkpoint(message.start).to_plain())
+        fence, near = postgres_fence.claim(session, message.materialization, message.range, fresh)
+        session.commit()
+        self._holding = {
+            "name": message.materialization, "begin": message.range.begin, "end": message.range.end, "fence": fence,
+        }  # fmt: skip
+        found = pieces(near, message.range, lambda text: _checkpoint(text).frontier, message.start)
+        own = next(_checkpoint(one.value) for one in near if one.range == message.range)
+        even = len(found) == 1 and found[0].frontier == own.frontier
+        return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
+
+    def acknowledge(self, message: Acknowledge) -> Acknowledged:
+        """Nothing to do: what StartedCommit told was committed."""
+        return Acknowledged()
+
+    def load(self, message: Load) -> Iterable[Loaded]:
+        """Stage the key."""
+        self._asked.setdefault(message.binding, []).append(message.key)
+        return ()
+
+    def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
+        """Look all keys up, one query per table; then see whether anybody else has been here."""
+        session = self._open_session()
+        for number, keys in self._asked.items():
+            table = self._tables[number]
+            with told("read", table.name):
+                rows = table.look(session, keys)
+            yield from (Loaded(number, *table.inward(row)) for row in rows)
+        with told("read", "pg_attribute"):
+            # What was looked up is locked until the end of the transaction: so it was these columns that were read.
+            demand_fit(session, self._tables)
+        self._asked = {}
+        with told("read", "cdcv2_checkpoints"):
+            held = session.execute(postgres_fence.HELD, self._holding).rowcount
+            session.commit()
+        if held != 1:
+            raise self._fenced()
+        yield Flushed()
+
+    def store(self, message: Store) -> None:
+        """Into the temporary table. Raises MalformedError for text that PostgreSQL cannot hold."""
+        table = self._tables[message.binding]
+        with told("write", table.name):
+            if self._copying is None or self._copying[0] != message.binding:
+                self._end_copy()
+                copy = self._copy_end.enter_context(self._open_session().cursor().copy(table.copy_rows))
+                self._copying = (message.binding, copy)
+            self._copying[1].write_row(table.outward(message))
+        self._staged[message.binding] = self._staged.get(message.binding, 0) + 1
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """Fence, checkpoint and rows, in one transaction; committed on return."""
+        session = self._open_session()
+        text = json.dumps(message.checkpoint.to_plain())
+        with told("write", "cdcv2_checkpoints"):
+            self._end_copy()
+            if self._new:
+                self._demand_alone(session, one_by_one=True)
+            if session.execute(postgres_fence.COMMIT, {**self._holding, "checkpoint": text}).rowcount != 1:
+                session.rollback()
+                raise self._fenced()
+        self._lock(session)
+        for number, count in self._staged.items():
+            table = self._tables[number]
+            with told("write", table.name):
+                session.execute(table.analyse_rows)
+                if session.execute(table.merge).rowcount != count:
+                    self._refuse_merge(session, table)
+        self._merge_staging(session)
+        failpoints.reach(BEFORE_COMMIT)
+        with told("commit", self._holding["name"]):
+            session.commit()
+        failpoints.reach(AFTER_COMMIT)
+        self._staged, self._new = {}, False
+        return StartedCommit()
+
+    def hand(self) -> Hand:
+        """See :class:`Spread`. Executors connect with the same ``conninfo`` and the environment that they have."""
+        if self._staging is None:
+            self._staging = Staging([table.table for table in self._tables], self._holding)
+            with told("make staging tables for", self._holding["name"]):
+                self._staging.make(self._open_session())
+        return PostgresHand(self._connect, [table.table for table in self._tables], self._staging.names)
+
+    def took(self, number: int, receipt: Any) -> None:
+        """See :class:`Spread`."""
+        if self._staging is None:
+            raise RefusedError("no executor has been given a hand in this transaction")
+        attempt, rows = receipt
+        self._staging.took.setdefault(number, []).append((attempt, rows))
+
+    def _lock(self, session: Connection[Any]) -> None:
+        """From here to the commit, the tables that are written stay as they are; and that is as they should be."""
+        written = {*self._staged, *(self._staging.took if self._staging is not None else ())}
+        tables = [self._tables[number] for number in sorted(written)]
+        if not tables:
+            return
+        with told("lock", ", ".join(table.name for table in tables)):
+            lock(session, tables)
+            demand_fit(session, tables)
+
+    def _merge_staging(self, session: Connection[Any]) -> None:
+        if self._staging is None:
+            return
+        for number, table in enumerate(self._staging.tables):
+            if number in self._staging.took:
+                with told("write", table.name):
+                    if not self._staging.merged(session, number):
+                        self._refuse_merge(session, table)
+        self._staging.took = {}
+
+    def close(self) -> None:
+        """Close the session; PostgreSQL rolls back what is open."""
+        session, self._session, self._copying = self._session, None, None
+        if session is None:
+            return
+        from psycopg import Error
+
+        session.close()
+        # A COPY that is under way ends with an error, which says nothing new: psycopg would log it, where it is not
+        # ended. Behind the session, so that no answer is waited for.
+        with suppress(Error):
+            self._copy_end.close()
+
+    def _open_session(self) -> Connection[Any]:
+        if self._session is None:
+            raise RefusedError("this session with PostgreSQL is closed: make a new driver, to go on from there")
+        return self._session
+
+    def _opened(self) -> Open:
+        if self._message is None:
+            raise RefusedError("this session with PostgreSQL is not open")
+        return self._message
+
+    def _end_copy(self) -> None:
+        self._copying = None
+        self._copy_end.close()
+
+    def _fenced(self) -> Exception:
+        message = self._message
+        return fenced(self._holding["name"], message.range) if message is not None else RefusedError("nothing is open")
+
+    def _refuse_merge(self, session: Connection[Any], table: PostgresTable) -> None:
+        """Fewer rows were merged than staged: a key has come, or gone, since it was looked up."""
+        row = session.execute(table.odd).fetchone()
+        session.rollback()
+        key = () if row is None else table.inward_key(row)
+        raise ViewError(table.name, key, "its row has come or gone since the transaction looked it up")
+
+
+def _remarks(table: Table, kept: Table) -> Iterator[str]:
+    """What may be altered of a table that has some columns as the log has them."""
+    statements = alterations(table, kept)
+    if statements:
+        yield (
+            f"the table {table.name} has columns as the log has them, and goes on so. To give them the types of the "
+            f"source, stop, execute this, and start again: {' '.join(statements)}"
+        )
+
+
+def _checkpoint(text: str) -> Checkpoint:
+    return Checkpoint.from_plain(plain_checkpoint(text))
+
+
+def plain_checkpoint(text: str) -> Any:
+    """What stands in ``cdcv2_checkpoints``, as ``Checkpoint.from_plain`` takes it, and refuses it where it is damaged.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

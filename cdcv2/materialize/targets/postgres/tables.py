@@ -1,0 +1,375 @@
+"""A table of a view in PostgreSQL: its types, its statements, and its values there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
+
+from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
+from cdcv2.views.source_columns import demand_held, source_column
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection
+    from psycopg.sql import Composed, Identifier
+
+#: Bytes of a name; PostgreSQL cuts off what is longer.
+_LONGEST = 63
+#: kind of a field -> the column's type, as PostgreSQL prints it; a decimal of known precision is numeric(p,s)
+TYPES: dict[str, LiteralString] = {
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "bigint",
+    "integer": "numeric",
+    "decimal": "numeric",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "bytes": "bytea",
+    "json": "jsonb",
+}
+#: Classes of SQLSTATE that say nothing of the transaction itself: no connection, a conflict, a lock, a shutdown; and
+#: the one that says that too many are connected.
+_AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
+#: kinds whose values PostgreSQL gives back as another type of Python's
+_INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
+#: How the texts of moments, numbers and bytes are spelled, whatever the server or the user has set.
+SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET extra_float_digits = 1"
+
+_PLACE = "SELECT oid::bigint, relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)"
+# Of these columns (their tables, names, types, and names of types that may not be there, in four arrays): those that
+# are not so, and how they are.
+_MISFITS = """
+SELECT e.number - 1, format_type(a.atttypid, a.atttypmod)
+  FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS e (place, name, type, maybe, number)
+  LEFT JOIN pg_attribute a
+    ON a.attrelid = to_regclass(e.place) AND a.attname = e.name AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE format_type(a.atttypid, a.atttypmod)
+       IS DISTINCT FROM CASE WHEN e.maybe IS NULL THEN e.type ELSE format_type(to_regtype(e.maybe), NULL) END
+ ORDER BY e.number
+"""
+_THERE = "SELECT name FROM unnest(%s::text[]) name WHERE to_regtype(name) IS NOT NULL"
+_UNIQUE = """
+SELECT FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+   AND %s::text[] = ARRAY(SELECT a.attname::text FROM pg_attribute a
+                           WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1]) ORDER BY 1)
+"""
+
+
+def type_of(field: Field) -> str:
+    """The type of a column, as PostgreSQL prints it.
+
+    >>> type_of(Field("price", "decimal", precision=12, scale=2)), type_of(Field("n", "long"))
+    ('numeric(12,2)', 'bigint')
+    """
+    kept = source_column(field.source, field.kind)
+    if kept is not None:
+        return kept.postgres
+    if field.kind == "decimal" and field.precision is not None:
+        return f"numeric({field.precision},{field.scale or 0})"
+    return TYPES[field.kind]
+
+
+def kept_columns(session: Connection[Any], table: Table) -> Table:
+    """The table as it is, or would be made, there: without the source's types of columns that are not kept in these.
+
+    They are kept as the log has them where a table was made so, and where the server lacks the type (an enum, say).
+    """
+    typed = [field for field in table.fields if source_column(field.source, field.kind) is not None]
+    wanted = [_maybe(field) for field in typed]
+    there = {name for (name,) in session.execute(_THERE, [wanted]).fetchall()} if any(wanted) else set()
+    place = identifier(table.name).as_string(session)
+    plain = [replace(field, source=None) for field in typed]
+    # Those of which the table has a column of the log's type, rather than another or none.
+    misfits = {number for number, _ in session.execute(_MISFITS, _wanted([(place, one) for one in plain])).fetchall()}
+    as_log = {
+        field.name for number, field in enumerate(typed)
+        if number not in misfits or _maybe(field) not in (None, *there)
+    }  # fmt: skip
+
+    def kept(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(replace(one, source=None) if one.name in as_log else one for one in fields)
+
+    return replace(table, key=kept(table.key), values=kept(table.values))
+
+
+def alterations(table: Table, kept: Table) -> list[str]:
+    """The statements that give a table, as it is kept, the types of the source."""
+    found = []
+    for field, now in zip(table.fields, kept.fields):
+        column = source_column(field.source, field.kind)
+        if column is not None and now.source is None and column.optional is None:
+            found.append(column.altering(_shown(table.name), f'"{field.name}"'))
+    return found
+
+
+def identifier(name: str) -> Identifier:
+    """A table's name, as SQL takes it."""
+    from psycopg import sql
+
+    return sql.Identifier(*name.split("."))
+
+
+def _shown(name: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+
+
+def _maybe(field: Field) -> str | None:
+    kept = source_column(field.source, field.kind)
+    return None if kept is None else kept.optional
+
+
+def _wanted(fields: Sequence[tuple[str, Field]]) -> list[list[str | None]]:
+    """The four arrays of :data:`_MISFITS`."""
+    rows = [(place, field.name, type_of(field), _maybe(field)) for place, field in fields]
+    return [[row[at] for row in rows] for at in range(4)]
+
+
+def line(cause: Exception) -> str:
+    """The first line of what PostgreSQL says; the others may show rows."""
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+
+
+def check_names(table: Table) -> None:
+    """Raise UsageError for a name that PostgreSQL would cut off."""
+    for name in (*table.name.split("."), *(field.name for field in table.fields)):
+        if len(name.encode("utf-8")) > _LONGEST:
+            raise UsageError(
+                f"{table.name}: {name!r} is longer than the {_LONGEST} bytes that PostgreSQL keeps of a name: call the "
+                "target or the reduction otherwise; a column of the log, in the source"
+            )
+
+
+class Found(NamedTuple):
+    """What of a table was there: PostgreSQL's number of it, whether it had to be made, whether it has no rows."""
+
+    number: int | None
+    missing: bool
+    empty: bool
+
+
+class PostgresTable:
+    """The statements for one table, made once. ``number`` tells its temporary tables from those of the others.
+
+    ``staged``: the table in which executors stage rows, in place of a temporary one.
+    """
+
+    def __init__(self, number: int, table: Table, staged: str | None = None) -> None:
+        from psycopg import sql
+
+        self.name, self.table = table.name, table
+        check_names(table)
+        self.identifier = identifier(table.name)
+        self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
+        self._keys = sql.Identifier(f"cdcv2_keys_{number}")
+        kept = [source_column(field.source, field.kind) for field in table.fields]
+        self._inward = [
+            _INWARD.get(field.kind) if one is None else one.inward for field, one in zip(table.fields, kept)
+        ]
+        # Checked before a cast would round them.
+        self._typed = [(at, field) for at, (field, one) in enumerate(zip(table.fields, kept)) if one is not None]
+        names = {"t": self.identifier, "rows": self._rows, "keys": self._keys, **self._lists(table)}
+
+        def made(text: LiteralString) -> Composed:
+            return sql.SQL(text).format(**names)
+
+        self.copy_keys = made("COPY {keys} ({key}) FROM STDIN")
+        self.analyse_keys = made("ANALYZE {keys}")
+        self.select = made("SELECT {selected} FROM {keys} s JOIN {t} t ON {same}")
+        self.select_all = made("SELECT {selected} FROM {t} t")
+        self.copy_rows = made("COPY {rows} ({all}, cdcv2_exists, cdcv2_delete) FROM STDIN")
+        self.analyse_rows = made("ANALYZE {rows}")
+        update = "WHEN MATCHED AND s.cdcv2_exists THEN UPDATE SET {set} " if table.values else ""
+        self.merge = made(
+            "MERGE INTO {t} t USING {rows} s ON {same} "
+            "WHEN MATCHED AND s.cdcv2_exists AND s.cdcv2_delete THEN DELETE "
+            + update
+            + "WHEN NOT MATCHED AND NOT s.cdcv2_exists THEN INSERT ({all}) VALUES ({staged})"
+        )
+        self.odd = made(
+            "SELECT {staged_key} FROM {rows} s WHERE s.cdcv2_exists <> EXISTS (SELECT FROM {t} t WHERE {same}) LIMIT 1"
+        )
+        self._any = made("SELECT FROM {t} LIMIT 1")
+        self._create = made("CREATE TABLE IF NOT EXISTS {t} ({typed}, PRIMARY KEY ({key}))")
+        self.create_keys = made("CREATE TEMP TABLE {keys} ({loose_key}) ON COMMIT DELETE ROWS")
+        self._create_rows = made(
+            "CREATE TEMP TABLE {rows} ({loose}, cdcv2_exists boolean, cdcv2_delete boolean) ON COMMIT DELETE ROWS"
+        )
+        self.create_staged = made(
+            "CREATE UNLOGGED TABLE IF NOT EXISTS {rows} "
+            "({loose}, cdcv2_exists boolean, cdcv2_delete boolean, cdcv2_attempt text)"
+        )
+        self.copy_staged = made("COPY {rows} ({all}, cdcv2_exists, cdcv2_delete, cdcv2_attempt) FROM STDIN")
+        # The name of a staging table has nothing in it that a placeholder beside it could be confused with.
+        self.lock_staged = made("LOCK TABLE {rows} IN EXCLUSIVE MODE")
+        self.trim_staged = made("DELETE FROM {rows} WHERE cdcv2_attempt <> ALL (%s)")
+        self.empty_staged = made("TRUNCATE {rows}")
+
+    @staticmethod
+    def _lists(table: Table) -> dict[str, Composed]:
+        """The lists of columns that the statements are put together of."""
+        from psycopg import sql
+
+        def listed(text: LiteralString, fields: tuple[Field, ...], between: LiteralString = ", ") -> Composed:
+            return sql.SQL(between).join(
+                sql.SQL(text).format(
+                    c=sql.Identifier(field.name),
+                    type=sql.SQL(type_of(field)),
+                    loose=sql.SQL(type_of(replace(field, source=None))),
+                    null=sql.SQL("" if field.nullable else " NOT NULL"),
+                    into=_expression(field, "into", "s"),
+                    out=_expression(field, "out", "t"),
+                )
+                for field in fields
+            )
+
+        return {
+            "key": listed("{c}", table.key),
+            "all": listed("{c}", table.fields),
+            "staged": listed("{into}", table.fields),
+            "staged_key": listed("s.{c}", table.key),
+            "selected": listed("{out}", table.fields),
+            "same": listed("t.{c} = {into}", table.key, " AND "),
+            "set": listed("{c} = {into}", table.values),
+            "typed": listed("{c} {type}{null}", table.fields),
+            "loose_key": listed("{c} {loose}", table.key),
+            "loose": listed("{c} {loose}", table.fields),
+        }
+
+    def make(self, session: Connection[Any]) -> Found:
+        """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
+        place = self.place(session)
+        missing = session.execute(_PLACE, [place]).fetchone() is None
+        if missing:
+            # Not IF NOT EXISTS alone, for which it takes the right to make tables where none is made.
+            session.execute(self._create)
+        number, lasting = session.execute(_PLACE, [place]).fetchone() or (None, "p")
+        if lasting != "p":
+            raise RefusedError(
+                f"the table {self.name} is unlogged: after a crash of the server it would be empty, and the checkpoint "
+                "beside it not. ALTER TABLE ... SET LOGGED, or give the binding another target"
+            )
+        demand_fit(session, [self])
+        key = sorted(field.name for field in self.table.key)
+        if session.execute(_UNIQUE, [place, key]).rowcount == 0:
+            raise RefusedError(
+                f"the table {self.name} has no primary key or unique index over {', '.join(key)}: add one, or give the "
+                "binding another target"
+            )
+        session.execute(self.create_keys)
+        session.execute(self._create_rows)
+        return Found(number, missing, session.execute(self._any).fetchone() is None)
+
+    def place(self, session: Connection[Any]) -> str:
+        """Its name, as SQL has it."""
+        return self.identifier.as_string(session)
+
+    def look(self, session: Connection[Any], keys: Iterable[Key]) -> list[tuple[Any, ...]]:
+        """The rows at these keys, as they are selected; in the transaction that is open."""
+        with session.cursor().copy(self.copy_keys) as copy:
+            for key in keys:
+                copy.write_row(key)
+        # Otherwise the planner guesses a thousand keys, and reads all of a large target for a single one.
+        session.execute(self.analyse_keys)
+        return session.execute(self.select).fetchall()
+
+    def outward(self, message: Store) -> tuple[Any, ...]:
+        """A row, as COPY takes it. Raises MalformedError for a value that its column would round."""
+        row = (*message.key, *message.values, message.exists, message.delete)
+        for at, field in self._typed:
+            demand_held(field, row[at], self.name)
+        return row
+
+    def inward(self, row: tuple[Any, ...]) -> tuple[Key, Values]:
+        """A row that was selected: its key and its values."""
+        values = tuple([
+            value if convert is None or value is None else convert(value) for convert, value in zip(self._inward, row)
+        ])
+        width = len(self.table.key)
+        return values[:width], values[width:]
+
+    def inward_key(self, row: tuple[Any, ...]) -> Key:
+        """A key that was selected."""
+        return self.inward(row)[0]
+
+
+def _expression(field: Field, way: str, alias: str) -> Composed:
+    """What is put into a column (``into``, of what is staged), or what it gives (``out``)."""
+    from psycopg import sql
+
+    column = sql.SQL("{}.{}").format(sql.Identifier(alias), sql.Identifier(field.name))
+    kept = source_column(field.source, field.kind)
+    if kept is not None:
+        return sql.SQL(kept.into if way == "into" else kept.out).format(x=column)
+    return sql.SQL("{x}::text" if field.kind == "json" and way == "out" else "{x}").format(x=column)
+
+
+def lock(session: Connection[Any], tables: Sequence[PostgresTable]) -> None:
+    """From here to the end of the transaction, rows of these tables may be written, and nobody alters a column."""
+    from psycopg import sql
+
+    places = sql.SQL(", ").join(table.identifier for table in tables)
+    session.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(places))
+
+
+def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> None:
+    """Raises RefusedError unless all columns have the types that their bindings need.
+
+    PostgreSQL itself would not: it rounds what it puts into a column that was made narrower. Cost: one query.
+    """
+    fields = [(table, field) for table in tables for field in table.table.fields]
+    places = {table.name: table.place(session) for table, _ in fields}
+    wrong = session.execute(_MISFITS, _wanted([(places[table.name], field) for table, field in fields])).fetchone()
+    if wrong is not None:
+        (table, field), found = fields[wrong[0]], wrong[1]
+        state = "is missing" if found is None else f"has the type {found}"
+        raise RefusedError(
+            f"the table {table.name} does not fit its binding: the column {field.name!r} {state} and should "
+            f"have the type {type_of(field)}. Alter it, or start again if you have just given it the source's type: a "
+            "table is looked at when it is opened. If the source's column was altered: make the row schema again "
+            "(cdcv2 rows), and name its folder with types in the file; or give the binding another target"
+        )
+
+
+def numbers_of(session: Connection[Any], targets: Iterable[str]) -> dict[str, int]:
+    """PostgreSQL's numbers of those of these targets that are there."""
+    from psycopg import sql
+
+    names = list(targets)
+    places = [sql.Identifier(*name.split(".")).as_string(session) for name in names]
+    rows = session.execute("SELECT to_regclass(p)::oid::bigint FROM unnest(%s::text[]) p", [places]).fetchall()
+    return {name: number for name, (number,) in zip(names, rows) if number is not None}
+
+
+@contextmanager
+def told(what: str, place: str) -> Iterator[None]:
+    """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as cause:
+        raise _ours(cause, what, place) from cause
+
+
+def _ours(cause: psycopg.Error, what: str, place: str) -> Exception:
+    import psycopg
+
+    state = cause.sqlstate or ""
+    away = isinstance(cause, psycopg.OperationalError) and (not state or state[:2] in _AWAY or state == _TOO_MANY)
+    if away or isinstance(cause, psycopg.InterfaceError):
+        return UnavailableError(
+            f"PostgreSQL does not answer, or ends the session, when asked to {what} {place}: {line(cause)}; nothing of "
+            "the transaction counts. See to the server and start again"
+        )
+    if isinstance(cause, psycopg.DataError):
+        return MalformedError(
+            f"PostgreSQL cannot hold a value of {place}: {line(cause)}. Mend the source's row, or leave the column out"
+        )
+    return OutputError(
+        f"PostgreSQL refuses to {what} {place}: {line(cause)}. Nothing of the transaction counts; mend that (a right, "
+        "a constraint, the room on the disk) and start again"
+    )

@@ -1,0 +1,107 @@
+"""What a reader sees of a materialization in PostgreSQL: its tables and its checkpoint, in one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError, RefusedError
+from cdcv2.materialize.protocol.fence import Holding, Range, pieces
+from cdcv2.materialize.protocol.messages import Checkpoint, Key, Table, Values
+from cdcv2.materialize.recovery_log import holding_value
+from cdcv2.materialize.targets.postgres.driver import plain_checkpoint
+from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, kept_columns, told
+from cdcv2.materialize.texts import side
+from cdcv2.rows.fingerprint import Side
+from cdcv2.store.postgres_session import connect
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_HOLDINGS = "SELECT key_begin, key_end, fence, checkpoint FROM cdcv2_checkpoints WHERE materialization = %(name)s"
+
+
+class PostgresView:
+    """The tables of a materialization as they are now, until ``close``.
+
+    Raises MissingLogError when nothing of this name was ever opened there, RefusedError when ranges of its keys are at
+    different frontiers, UnavailableError and OutputError as the driver does.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        materialization: str,
+        tables: Iterable[Table],
+        start: Antichain,
+        *,
+        connect: Callable[[str], Connection[Any]] = connect,
+    ) -> None:
+        with told("open", materialization):
+            self._session = connect(conninfo)
+            self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._session.execute(SETTINGS)
+        holdings = _holdings(self._session, materialization)
+        if not holdings:
+            raise MissingLogError(
+                f"nothing called {materialization!r} was materialized there: the name is wrong, or the database, or "
+                "nothing was materialized yet"
+            )
+        found = pieces(holdings, Range(), lambda plain: Checkpoint.from_plain(plain).frontier, start)
+        if len(found) > 1:
+            raise RefusedError(
+                f"ranges of the keys of {materialization!r} are at different frontiers "
+                f"({', '.join(f'{piece.range}: {piece.frontier}' for piece in found)}): let them come to one"
+            )
+        #: what was committed last, by range of keys
+        self.checkpoints = [Checkpoint.from_plain(one.value) for one in holdings]
+        #: everything not beyond it is in the tables
+        self.frontier = found[0].frontier
+        with told("read", "pg_attribute"):
+            kept = [kept_columns(self._session, table) for table in tables]
+        self._tables = {table.name: PostgresTable(number, table) for number, table in enumerate(kept)}
+
+    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
+        """Keys and values, a part of them in memory at a time."""
+        found = self._tables[table]
+        with told("read", table), self._session.cursor(name="cdcv2_view") as cursor:
+            for row in cursor.execute(found.select_all):
+                yield found.inward(row)
+
+    def side(self, table: Table, where: LiteralString) -> Side | None:
+        """The table, whose fingerprints the database works out itself; None where it cannot."""
+        return side(self._session, table, self._tables[table.name].table, where)
+
+    def kept(self, table: Table) -> Table:
+        """The table as it is asked for: nothing is materialized into columns of other types."""
+        return table
+
+    def close(self) -> None:
+        """Leave."""
+        self._session.close()
+
+
+def committed(
+    conninfo: str, materialization: str, *, connect: Callable[[str], Connection[Any]] = connect
+) -> list[Holding]:
+    """What a materialization has committed, by range of keys, as a recovery log holds it; none where it never began.
+
+    Nothing is changed, and nobody fenced off. Raises UnavailableError and OutputError as the driver does.
+    """
+    with told("open", materialization):
+        session = connect(conninfo)
+    try:
+        held = _holdings(session, materialization)
+    finally:
+        session.close()
+    return [replace(one, value=holding_value(one.value)) for one in held]
+
+
+def _holdings(session: Connection[Any], materialization: str) -> list[Holding]:
+    with told("read", "cdcv2_checkpoints"):
+        there = session.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
+        wanted = {"name": materialization}
+        held = session.execute(_HOLDINGS, wanted).fetchall() if there and there[0] else []
+    return [Holding(Range(begin, end), fence, plain_checkpoint(text)) for begin, end, fence, text in held]

@@ -1,0 +1,1 @@
+"""A driver that is a program of its own, in any language."""

@@ -1,0 +1,115 @@
+"""What a lake and Delta tables have in common: a transaction is staged files, committed by name, and then applied once.
+
+The recovery log rules. Rows go into a new file per table (or per task of an executor, :mod:`.staging`); StartCommit
+names the files in the state that is committed with the checkpoint; Acknowledge applies what the state names, as far as
+it was not. How keys are looked up, and what applying is, is the driver's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Protocol
+
+from cdcv2 import failpoints
+from cdcv2.errors import RefusedError
+from cdcv2.materialize.protocol.messages import (
+    Acknowledge, Acknowledged, Key, Load, Loaded, Open, Patch, StartCommit, StartedCommit, Store,
+)
+from cdcv2.materialize.spread import Spread
+from cdcv2.materialize.targets.lake.files import Place, Staged
+from cdcv2.materialize.targets.manifests import Part
+
+
+class Numbered(Place, Protocol):
+    """A folder with numbered manifests, and staged files."""
+
+    def last(self) -> tuple[int, Any]:
+        """The manifest that counts, and its number."""
+
+
+class StagedDriver(Spread):
+    """One instance on a folder. A subclass opens it, looks keys up in ``flush``, and applies.
+
+    Args:
+        folder: where files are staged, and manifests are.
+    """
+
+    #: the step at which all files are durable, and the one at which all that was committed is applied
+    STAGED: ClassVar[str]
+    APPLIED: ClassVar[str]
+    #: what it is, in an error
+    WHAT: ClassVar[str]
+
+    def __init__(self, folder: Numbered) -> None:
+        self._place = folder
+        self._message: Open | None = None
+        # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
+        self._pending: dict[str, Any] = {}
+        self._done: list[str] = []
+        # Number of the table -> the keys that are to be looked up; the file that is being written.
+        self._asked: dict[int, list[Key]] = {}
+        self._staged: dict[int, Staged] = {}
+
+    @abstractmethod
+    def _apply(self, transaction: Mapping[str, Any]) -> None:
+        """Apply what the state says of a transaction, unless it was."""
+
+    @abstractmethod
+    def _name(self, number: int, part: Part) -> None:
+        """A finished file of a table belongs to the transaction."""
+
+    @abstractmethod
+    def _take_files(self) -> dict[str, Any]:
+        """Table -> its files, as the state has them; the next transaction begins without."""
+
+    def acknowledge(self, message: Acknowledge) -> Acknowledged:
+        """Apply what the state names, as far as it was not."""
+        for transaction in sorted(self._pending.values(), key=lambda one: one["upper"] or [float("inf")]):
+            self._apply(transaction)
+        failpoints.reach(self.APPLIED)
+        self._done += self._pending
+        self._pending = {}
+        return Acknowledged(Patch({"staged": dict.fromkeys(self._done), "manifest": self._place.last()[0]}))
+
+    def load(self, message: Load) -> Iterable[Loaded]:
+        """Note the key."""
+        self._asked.setdefault(message.binding, []).append(message.key)
+        return ()
+
+    def store(self, message: Store) -> None:
+        """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
+        staged = self._staged.get(message.binding)
+        if staged is None:
+            table = self._opened().tables[message.binding]
+            staged = self._staged[message.binding] = Staged(self._place, table)
+        staged.add(message)
+
+    def start_commit(self, message: StartCommit) -> StartedCommit:
+        """Make the files durable, and name them."""
+        opened = self._opened()
+        for number, staged in self._staged.items():
+            self._name(number, staged.finish())
+        self._staged, files = {}, self._take_files()
+        failpoints.reach(self.STAGED)
+        transaction = {
+            "range": [opened.range.begin, opened.range.end],
+            "upper": message.checkpoint.frontier.to_plain(),
+            "files": files,
+        }
+        # What was applied is forgotten here for certain: the patch of Acknowledged may have been lost.
+        name, done = uuid.uuid4().hex, dict.fromkeys(self._done)
+        self._pending, self._done = {name: transaction}, []
+        return StartedCommit(Patch({"staged": {**done, name: transaction}}))
+
+    def close(self) -> None:
+        """Remove what is staged and not finished."""
+        staged, self._staged = self._staged, {}
+        for one in staged.values():
+            one.discard()
+
+    def _opened(self) -> Open:
+        if self._message is None:
+            raise RefusedError(f"this driver of {self.WHAT} is not open")
+        return self._message

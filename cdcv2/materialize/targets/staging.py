@@ -1,0 +1,95 @@
+"""Hands that stage Parquet files on a file system that every machine sees: of a lake, and of Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cdcv2.errors import OutputError
+from cdcv2.materialize.protocol.messages import Key, Store, Table, Values
+from cdcv2.materialize.spread import Hand, Work
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder
+from cdcv2.materialize.targets.delta.tables import DeltaView
+from cdcv2.materialize.targets.lake.files import LakeView, Place, Staged
+
+
+def demand_there(path: Path) -> None:
+    """Raises OutputError where the driver does not see what an executor has written."""
+    if not path.exists():
+        raise OutputError(
+            f"an executor has staged {path}, and it is not there for the driver: the folder must be one that driver "
+            "and all executors see under the same path"
+        )
+
+
+class LakeHand(Hand):
+    """Looks keys up in a lake as it was when the transaction began."""
+
+    def __init__(self, view: LakeView, tables: Sequence[Table]) -> None:
+        self._view, self._tables = view, tuple(tables)
+
+    def work(self, number: int) -> Work:
+        """See :class:`Hand`."""
+        return _LakeWork(self._view, self._tables[number])
+
+
+class DeltaHand(Hand):
+    """Looks keys up in the versions of Delta tables that are the cut at which the transaction began."""
+
+    def __init__(self, view: DeltaView, tables: Sequence[Table]) -> None:
+        self._folder, self._manifest, self._tables = view.folder.path, view.manifest, tuple(tables)
+        #: number of the table -> Delta's version
+        self.versions = [view.table(table.name).version() for table in tables]
+
+    def work(self, number: int) -> Work:
+        """See :class:`Hand`."""
+        view = DeltaView(DeltaFolder(self._folder), self._manifest)
+        return _DeltaWork(view, self._tables[number], self.versions[number])
+
+
+class _Staging(Work):
+    """What both have in common: rows go into a file of the task's own. ``there``: whether a key was there before."""
+
+    def __init__(self, folder: Place, table: Table) -> None:
+        self._table, self._staged, self._rows = table, Staged(folder, table), 0
+        self.there = False
+
+    def stage(self, stores: Sequence[Store]) -> None:
+        for store in stores:
+            self._staged.add(store)
+            self.there = self.there or store.exists
+        self._rows += len(stores)
+
+    def finish(self) -> Any:
+        if not self._rows:
+            return None
+        part = self._staged.finish()
+        self._rows = 0
+        return [part.name, part.rows]
+
+    def close(self) -> None:
+        if self._rows:
+            self._staged.discard()
+
+
+class _LakeWork(_Staging):
+    def __init__(self, view: LakeView, table: Table) -> None:
+        super().__init__(view.folder, table)
+        self._view = view
+
+    def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
+        return self._view.look(self._table.name, keys)
+
+
+class _DeltaWork(_Staging):
+    def __init__(self, view: DeltaView, table: Table, version: int) -> None:
+        super().__init__(view.folder, table)
+        self._view, self._version = view, version
+
+    def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
+        return self._view.look(self._table.name, keys, self._version)[1]
+
+    def finish(self) -> Any:
+        receipt = super().finish()
+        return None if receipt is None else [*receipt, self.there]
