@@ -20,8 +20,9 @@ from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark import bound_job, capture_job
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture import job as capture_job
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
 
 TABLE = "public.pgbench_accounts"

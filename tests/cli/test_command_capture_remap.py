@@ -282,8 +282,8 @@ def test_a_remap_in_the_place_of_the_logs_is_refused(run: Run, folder: Path, rem
 
     assert (2, True) == (said.code, "are in one place: give the remap one of its own" in said.err), said.err
     assert {"rows", "clicks.jsonl"} == {path.name for path in folder.iterdir()}
-    planned = pytest.importorskip("cdcv2.spark.bound_job")
-    parser = pytest.importorskip("cdcv2.spark.capture_job").parser
+    planned = pytest.importorskip("cdcv2.spark.remap_capture.job")
+    parser = pytest.importorskip("cdcv2.spark.capture.job").parser
     line = [*options, "--available-now", "--log-bootstrap", "nobody:1", "--remap", given[1], "--logs", given[3]]
     with pytest.raises(UsageError, match="are in one place"):
         planned.planned(parser().parse_args(line))

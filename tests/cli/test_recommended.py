@@ -58,7 +58,8 @@ def sentences(path: Path) -> Iterator[tuple[str, int]]:
 
 def of_commands() -> dict[str, set[str]]:
     """Module -> the options of the command, or the job, in it."""
-    from cdcv2.spark import capture_job, materialize, replay
+    from cdcv2.spark import materialize, replay
+    from cdcv2.spark.capture import job as capture_job
 
     found = {f"commands/{name.replace('-', '_')}.py": options(parser_of(name)) for name in COMMANDS}
     return found | {

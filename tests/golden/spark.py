@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.materialize.spread import SpreadRuntime
-from cdcv2.spark import capture_job, materialize
-from cdcv2.spark import replay as replaying
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark import materialize, replay as replaying
+from cdcv2.spark.capture import job as capture_job
+from cdcv2.spark.capture.report import Report
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.progress import ProgressLines
 

@@ -18,9 +18,9 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.spark import bound_job
-from cdcv2.spark.capture_job import parser
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.job import parser
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
 
 

@@ -15,12 +15,12 @@ from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, Record
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_keyed import KeyedCapture
-from cdcv2.spark.capture_query import CaptureQuery
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_tails import LogSpec
-from cdcv2.spark.capture_topics import FileTopics
+from cdcv2.spark.capture.before_images import KeyedCapture
+from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.capture.topics import FileTopics
 from cdcv2.spark.job import Guard, follow
 
 

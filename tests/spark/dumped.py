@@ -9,9 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cdcv2.spark.capture_job import capture as run_job
-from cdcv2.spark.capture_job import parser, planned
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.job import capture as run_job, parser, planned
+from cdcv2.spark.capture.report import Report
 from tests.cli.conftest import Run
 from tests.cli.test_command_capture_edges import Captures
 

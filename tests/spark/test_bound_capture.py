@@ -23,9 +23,9 @@ from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.writer import Writer
-from cdcv2.spark import bound_job
-from cdcv2.spark.capture_job import parser, planned
-from cdcv2.spark.capture_logs import TableLogs, Written
+from cdcv2.spark.capture.job import parser, planned
+from cdcv2.spark.capture.logs import TableLogs, Written
+from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.minting import agree, follow, run as minted
 from cdcv2.timeline.shared import Shared
 from tests.recorded import TABLES, dump, facts

@@ -23,9 +23,9 @@ from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark import bound_job
-from cdcv2.spark.capture_job import parser
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.job import parser
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.spark.capturing import log_messages

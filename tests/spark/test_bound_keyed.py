@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.errors import RefusedError, SourceStop
-from cdcv2.spark import bound_job
-from cdcv2.spark.capture_job import parser
+from cdcv2.spark.capture.job import parser
+from cdcv2.spark.remap_capture import job as bound_job
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.capture.run.test_keyed_recorded import MANY, SMALL
 from tests.spark.binding import Bound, dumped

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cdcv2.protocol.writer import Writer
-from cdcv2.spark.bound_outputs import BoundDatabase
+from cdcv2.spark.remap_capture.outputs import BoundDatabase
 from tests.capture.test_transactions_order import ORDER, SUMMARY, Journaled, ordered
 
 

@@ -16,9 +16,9 @@ from cdcv2.cli import main
 from cdcv2.errors import MissingLogError, SourceStop
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import CAPTURE_FILE
-from cdcv2.spark import bound_job
-from cdcv2.spark.capture_job import Plan, begins, capture, outcome, parser, planned
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.job import Plan, begins, capture, outcome, parser, planned
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.remap_capture import job as bound_job
 
 pytestmark = pytest.mark.spark
 

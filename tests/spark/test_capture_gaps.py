@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.errors import MalformedError, UnsafeTopicError
 from cdcv2.protocol.log import Place
-from cdcv2.spark.capture_said import Said, Screen, Seen, merged, ranges
-from cdcv2.spark.capture_topics import FileTopics
+from cdcv2.spark.capture.batch_facts import Said, Screen, Seen, merged, ranges
+from cdcv2.spark.capture.topics import FileTopics
 from cdcv2.spark.job import translated
 from tests.recorded import recipe
 from tests.spark.capturing import CaptureRun, dump_into

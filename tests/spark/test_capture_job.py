@@ -27,8 +27,8 @@ from cdcv2.exits import Exit
 from cdcv2.logs.captured import noted
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture_job import capture, main, outcome, parser, planned
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.job import capture, main, outcome, parser, planned
+from cdcv2.spark.capture.report import Report
 from cdcv2.spark.job import listen
 from cdcv2.spark.session import jvm
 from tests.doubles import RecordingLog

@@ -27,15 +27,15 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.kafka_topics import KEEPING
 from cdcv2.logs.stops import Stop, stop_of
 from cdcv2.protocol import Progress, Updates
-from cdcv2.spark import capture as capturing
-from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_job import begins, parser, planned
-from cdcv2.spark.capture_keyed import KeyedCapture
-from cdcv2.spark.capture_logs import TableLogs
-from cdcv2.spark.capture_query import CaptureQuery
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_tails import LogSpec
-from cdcv2.spark.capture_topics import KafkaTopics
+from cdcv2.spark.capture import commit_times
+from cdcv2.spark.capture.before_images import KeyedCapture
+from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.job import begins, parser, planned
+from cdcv2.spark.capture.logs import TableLogs
+from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.capture.topics import KafkaTopics
 from cdcv2.spark.job import Guard, follow
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
@@ -153,9 +153,9 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
     run = KafkaRun(broker, "whole", tmp_path, records=1700)
     make_topics(broker, topics_of("whole"))
     produce(broker, first(2600), "whole")
-    with failpoints.placed(capturing.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(commit_times.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
-    with failpoints.placed(capturing.UPDATES_DURABLE, 2), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(commit_times.UPDATES_DURABLE, 2), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     run.records = None
     shutil.rmtree(run.state)
@@ -177,7 +177,7 @@ def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: 
         run.run(spark, before=FROM_STATE)
     with failpoints.placed("capture.remembered"), pytest.raises(failpoints.PlacedCrash):
         run.run(spark, before=FROM_STATE)
-    with failpoints.placed(capturing.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(commit_times.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     run.run(spark, before=FROM_STATE)
     assert expected(2600) == run.found()

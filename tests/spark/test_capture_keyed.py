@@ -18,7 +18,7 @@ from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, SourceStop
 from cdcv2.protocol.iter import Iter
-from cdcv2.spark.capture_job import parser, planned
+from cdcv2.spark.capture.job import parser, planned
 from tests.doubles import RecordingLog
 from tests.keyed_connector import read
 from tests.keyed_connector import recipe as keyed_recipe

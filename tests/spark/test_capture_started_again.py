@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.connectors import dumped
 from cdcv2.errors import SourceStop
-from cdcv2.spark.capture_topics import FileTopics
+from cdcv2.spark.capture.topics import FileTopics
 from tests.cli.conftest import Run, runs
 from tests.cli.test_command_capture_edges import NOTIFIED, Captures, end, insert, row
 from tests.cli.test_started_again import BEGUN, Bound, begin

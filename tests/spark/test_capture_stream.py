@@ -19,9 +19,9 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark import generic
-from cdcv2.spark.capture_tails import LogSpec
-from cdcv2.spark.generic import StreamCapture, capture_stream
+from cdcv2.spark.capture import stream as generic
+from cdcv2.spark.capture.stream import StreamCapture, capture_stream
+from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.paths import streamable
 from tests.spark.capturing import log_messages
 

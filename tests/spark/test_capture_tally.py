@@ -15,10 +15,10 @@ from cdcv2.capture.facts import End, Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
-from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_keyed import KeyedCapture
-from cdcv2.spark.capture_said import Said, merged
-from cdcv2.spark.capture_tally import Tally
+from cdcv2.spark.capture.batch_facts import Said, merged
+from cdcv2.spark.capture.before_images import KeyedCapture
+from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.tally import Tally
 from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent
 from tests.recorded import TABLES as RECORDED
 

@@ -16,7 +16,7 @@ from cdcv2 import failpoints
 from cdcv2.capture.run import log_starts, table_writers
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.spark import capture as capturing
+from cdcv2.spark.capture import commit_times
 from tests.cli.conftest import Run, Said, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import FIRST_OF_T, FIRST_OF_U, LATER, NAMED, PARTIAL, SAID, begins, change, changed, end
@@ -41,7 +41,7 @@ def check(capture: OnSpark) -> None:
 
 
 CRASHES = {
-    "from-envelope": [log_starts.COVERED, capturing.TABLE_STATED],
+    "from-envelope": [log_starts.COVERED, commit_times.TABLE_STATED],
     "from-state": [table_writers.UPDATES_DURABLE],
 }
 

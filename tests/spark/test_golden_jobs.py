@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.materialize.targets.lake.driver import open_lake
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.report import Report
 from cdcv2.spark.output import as_of, finished
 from cdcv2.spark.progress import ProgressLines
 from tests.golden import spark as golden

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
-from cdcv2.spark.capture_topics import FileTopics
+from cdcv2.spark.capture.topics import FileTopics
 from cdcv2.spark.output import Output, as_of
 from cdcv2.spark.paths import nameable, readable, streamable, writable
 from cdcv2.spark.progress import ProgressLines

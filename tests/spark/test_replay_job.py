@@ -21,7 +21,7 @@ from cdcv2.errors import (
     UsageError,
 )
 from cdcv2.exits import Exit
-from cdcv2.spark.capture_job import parser as capture_parser
+from cdcv2.spark.capture.job import parser as capture_parser
 from cdcv2.spark.job import every, exit_code, one_line, run, translated
 from cdcv2.spark.materialize import parser as materialize_parser
 from cdcv2.spark.replay import main, parser, planned

@@ -14,8 +14,8 @@ from cdcv2.capture.temp import Through
 from cdcv2.capture.topics import Look
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.bound_outputs import BoundDatabase
-from cdcv2.spark.capture_query import CaptureQuery
+from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.remap_capture.outputs import BoundDatabase
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "long"}]})
 RECIPE = Recipe("p", {"public.t": ROWS}, snapshot="none")

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.database import Database
-from cdcv2.spark.bound_classify import Reader
-from cdcv2.spark.bound_outputs import Share, by_executors, hear_told
+from cdcv2.spark.remap_capture.classify import Reader
+from cdcv2.spark.remap_capture.outputs import Share, by_executors, hear_told
 
 
 class BoundKeyed(Database):

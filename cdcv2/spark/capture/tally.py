@@ -23,7 +23,7 @@ from cdcv2.connectors.debezium.envelope import FAULT, WHAT
 from cdcv2.errors import DecodeError
 from cdcv2.logs.release_times import Clock
 from cdcv2.protocol.log import Place, Position
-from cdcv2.spark.capture_said import Screen
+from cdcv2.spark.capture.batch_facts import Screen
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Tally:
     # -- counting
 
     def absorb(self, said: Mapping[str, Any]) -> None:
-        """Count what the new records of one micro-batch said (see :func:`~cdcv2.spark.capture_said.merged`)."""
+        """Count what the new records of one micro-batch said (see :func:`~cdcv2.spark.capture.batch_facts.merged`)."""
         self._counted_before = dict(self.counted)
         for topic, part, _, high, count in said["seen"]:
             place = topic, part

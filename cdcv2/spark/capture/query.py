@@ -25,11 +25,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.logs.coverage import Coverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log import Place
-from cdcv2.spark.capture_classify import snapshots
-from cdcv2.spark.capture_memory import CaptureMemory
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_tails import LogSpec
-from cdcv2.spark.capture_topics import Topics
+from cdcv2.spark.capture.classify import snapshots
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.state_file import CaptureMemory
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.capture.topics import Topics
 from cdcv2.spark.job import Guard
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.timeline.binding import check_int

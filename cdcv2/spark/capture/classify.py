@@ -2,7 +2,7 @@
 
 Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and what it
 does: the canonical bytes of the row that goes (``minus``) and of the row that comes (``plus``). Everything else that
-a share of the records said goes into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture_said.Said`), in the
+a share of the records said goes into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture.batch_facts.Said`), in the
 last column of a row of its own. One pass over the records gives both.
 """
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 from cdcv2.capture.facts import RowFact, SnapshotRow
 from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
 from cdcv2.errors import Cdcv2Error, DecodeError
-from cdcv2.spark.capture_said import Said, Screen
+from cdcv2.spark.capture.batch_facts import Said, Screen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -57,14 +57,14 @@ from cdcv2.logs.named import place_without_table
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.sources.wanted import add_wanted_arguments
-from cdcv2.spark import bound_job
-from cdcv2.spark.capture import Capture
-from cdcv2.spark.capture_keyed import KeyedCapture
-from cdcv2.spark.capture_query import CaptureQuery
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_tails import LogSpec
-from cdcv2.spark.capture_topics import FileTopics, KafkaTopics, Topics
+from cdcv2.spark.capture.before_images import KeyedCapture
+from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.capture.topics import FileTopics, KafkaTopics, Topics
 from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
+from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.store.numbered import local_path
 

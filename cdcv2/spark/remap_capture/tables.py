@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from cdcv2.core.order import Time
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
-from cdcv2.spark.capture_logs import TableLogs
+from cdcv2.spark.capture.logs import TableLogs
 
 
 class BoundTables:

@@ -33,9 +33,9 @@ from cdcv2 import failpoints
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture_logs import TableLogs
-from cdcv2.spark.capture_memory import LogTail
-from cdcv2.spark.capture_tails import LogSpec
+from cdcv2.spark.capture.logs import TableLogs
+from cdcv2.spark.capture.state_file import LogTail
+from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.job import Guard, follow
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import spark_type

@@ -25,9 +25,9 @@ from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet
 from cdcv2.connectors.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place
-from cdcv2.spark.bound_frames import kafka_frame
-from cdcv2.spark.capture_said import Seen
+from cdcv2.spark.capture.batch_facts import Seen
 from cdcv2.spark.paths import nameable, readable, streamable
+from cdcv2.spark.remap_capture.frames import kafka_frame
 from cdcv2.spark.topics import describe, reading, settings
 from cdcv2.store.kafka_client import PATIENCE, Client
 

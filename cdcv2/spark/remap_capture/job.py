@@ -1,6 +1,6 @@
 """The capture job on a shared remap: what its arguments mean, and the capture at work.
 
-See :mod:`cdcv2.spark.capture_job`, which has the arguments.
+See :mod:`cdcv2.spark.capture.job`, which has the arguments.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 from cdcv2.sources.wanted import check_numbers, wanted
-from cdcv2.spark.bound_capture import BoundCapture
-from cdcv2.spark.bound_frames import Frames, HeldFrames, KafkaFrames
-from cdcv2.spark.bound_keyed import BoundKeyed
-from cdcv2.spark.bound_outputs import BoundDatabase, BoundOutput, BoundPlain
-from cdcv2.spark.capture_logs import TableLogs
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_tails import LogSpec
+from cdcv2.spark.capture.logs import TableLogs
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.remap_capture.before_images import BoundKeyed
+from cdcv2.spark.remap_capture.capture import BoundCapture
+from cdcv2.spark.remap_capture.frames import Frames, HeldFrames, KafkaFrames
+from cdcv2.spark.remap_capture.outputs import BoundDatabase, BoundOutput, BoundPlain
 from cdcv2.spark.session import tune
 from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import local_path

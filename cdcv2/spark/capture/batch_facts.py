@@ -2,7 +2,7 @@
 
 Executors classify records and keep the rows; a :class:`Said` collects what the driver decides on: which rows of
 which transaction were seen where (their numbers, no values), ENDs, notifications, what stops the capture, and how
-far each partition was read. It becomes JSON; the driver's :class:`~cdcv2.spark.capture_tally.Tally` adds it up.
+far each partition was read. It becomes JSON; the driver's :class:`~cdcv2.spark.capture.tally.Tally` adds it up.
 """
 
 from __future__ import annotations

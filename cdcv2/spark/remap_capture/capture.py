@@ -20,11 +20,11 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.topics import Ranges
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
-from cdcv2.spark.bound_classify import HEARD, PLAIN, TOLD, Heard, bound
-from cdcv2.spark.bound_frames import Frames
-from cdcv2.spark.bound_outputs import BoundOutput, Share
-from cdcv2.spark.capture_report import Report
+from cdcv2.spark.capture.report import Report
 from cdcv2.spark.job import translated
+from cdcv2.spark.remap_capture.classify import HEARD, PLAIN, TOLD, Heard, bound
+from cdcv2.spark.remap_capture.frames import Frames
+from cdcv2.spark.remap_capture.outputs import BoundOutput, Share
 from cdcv2.timeline.ranges import Stretch
 
 

@@ -39,15 +39,15 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.logs.stops import stop_of
-from cdcv2.spark.capture_classify import ROW, SAID, SNAPSHOT, classified
-from cdcv2.spark.capture_logs import TableLogs, Written, consolidated
-from cdcv2.spark.capture_memory import Remembered
-from cdcv2.spark.capture_query import CaptureQuery
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_said import Screen, merged, ranges
-from cdcv2.spark.capture_tails import LogSpec
-from cdcv2.spark.capture_tally import Reading, Tally
-from cdcv2.spark.capture_topics import Topics
+from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
+from cdcv2.spark.capture.classify import ROW, SAID, SNAPSHOT, classified
+from cdcv2.spark.capture.logs import TableLogs, Written, consolidated
+from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.state_file import Remembered
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.capture.tally import Reading, Tally
+from cdcv2.spark.capture.topics import Topics
 from cdcv2.spark.session import tune
 
 BEGUN = failpoints.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
@@ -65,7 +65,7 @@ ROWS_PER_TASK = 20_000
 class Capture(CaptureQuery):
     """One capture whose records have whole old rows: what it knows, and the function of its micro-batches.
 
-    See :class:`~cdcv2.spark.capture_query.CaptureQuery`. Opening also reads the logs' tails, and raises what these
+    See :class:`~cdcv2.spark.capture.query.CaptureQuery`. Opening also reads the logs' tails, and raises what these
     raise, LogFinishedError among it; UsageError for a recipe with old rows from the state.
     """
 

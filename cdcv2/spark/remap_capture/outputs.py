@@ -33,9 +33,9 @@ from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.bound_classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
-from cdcv2.spark.bound_tables import BoundTables
-from cdcv2.spark.capture_logs import CHANGES, TableLogs, Written, consolidated
+from cdcv2.spark.capture.logs import CHANGES, TableLogs, Written, consolidated
+from cdcv2.spark.remap_capture.classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
+from cdcv2.spark.remap_capture.tables import BoundTables
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.ordering import COMMIT_ORDER
 

@@ -29,8 +29,8 @@ from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_stated
-from cdcv2.spark.capture_memory import LogTail
-from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
+from cdcv2.spark.capture.state_file import LogTail
+from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

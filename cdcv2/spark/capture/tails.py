@@ -1,6 +1,6 @@
 """The logs that a capture writes, and by what its next life knows them again: not by name and length alone.
 
-A capture's memory has, of each log, a :class:`~cdcv2.spark.capture_memory.LogTail`: how far it is stated, up to where
+A capture's memory has, of each log, a :class:`~cdcv2.spark.capture.state_file.LogTail`: how far it is stated, up to where
 it was read, and *marks*, of a topic what Kafka calls it, of a directory digests of its files.
 """
 
@@ -17,7 +17,7 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.log import Log, LogAddress, Positions
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import marks
-from cdcv2.spark.capture_memory import LogTail
+from cdcv2.spark.capture.state_file import LogTail
 
 
 @dataclass(frozen=True)

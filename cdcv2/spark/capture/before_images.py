@@ -32,14 +32,14 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position, Positions
-from cdcv2.spark.capture import BEGUN, COUNTED
-from cdcv2.spark.capture_classify import RECORD_COLUMNS, unpickled
-from cdcv2.spark.capture_memory import CaptureMemory, LogTail, Remembered
-from cdcv2.spark.capture_query import CaptureQuery
-from cdcv2.spark.capture_report import Report
-from cdcv2.spark.capture_said import Seen
-from cdcv2.spark.capture_tails import LogSpec, marked, opened, recognized
-from cdcv2.spark.capture_topics import Topics
+from cdcv2.spark.capture.batch_facts import Seen
+from cdcv2.spark.capture.classify import RECORD_COLUMNS, unpickled
+from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
+from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.state_file import CaptureMemory, LogTail, Remembered
+from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
+from cdcv2.spark.capture.topics import Topics
 from cdcv2.spark.session import tune
 
 #: What one record says, or why it is none; with its offset.
@@ -49,7 +49,7 @@ _TOLD_ARROW = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("to
 
 
 class KeyedCapture(CaptureQuery):
-    """One capture whose old rows come from the state; see :class:`~cdcv2.spark.capture_query.CaptureQuery`.
+    """One capture whose old rows come from the state; see :class:`~cdcv2.spark.capture.query.CaptureQuery`.
 
     Opening also reads the logs from their start, and raises what these raise, LogFinishedError among it; RefusedError
     where what they say is no table; UsageError for a recipe with whole old rows. Memory, on the driver: every row of

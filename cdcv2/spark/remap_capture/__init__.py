@@ -1,0 +1,1 @@
+"""The capture on a shared remap, on Spark."""
