@@ -56,7 +56,7 @@ $(SMALL)/.installed: setup.cfg pyproject.toml | python
 	@touch $@
 
 archives: java venv ## start Spark and Kafka once, so that their tests start them in half the time
-	@$(PY) -m cdcv2.embedded.rehearse
+	@$(PY) -m cdcv2.servers.rehearse
 
 # Tests are compiled once, and not by all workers at once: ten seconds of a core for each of them in a fresh clone.
 collected: venv
@@ -73,7 +73,7 @@ check: venv ## lint, strict types, and the examples in docstrings
 	@$(PY) -m flake8
 	@$(PY) -m mypy
 	@$(PY) -m pytest -q -p no:cacheprovider --doctest-modules --doctest-glob=README.md README.md cdcv2 \
-	  --ignore=cdcv2/spark --ignore=cdcv2/embedded --ignore=cdcv2/demo
+	  --ignore=cdcv2/spark --ignore=cdcv2/servers --ignore=cdcv2/demo
 
 stress: java venv archives ## the long random runs; summaries go to docs/stress/
 	@HYPOTHESIS_PROFILE=stress $(PY) -m pytest tests/stress -q
@@ -88,12 +88,12 @@ promises: java venv archives ## the line that keeps each promise, broken: its te
 	@$(PY) -m tests.promises
 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
-	@for set in spark delta kafka debezium; do $(PY) -m cdcv2.embedded.jars $$set >/dev/null || exit 1; done
+	@for set in spark delta kafka debezium; do $(PY) -m cdcv2.servers.jars $$set >/dev/null || exit 1; done
 
 zip: python ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
 	@mkdir -p .work
 	@# The standard library is enough, so nothing is set up.
-	@$(PYTHON) -P cdcv2/embedded/zipped.py .work
+	@$(PYTHON) -P cdcv2/servers/zipped.py .work
 
 clean: ## remove what the targets made (the cache of jars stays)
 	rm -rf .work build dist mutants .mypy_cache .pytest_cache .hypothesis *.egg-info

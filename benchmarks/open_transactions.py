@@ -25,12 +25,12 @@ from pathlib import Path
 from benchmarks.harness import Case, Question
 from benchmarks.spark_capture import AVSC, TABLE, update
 from benchmarks.stage import fill, make_topic
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import spark_submit
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 3

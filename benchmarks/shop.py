@@ -11,12 +11,12 @@ from random import Random
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import Binding, Checkpoint
 from cdcv2.protocol.timeline import Cut
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
 
 ORDERS = RowType({
     "type": "record", "name": "orders",

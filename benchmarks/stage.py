@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcv2.embedded.jars import comma_list
-from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.servers.jars import comma_list
+from cdcv2.servers.kafka import KafkaBroker
 
 #: Kafka messages in one micro-batch, for every job alike
 BATCH = 6000

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cdcv2.embedded.connect import Connect, debezium_config
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.postgres import Postgres
+from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
 from tests import every_type
 
 #: One with all values, and one with those that files hold.

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdcv2.embedded.kafka import KafkaBroker
+    from cdcv2.servers.kafka import KafkaBroker
 
 # Nobody's machine is fast enough to be sure of a deadline, and no test may depend on one.
 settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -68,9 +68,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    from cdcv2.embedded.archive import flags
-    from cdcv2.embedded.jars import comma_list
-    from cdcv2.embedded.java import SHORT_LIVED
+    from cdcv2.servers.archive import flags
+    from cdcv2.servers.jars import comma_list
+    from cdcv2.servers.java import SHORT_LIVED
 
     scratch = tmp_path_factory.mktemp("spark")
     options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark")]
@@ -109,7 +109,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """One broker for all tests of a worker that neither stop nor kill theirs; each file has topics of its own."""
-    from cdcv2.embedded.kafka import KafkaBroker
+    from cdcv2.servers.kafka import KafkaBroker
 
     with KafkaBroker() as started:
         yield started

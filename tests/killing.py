@@ -19,12 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import Child
 from cdcv2.errors import MissingLogError, OutputError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import Child
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds after which something is broken, and not only slow.

@@ -160,7 +160,7 @@ def test_the_zip_for_spark_is_made_of_a_clone_by_python_alone(tmp_path: Path) ->
     with zipfile.ZipFile(tmp_path / "cdcv2.zip") as archive:
         held = archive.namelist()
 
-    assert "pip" not in planned and "cdcv2/embedded/zipped.py .work" in planned
+    assert "pip" not in planned and "cdcv2/servers/zipped.py .work" in planned
     assert len(held) == len(set(held))
     everything = files_of(ROOT / "cdcv2", "cdcv2") | files_of(ROOT / "schemas", "cdcv2/schemas")
     assert {name for name in everything if name.endswith((".py", ".avsc", ".lock", "py.typed"))} == set(held)

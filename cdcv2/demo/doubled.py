@@ -28,15 +28,15 @@ from cdcv2.demo.service import PATIENCE, Service, arrives
 from cdcv2.demo.story import Failed, Story, folder_of, tell
 from cdcv2.demo.transit import Couriers, introduce
 from cdcv2.demo.watch import LogWatch, end_of
-from cdcv2.embedded.installed import check_demo
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.exits import Exit
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.installed import check_demo
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import spark_submit
 from cdcv2.timeline.asked import known, when
 from cdcv2.timeline.positions import position
 

@@ -18,9 +18,9 @@ from cdcv2.demo.bank import TABLES
 from cdcv2.demo.road import ROWS, Road, before, cents, stopped, text
 from cdcv2.demo.story import Failed, Story, folder_of, tell
 from cdcv2.demo.watch import mangle_topic
-from cdcv2.embedded.installed import check_demo
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import spark_submit
+from cdcv2.servers.installed import check_demo
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import spark_submit
 
 #: how many frontiers and sums there must be at least, or the demonstration has shown little
 MIN_FRONTIERS, MIN_SUMS = 300, 100

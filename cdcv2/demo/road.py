@@ -13,13 +13,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.demo.bank import TABLES, Bank, Clients, row_types
 from cdcv2.demo.story import Story
 from cdcv2.demo.watch import LogWatch, topics_of
-from cdcv2.embedded import jars
-from cdcv2.embedded.connect import Connect, debezium_config
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import Child, poll_until
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import UnavailableError
+from cdcv2.servers import jars
+from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import Child, poll_until
+from cdcv2.servers.submit import spark_submit
 
 PREFIX = "bank"
 #: the row types of the bank's tables, as jobs and commands take them

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
 from cdcv2.demo.story import Failed
-from cdcv2.embedded.processes import Child, poll_until
+from cdcv2.servers.processes import Child, poll_until
 
 #: seconds without any move after which something is broken, and not only slow
 PATIENCE = 240.0

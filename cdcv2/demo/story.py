@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from cdcv2.embedded.jars import user_cache
 from cdcv2.errors import Cdcv2Error
+from cdcv2.servers.jars import user_cache
 
 
 class Failed(Exception):

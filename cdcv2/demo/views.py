@@ -27,14 +27,14 @@ from cdcv2.demo.road import ROWS, Road, cents
 from cdcv2.demo.service import PATIENCE, Service, arrives
 from cdcv2.demo.story import Failed, Story, folder_of, tell
 from cdcv2.demo.watch import described, smaller
-from cdcv2.embedded.installed import check_demo
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import Child, poll_until
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter
+from cdcv2.servers.installed import check_demo
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import Child, poll_until
+from cdcv2.servers.submit import spark_submit
 
 NAME = "bank"
 #: target -> how many snapshots, different frontiers, and sums of each single table there must be at least

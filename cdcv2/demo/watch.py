@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.mangled import Mangled, describe
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import MissingLogError, UnavailableError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
@@ -16,6 +15,7 @@ from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.processes import poll_until
 
 #: at most so many updates in a message of a mangled topic
 UPDATES = 25

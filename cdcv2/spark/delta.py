@@ -32,7 +32,7 @@ def committer(spark: SparkSession) -> Commit:
     conf = spark.sparkContext.getConf()
     if EXTENSION not in (conf.get("spark.sql.extensions") or ""):
         raise UsageError(
-            "--merge-on-spark needs Delta on Spark: give spark-submit the jars of python -m cdcv2.embedded.jars delta "
+            "--merge-on-spark needs Delta on Spark: give spark-submit the jars of python -m cdcv2.servers.jars delta "
             f"besides, --conf spark.sql.extensions={EXTENSION} and --conf spark.sql.catalog.spark_catalog={CATALOG}"
         )
     if not spark.version.startswith("4.2."):

@@ -2,10 +2,10 @@
 
 ::
 
-    spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/materialize.py \\
+    spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip streaming_jobs/materialize.py \\
         shop.yaml --state /data/shop-state
     ... streaming_jobs/materialize.py shop.yaml --state /data/shop-state --available-now --max-files 100
-    ... --jars $(python -m cdcv2.embedded.jars spark),$(python -m cdcv2.embedded.jars delta) \\
+    ... --jars $(python -m cdcv2.servers.jars spark),$(python -m cdcv2.servers.jars delta) \\
         --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \\
         --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog \\
         ... streaming_jobs/materialize.py shop-delta.yaml --state /data/shop-state --merge-on-spark

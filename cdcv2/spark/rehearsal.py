@@ -1,7 +1,7 @@
 """What the jobs ask of Spark, small and all at once: run by ``spark-submit`` to load the classes for it.
 
 ``rehearsal.py FOLDER`` writes and reads Parquet there, groups, joins, maps by Python, and streams through a
-foreachBatch function. See :mod:`cdcv2.embedded.rehearse`.
+foreachBatch function. See :mod:`cdcv2.servers.rehearse`.
 """
 
 from __future__ import annotations

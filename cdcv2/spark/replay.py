@@ -2,7 +2,7 @@
 
 ::
 
-    spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/replay.py \\
+    spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip streaming_jobs/replay.py \\
         --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc --bootstrap localhost:9092 \\
         --log ledger=/data/logs/ledger \\
         --state /data/replay/state --output /data/replay/tables --available-now

@@ -57,7 +57,7 @@ def require(spark: SparkSession, *needs: tuple[str, str]) -> None:
         packages = ",".join(f"org.apache.spark:{artifact}_2.13:{version}" for artifact in missing)
         raise UsageError(
             f"Spark {version} was started without {' and '.join(missing)}: give spark-submit "
-            f"--jars $(python -m cdcv2.embedded.jars spark), or --packages {packages}"
+            f"--jars $(python -m cdcv2.servers.jars spark), or --packages {packages}"
         )
 
 

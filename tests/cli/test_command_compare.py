@@ -10,7 +10,6 @@ import pytest
 
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.materialize.protocol.messages import Open
@@ -18,6 +17,7 @@ from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.postgres_texts import InPostgres
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import HISTORY, MARKET, Run, price, write
 from tests.cli.test_command_materialize import LAKE, PUSHED, written
 

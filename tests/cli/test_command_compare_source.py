@@ -17,13 +17,13 @@ from cdcv2.commands.compare_sides import _part
 from cdcv2.commands.compare_source import LogsRead, Source, Told, compare_log
 from cdcv2.commands.source_address import from_environment
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.fingerprint import Here, compare
 from cdcv2.rows.postgres_texts import InPostgres, TextColumn, TextTable
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import Run, Said
 
 pytestmark = pytest.mark.integration

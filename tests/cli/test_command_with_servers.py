@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
 from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, MARKET, PRICES, Run, Said, bind, bound, encoded
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED

@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient
 from cdcv2.capture.binder import BOUND
 from cdcv2.capture.run.left_out import IN_FORCE
 from cdcv2.capture.run.on_remap import TABLE_STATED
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import poll_until
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import poll_until
 from tests.cli.conftest import Run, Said
 from tests.cli.test_capture_left_out import ROW, Site
 

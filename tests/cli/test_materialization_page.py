@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.commands.materialization_file import read_plan
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.materialize.targets.webhook.driver import WebhookDriver
+from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import Run
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "materialization.md").read_text("utf-8")

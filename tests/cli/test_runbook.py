@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.zipped import package_zip
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.zipped import package_zip
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.recipe import MAPPING
 from tests.children import CDCV2, started

@@ -34,7 +34,7 @@ ROWS = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Any]:
     """One real broker."""
-    from cdcv2.embedded.kafka import KafkaBroker
+    from cdcv2.servers.kafka import KafkaBroker
 
     with KafkaBroker() as running:
         yield running

@@ -32,7 +32,7 @@ _names = itertools.count()
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Any]:
     """One real broker."""
-    from cdcv2.embedded.kafka import KafkaBroker
+    from cdcv2.servers.kafka import KafkaBroker
 
     with KafkaBroker() as running:
         yield running
@@ -310,7 +310,7 @@ def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
 
 def test_a_broker_that_is_not_there_is_named(tmp_path: Path) -> None:
     """Where it was looked for, and nothing of how we log in."""
-    from cdcv2.embedded.processes import free_port
+    from cdcv2.servers.processes import free_port
 
     settings = tmp_path / "kafka.properties"
     settings.write_text("sasl.username=me\nsasl.password=s3cret\n")

@@ -88,7 +88,7 @@ def test_maps_of_strings_become_maps() -> None:
 @pytest.fixture(scope="module")
 def connection() -> Iterator[Any]:
     """A PostgreSQL with tables of many types."""
-    from cdcv2.embedded.postgres import Postgres
+    from cdcv2.servers.postgres import Postgres
 
     with Postgres() as server, server.connect(autocommit=True) as connected:
         connected.execute(TYPES_T)

@@ -12,8 +12,8 @@ import pytest
 from cdcv2.demo.bank import TABLES, Bank, in_order, lsn_number, row_types
 from cdcv2.demo.business import KINDS, OTHER_BANK
 from cdcv2.demo.transit import Couriers, introduce
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import poll_until
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import poll_until
 
 pytestmark = pytest.mark.integration
 

@@ -14,10 +14,10 @@ from cdcv2 import Iter, Progress, Updates
 from cdcv2.demo import live, polls, service
 from cdcv2.demo.mangled import describe
 from cdcv2.demo.service import Life, Service
-from cdcv2.embedded.processes import Child, poll_until
 from cdcv2.errors import UnavailableError
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Message
+from cdcv2.servers.processes import Child, poll_until
 
 MONEY = 100
 PATIENCE = 60
@@ -198,7 +198,7 @@ class Clock:
 def test_what_is_slow_is_waited_for_and_what_stands_still_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience begins anew with each move: all of them together take longer than it is."""
     clock = Clock()
-    monkeypatch.setattr("cdcv2.embedded.processes.time", clock)
+    monkeypatch.setattr("cdcv2.servers.processes.time", clock)
     monkeypatch.setattr(service, "PATIENCE", 0.2)
     asked = iter(range(1000))
     moved: list[int] = []

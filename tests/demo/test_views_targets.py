@@ -14,10 +14,10 @@ from cdcv2.cli import main
 from cdcv2.demo import polls, views
 from cdcv2.demo.bank import TABLES, Bank, row_types
 from cdcv2.demo.story import Failed
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.servers.postgres import Postgres
 
 pytestmark = pytest.mark.integration
 

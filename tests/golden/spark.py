@@ -150,7 +150,7 @@ def write(spark: SparkSession, folder: Path) -> None:
 
 def main() -> None:
     """Write them with a Spark of our own."""
-    from cdcv2.embedded.jars import comma_list
+    from cdcv2.servers.jars import comma_list
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[1]").config("spark.jars", comma_list("spark"))

@@ -14,8 +14,6 @@ from cdcv2.capture.facts import End
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.commands.asked_at import asked_at
 from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import free_port
 from cdcv2.errors import (
     DecodeError,
     ForeignStateError,
@@ -38,6 +36,8 @@ from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import free_port
 from cdcv2.store.kafka_client import Client
 from cdcv2.timeline.ordering import AS_COMPLETE
 from tests.logs.polling import next_of, until

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import free_port
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import KEEPING, create_topic
 from cdcv2.logs.remap_kafka import KafkaRemap
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import free_port
 from cdcv2.store.kafka_client import Client
 from cdcv2.timeline.minting import compact, follow, mint, run
 from cdcv2.timeline.partitioned import NOT_STARTED, offsets

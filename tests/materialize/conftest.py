@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.embedded.postgres import Postgres
+from cdcv2.servers.postgres import Postgres
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,6 @@ from typing import Any
 import pytest
 
 from cdcv2.core import Antichain
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import Binding, Checkpoint, FileRecoveryLog, Runtime, Threaded
@@ -33,6 +31,8 @@ from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.timeline import Cut
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import poll_until
 from tests.materialize.conftest import new_schema
 
 pytest.importorskip("pyarrow")

@@ -10,7 +10,6 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import RefusedError, TurnError, UsageError, ViewError
 from cdcv2.materialize import (
     Binding,
@@ -33,6 +32,7 @@ from cdcv2.materialize.protocol.messages import (
 )
 from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT, Pause
 from cdcv2.protocol.timeline import Cut
+from cdcv2.servers.processes import poll_until
 from tests import toys
 from tests.materialize.test_runtime import IN_THE_END, MOVE, THREE, TOTALS, cut, fed
 

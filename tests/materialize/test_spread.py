@@ -11,7 +11,6 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import FencedError, OutputError, RefusedError, UsageError, ViewError
 from cdcv2.materialize import Checkpoint, Range, Runtime, spread as spreading
 from cdcv2.materialize.intake import canonical
@@ -22,6 +21,7 @@ from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
+from cdcv2.servers.postgres import Postgres
 from cdcv2.testing import Subject, Workload
 from tests.lakes import DeltaSubject, LakeSubject
 from tests.materialize.targets.test_postgres_driver import PostgresSubject

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.servers.kafka import KafkaBroker
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import MissingLogError
 from cdcv2.protocol import Message, Progress, Update, Updates
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import spark_submit
 from cdcv2.spark.output import files, finished
 from cdcv2.spark.sources import Place
 from tests.spark.replaying import PLAIN, updates

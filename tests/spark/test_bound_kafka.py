@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import cli
 from cdcv2.capture.run.remap_loop import Came
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import poll_until
 from cdcv2.spark.capture.job import parser
 from cdcv2.spark.capture.report import Report
 from cdcv2.spark.remap_capture import job as bound_job

@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import noted
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import spark_submit
 from cdcv2.spark.capture.job import capture, main, outcome, parser, planned
 from cdcv2.spark.capture.report import Report
 from cdcv2.spark.job import listen

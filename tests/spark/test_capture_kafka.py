@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture as PureCapture
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, Record
-from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.kafka_topics import KEEPING
 from cdcv2.logs.stops import Stop, stop_of
 from cdcv2.protocol import Progress, Updates
+from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.spark.capture import commit_times
 from cdcv2.spark.capture.before_images import KeyedCapture
 from cdcv2.spark.capture.commit_times import Capture

@@ -17,9 +17,6 @@ from cdcv2 import failpoints
 from cdcv2.cli import main as command
 from cdcv2.commands.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import job_script, spark_submit
 from cdcv2.errors import ForeignStateError, IncompleteError, MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
@@ -30,6 +27,9 @@ from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 from cdcv2.materialize.targets.delta.tables import opened
 from cdcv2.materialize.targets.lake.driver import open_lake
 from cdcv2.protocol import Progress, Updates
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import job_script, spark_submit
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import EXTENSION, committer
 from cdcv2.spark.materialize import begun, came, main, parser, planned

@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import (
     DecodeError,
     ForeignStateError,
@@ -29,6 +28,7 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol import Message, Position, mangle
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.spark.output import finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import Plan, opened

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.protocol import Progress
+from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.spark.capture.report import Report
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Report as Batch

@@ -19,14 +19,14 @@ from cdcv2.capture.temp_rows import TEMP
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.demo.watch import LogWatch, topics_of
-from cdcv2.embedded.connect import Connect, debezium_config
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import Child, poll_until
-from cdcv2.embedded.submit import spark_submit
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol import Resolver
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import Child, poll_until
+from cdcv2.servers.submit import spark_submit
 from tests.children import CDCV2
 from tests.stress.summary import record
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.postgres import Postgres
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
 from cdcv2.testing import Stage, Subject, Workload, conform, scenarios
 from tests.lakes import DeltaSubject, LakeSubject
 from tests.materialize.targets.test_kafka_driver import KafkaSubject

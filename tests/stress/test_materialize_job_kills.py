@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.submit import spark_submit
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import Child
+from cdcv2.servers.submit import spark_submit
 from tests.killing import Runner, Target, kill_many, lake_target, postgres_target
 from tests.spark.submitting import QUICK
 from tests.stress.summary import record

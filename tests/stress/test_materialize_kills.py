@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded.postgres import Postgres
+from cdcv2.servers.postgres import Postgres
 from tests.killing import kill_many, lake_target, postgres_target
 from tests.stress.summary import record
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cdcv2.embedded.postgres import Postgres
+from cdcv2.servers.postgres import Postgres
 from tests.racing import Noting, race_at_once, race_in_turns
 from tests.stress.summary import record
 

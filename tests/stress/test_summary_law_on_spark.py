@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded.submit import spark_submit
+from cdcv2.servers.submit import spark_submit
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from tests.recorded import HOME, TABLES, content, dump, truth
 from tests.spark.binding import Bound, dumped

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli import main
-from cdcv2.embedded.submit import spark_submit
+from cdcv2.servers.submit import spark_submit
 from tests import every_type
 from tests.arriving import TABLES, Source, arriving, check_arrived, check_equal, files, target_database
 from tests.cli.conftest import Run, Said

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from cdcv2.cli import main as command
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol import Progress, Updates
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
 from cdcv2.spark.replay import outcome
 from tests import every_type
 from tests.spark.test_materialize_job import DELTA, KINDS, LAKE, run, server

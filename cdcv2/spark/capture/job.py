@@ -2,7 +2,7 @@
 
 ::
 
-    spark-submit --jars $(python -m cdcv2.embedded.jars spark) --py-files cdcv2.zip streaming_jobs/capture.py \\
+    spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip streaming_jobs/capture.py \\
         --bootstrap localhost:9092 --prefix bank --notifications bank.notifications \\
         --rows rows --tables public.accounts,public.ledger \\
         --logs kafka:cdc.{table} --state /data/capture

@@ -20,11 +20,11 @@ from cdcv2.connectors.debezium import postgres
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.core.antichain import Antichain
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import SourceStop
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog
@@ -54,8 +54,8 @@ class Servers(NamedTuple):
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     """Both real, both ours."""
-    from cdcv2.embedded.kafka import KafkaBroker
-    from cdcv2.embedded.postgres import Postgres
+    from cdcv2.servers.kafka import KafkaBroker
+    from cdcv2.servers.postgres import Postgres
 
     with ExitStack() as stack:
         kafka, database = stack.enter_context(KafkaBroker()), stack.enter_context(Postgres())
@@ -67,7 +67,7 @@ def servers() -> Iterator[Servers]:
 @contextmanager
 def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Iterator[Any]:
     """Connect with the connector of these tables, running; what fails beside it is told with the end of its log."""
-    from cdcv2.embedded.connect import Connect, debezium_config
+    from cdcv2.servers.connect import Connect, debezium_config
 
     database = servers.database
     config = debezium_config(

@@ -19,10 +19,10 @@ from cdcv2.capture.run.loop import run
 from cdcv2.connectors.debezium import postgres
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.kafka_topics import KafkaTopics
-from cdcv2.embedded.processes import poll_until
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.capture.run.test_capture_debezium import Servers, connector, is_before
@@ -54,8 +54,8 @@ MADE = {
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     """A broker and a database with a shop."""
-    from cdcv2.embedded.kafka import KafkaBroker
-    from cdcv2.embedded.postgres import Postgres
+    from cdcv2.servers.kafka import KafkaBroker
+    from cdcv2.servers.postgres import Postgres
 
     with ExitStack() as stack:
         kafka, database = stack.enter_context(KafkaBroker()), stack.enter_context(Postgres())

@@ -16,10 +16,10 @@ import pytest
 
 from cdcv2 import cli, failpoints
 from cdcv2.connectors.debezium import postgres
-from cdcv2.embedded.processes import poll_until
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
+from cdcv2.servers.processes import poll_until
 from tests.capture.run.test_capture_debezium import Servers, connector
 
 pytestmark = pytest.mark.integration
@@ -38,8 +38,8 @@ TABLES, MONEY = ("public.accounts", "public.ledger"), 100 * 100
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     """A broker and a database with a bank."""
-    from cdcv2.embedded.kafka import KafkaBroker
-    from cdcv2.embedded.postgres import Postgres
+    from cdcv2.servers.kafka import KafkaBroker
+    from cdcv2.servers.postgres import Postgres
 
     with ExitStack() as stack:
         kafka, database = stack.enter_context(KafkaBroker()), stack.enter_context(Postgres())

@@ -10,14 +10,14 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import create_topic
 from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, RecoveryLog, Runtime
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.materialize.targets import push
 from cdcv2.materialize.targets.kafka.driver import KafkaDriver
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
 from cdcv2.testing.workload import ENTRIES, entry

@@ -12,7 +12,6 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import FencedError, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.materialize import Binding, Checkpoint, Count, Driver, Last, Min, Range, RecoveryLog, Runtime, Sum, Threaded
 from cdcv2.materialize.protocol.fence import Holding, claim as claim_in_python
@@ -20,6 +19,7 @@ from cdcv2.materialize.targets.postgres import driver as postgres, fence as post
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
 from cdcv2.testing import Scenario, Subject, conform, scenarios
 from tests.faults import few
 from tests.fence_vectors import ASKED, FOREIGN, VECTORS, Row, Vector

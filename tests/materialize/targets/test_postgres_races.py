@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
+from cdcv2.servers.postgres import Postgres
 from tests.racing import Noting, judge, race_at_once, race_in_turns
 
 pytestmark = pytest.mark.integration

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cdcv2.embedded import jars
-from cdcv2.embedded.archive import flags
-from cdcv2.embedded.installed import spark_environment, spark_home
-from cdcv2.embedded.java import SHORT_LIVED
-from cdcv2.embedded.processes import Child
-from cdcv2.embedded.zipped import package_zip
 from cdcv2.errors import MissingLogError
+from cdcv2.servers import jars
+from cdcv2.servers.archive import flags
+from cdcv2.servers.installed import spark_environment, spark_home
+from cdcv2.servers.java import SHORT_LIVED
+from cdcv2.servers.processes import Child
+from cdcv2.servers.zipped import package_zip
 
 
 def job_script(name: str) -> Path:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.processes import Child, Server, free_port, poll_until
 from cdcv2.errors import UnavailableError
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.processes import Child, Server, free_port, poll_until
 
 LINUX = sys.platform.startswith("linux")
 
@@ -36,7 +36,7 @@ while True:
 OWNER = """
 import os, select, signal, sys, threading
 from pathlib import Path
-from cdcv2.embedded.processes import Child
+from cdcv2.servers.processes import Child
 log = Path(sys.argv[1])
 started = []
 def start():

@@ -1,7 +1,7 @@
 """A Kafka broker of one node, from jars: a real one, so that what tests learn from it is true of others.
 
 KRaft mode, controller and broker in one JVM of some 250 MB. It listens on 127.0.0.1 without TLS. Topics are not made
-by being named. What it acknowledged survives :meth:`~cdcv2.embedded.processes.Server.kill9` (though not a power
+by being named. What it acknowledged survives :meth:`~cdcv2.servers.processes.Server.kill9` (though not a power
 failure, as nothing is flushed to disk on purpose).
 """
 
@@ -12,11 +12,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cdcv2.embedded import jars
-from cdcv2.embedded.archive import flags
-from cdcv2.embedded.java import SHORT_LIVED, find_java
-from cdcv2.embedded.processes import Child, Server, free_port
 from cdcv2.errors import MissingExtraError, UnavailableError
+from cdcv2.servers import jars
+from cdcv2.servers.archive import flags
+from cdcv2.servers.java import SHORT_LIVED, find_java
+from cdcv2.servers.processes import Child, Server, free_port
 
 #: for every JVM of ours that logs with log4j2: plain lines to standard output
 LOG4J = """status = error

@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdcv2.embedded.processes import Child, Server, User, free_port
 from cdcv2.errors import MissingExtraError, UnavailableError
+from cdcv2.servers.processes import Child, Server, User, free_port
 
 if TYPE_CHECKING:
     from psycopg import Connection

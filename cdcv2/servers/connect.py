@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cdcv2.embedded import jars
-from cdcv2.embedded.archive import flags
-from cdcv2.embedded.java import SHORT_LIVED, find_java
-from cdcv2.embedded.kafka import LOG4J
-from cdcv2.embedded.processes import Child, Server, free_port, poll_until
 from cdcv2.errors import UnavailableError
+from cdcv2.servers import jars
+from cdcv2.servers.archive import flags
+from cdcv2.servers.java import SHORT_LIVED, find_java
+from cdcv2.servers.kafka import LOG4J
+from cdcv2.servers.processes import Child, Server, free_port, poll_until
 
 
 def debezium_config(

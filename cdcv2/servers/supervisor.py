@@ -1,6 +1,6 @@
 """The process between us and a server: it holds the server's leash, and lets go of nothing.
 
-Run as a script by :mod:`cdcv2.embedded.processes`, with a pipe from the owner as standard input. It starts the
+Run as a script by :mod:`cdcv2.servers.processes`, with a pipe from the owner as standard input. It starts the
 server, reports its pid, and waits for one of two things: the server ends, and it reports how; or the pipe closes,
 which means that the owner has ended, however that happened, and it ends the server and everything in its process
 group. Should it be killed itself, Linux kills the server (PR_SET_PDEATHSIG: a signal on the death of the *thread*

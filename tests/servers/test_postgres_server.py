@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdcv2.embedded import postgres
-from cdcv2.embedded.postgres import Postgres
 from cdcv2.errors import UnavailableError
+from cdcv2.servers import postgres
+from cdcv2.servers.postgres import Postgres
 
 pytestmark = pytest.mark.integration
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be, or start, somebody else")
@@ -23,7 +23,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be, or sta
 # The whole life of a server, in a Python of somebody else's.
 LIFE = """
 import os
-from cdcv2.embedded.postgres import Postgres
+from cdcv2.servers.postgres import Postgres
 with Postgres() as server, server.connect() as connection:
     print(os.geteuid(), connection.execute("SELECT 6 * 7").fetchone()[0], os.stat(server.folder / "data").st_uid)
 """

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded import jars
-from cdcv2.embedded.jars import Jar, fetch_jars, read_lock
 from cdcv2.errors import MalformedError, UnavailableError, UsageError
+from cdcv2.servers import jars
+from cdcv2.servers.jars import Jar, fetch_jars, read_lock
 
 TWO = [
     Jar("org.example", "one", "1.0", hashlib.sha256(b"one-1.0.jar\n").hexdigest()),
@@ -72,7 +72,7 @@ def test_a_set_is_fetched_once(tmp_path: Path, maven_runs: Path) -> None:
 
 def test_two_processes_fetch_a_set_once(tmp_path: Path, maven_runs: Path) -> None:
     """Test runs start side by side; both end up with the whole set."""
-    code = "from tests.embedded.test_jars import *; print(get(Path(sys.argv[1])))"
+    code = "from tests.servers.test_jars import *; print(get(Path(sys.argv[1])))"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path)],

@@ -1,6 +1,6 @@
 """Child processes that cannot outlive us: started, watched, stopped, killed with SIGKILL, and started again.
 
-Each one has a small supervisor (:mod:`cdcv2.embedded.supervisor`) that holds the reading end of a pipe from us. When
+Each one has a small supervisor (:mod:`cdcv2.servers.supervisor`) that holds the reading end of a pipe from us. When
 we end, by return, exception, Ctrl-C or SIGKILL, the kernel closes our end, and the supervisor ends the child with its
 whole process group. So nothing here depends on a handler that may not run.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.embedded.processes import poll_until
-from cdcv2.embedded.standalone import Standalone
+from cdcv2.servers.processes import poll_until
+from cdcv2.servers.standalone import Standalone
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("jobs")]
 

@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
-from cdcv2.embedded.connect import Connect, debezium_config
-from cdcv2.embedded.kafka import KafkaBroker
-from cdcv2.embedded.postgres import Postgres
-from cdcv2.embedded.processes import poll_until
 from cdcv2.errors import UnavailableError
+from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import poll_until
 
 pytestmark = pytest.mark.integration
 

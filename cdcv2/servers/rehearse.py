@@ -1,6 +1,6 @@
 """Rehearsals: each program runs once, small, to leave an archive of the classes that its kind loads.
 
-``python -m cdcv2.embedded.rehearse`` makes the archives of :mod:`cdcv2.embedded.archive` that are not there yet.
+``python -m cdcv2.servers.rehearse`` makes the archives of :mod:`cdcv2.servers.archive` that are not there yet.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cdcv2.embedded.archive import PROGRAMS, archive, flags
-from cdcv2.embedded.installed import spark_environment, spark_home
-from cdcv2.embedded.java import SHORT_LIVED
-from cdcv2.embedded.kafka import KafkaBroker
 from cdcv2.errors import Cdcv2Error, UnavailableError
+from cdcv2.servers.archive import PROGRAMS, archive, flags
+from cdcv2.servers.installed import spark_environment, spark_home
+from cdcv2.servers.java import SHORT_LIVED
+from cdcv2.servers.kafka import KafkaBroker
 
 
 def make(program: str) -> Path:
     """Make the archive of this program, unless it is there, and return its path; half a minute for Spark.
 
-    Two processes that ask at once make it once. Raises as :func:`~cdcv2.embedded.archive.flags` does, and
+    Two processes that ask at once make it once. Raises as :func:`~cdcv2.servers.archive.flags` does, and
     UnavailableError when the rehearsal fails or the archive cannot be written.
     """
     target = archive(program)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded import archive, jars, rehearse
-from cdcv2.embedded.java import find_java
 from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.servers import archive, jars, rehearse
+from cdcv2.servers.java import find_java
 
 pytestmark = pytest.mark.integration
 

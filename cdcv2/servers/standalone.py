@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from cdcv2.embedded.archive import flags
-from cdcv2.embedded.installed import spark_environment, spark_home
-from cdcv2.embedded.java import SHORT_LIVED
-from cdcv2.embedded.processes import Child, Server, free_port
+from cdcv2.servers.archive import flags
+from cdcv2.servers.installed import spark_environment, spark_home
+from cdcv2.servers.java import SHORT_LIVED
+from cdcv2.servers.processes import Child, Server, free_port
 
 
 class _Daemon(Server):

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from cdcv2.embedded.java import find_java
 from cdcv2.errors import MissingExtraError
+from cdcv2.servers.java import find_java
 
 #: What talks to the servers of a demonstration, or is one of them.
 _SERVERS = ("psycopg", "confluent_kafka", "pyspark")

@@ -5,7 +5,7 @@ Maven fetches where ``mvn`` is, with the mirrors and proxies that its user has s
 ``jgo`` does. A set lies in the user's cache, in a folder named by the hash of its list, so that an old one is never
 mistaken for a new one; it appears there whole or not at all, and two processes that want it fetch it once.
 
-``python -m cdcv2.embedded.jars spark`` prints the paths as ``spark-submit --jars`` takes them.
+``python -m cdcv2.servers.jars spark`` prints the paths as ``spark-submit --jars`` takes them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_lock(text: str | None = None) -> dict[str, tuple[Jar, ...]]:
     Raises MalformedError naming the line.
     """
     if text is None:
-        text = resources.files("cdcv2.embedded").joinpath("jars.lock").read_text("utf-8")
+        text = resources.files("cdcv2.servers").joinpath("jars.lock").read_text("utf-8")
     sets: dict[str, list[Jar]] = {}
     name = None
     for number, line in enumerate(text.splitlines(), 1):
@@ -238,7 +238,7 @@ def _to_stderr(line: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Print the jars of the one set that is named, comma-separated; 0, or 2 when that cannot be done."""
     if len(arguments) != 1:
-        print(f"usage: python -m cdcv2.embedded.jars {'|'.join(read_lock())}", file=sys.stderr)
+        print(f"usage: python -m cdcv2.servers.jars {'|'.join(read_lock())}", file=sys.stderr)
         return 2
     try:
         print(comma_list(arguments[0]))

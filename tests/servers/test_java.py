@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded.java import find_java, java_version
 from cdcv2.errors import UnavailableError
+from cdcv2.servers.java import find_java, java_version
 
 
 def fake_java(home: Path, says: str) -> Path:

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from cdcv2.embedded.kafka import KafkaBroker
+from cdcv2.servers.kafka import KafkaBroker
 
 pytestmark = pytest.mark.integration
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.embedded import connect as embedded
-from cdcv2.embedded.connect import Connect
-from cdcv2.embedded.processes import Server
+from cdcv2.servers import connect as embedded
+from cdcv2.servers.connect import Connect
+from cdcv2.servers.processes import Server
 
 PAST = b'{"server":"shop"} {"lsn":1040,"txId":5}x'
 INSIDE = b'{"server":"shop"} {"lsn":1000,"snapshot":"INITIAL","snapshot_completed":false}x'

@@ -2,7 +2,7 @@
 
 Half of what a short-lived Spark or Kafka costs is loading its many thousands of classes. Java can write those that a
 process has loaded to a file when it ends, and later processes with the same Java and the same jars start from there
-(*application class-data sharing*, JDK 13 and later). :mod:`cdcv2.embedded.rehearse` makes the archives.
+(*application class-data sharing*, JDK 13 and later). :mod:`cdcv2.servers.rehearse` makes the archives.
 
 An archive is a convenience: without one, or with one that does not fit, everything runs, and only starts more slowly.
 """
@@ -13,10 +13,10 @@ import hashlib
 import sys
 from pathlib import Path
 
-from cdcv2.embedded import jars
-from cdcv2.embedded.installed import spark_home
-from cdcv2.embedded.java import find_java
 from cdcv2.errors import UsageError
+from cdcv2.servers import jars
+from cdcv2.servers.installed import spark_home
+from cdcv2.servers.java import find_java
 
 #: The programs that have an archive.
 PROGRAMS = ("spark", "kafka")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cdcv2.embedded.connect import debezium_config
+from cdcv2.servers.connect import debezium_config
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations" / "set-up-a-source.md").read_text("utf-8")
 
