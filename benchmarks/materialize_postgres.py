@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, PLAN, Shop
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.materialize import Runtime, Threaded
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 

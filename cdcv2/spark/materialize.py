@@ -79,7 +79,7 @@ class NamedLog(Protocol):
 
 
 class Given(Protocol):
-    """What a materialization's file says (``cdcv2.commands.materialization_file.Plan``)."""
+    """What a materialization's file says (``cdcv2.cli.materialization_file.Plan``)."""
 
     @property
     def name(self) -> str:

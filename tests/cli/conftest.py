@@ -13,7 +13,7 @@ import pytest
 from cdcv2.capture.temp import SNAPSHOT, End, Row, Said as Heard, Tx
 from cdcv2.capture.temp_rows import TEMP, TempRows
 from cdcv2.capture.transactions_on_timeline import Transactions
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.container import pack

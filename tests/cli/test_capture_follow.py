@@ -16,8 +16,8 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run import remap_loop
 from cdcv2.capture.topics import Item, Look
-from cdcv2.commands import capture, shared_capture
-from cdcv2.commands.progress import Lines
+from cdcv2.cli import capture, shared_capture
+from cdcv2.cli.progress import Lines
 from cdcv2.connectors import kafka_ranges, kafka_topics
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet, unmet, unnotified

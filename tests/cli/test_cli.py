@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2 import __version__, errors
-from cdcv2.cli import COMMANDS, main
-from cdcv2.commands import verify
+from cdcv2.cli import verify
+from cdcv2.cli.main import COMMANDS, main
 from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
@@ -181,7 +181,7 @@ def test_only_what_is_asked_for_is_imported(long_log: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180, check=True)
     code, modules = json.loads(done.stdout.splitlines()[-1])
-    other = {"cdcv2.commands.replay", "cdcv2.capture.run.commit_times"}
+    other = {"cdcv2.cli.replay", "cdcv2.capture.run.commit_times"}
     unwanted = {"confluent_kafka", "pyspark", "psycopg", "pandas", *other}
 
     assert (0, set()) == (code, unwanted & set(modules))

@@ -17,7 +17,7 @@ import pytest
 
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Look
-from cdcv2.commands import shared_capture
+from cdcv2.cli import shared_capture
 from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
 from cdcv2.errors import UnavailableError, UsageError
 from cdcv2.logs.captured import CAPTURE_FILE, noted

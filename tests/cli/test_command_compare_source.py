@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cdcv2.commands.compare_sides import _part
-from cdcv2.commands.compare_source import LogsRead, Source, Told, compare_log
-from cdcv2.commands.source_address import from_environment
+from cdcv2.cli.compare_sides import _part
+from cdcv2.cli.compare_source import LogsRead, Source, Told, compare_log
+from cdcv2.cli.source_address import from_environment
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog

@@ -8,7 +8,7 @@ from pathlib import Path
 from cdcv2.capture.temp import End, Halt
 from cdcv2.capture.temp_rows import TEMP, TempRows
 from cdcv2.capture.transactions_on_timeline import Transactions
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.writer import Writer

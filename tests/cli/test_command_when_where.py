@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.commands.remaps import parse_position, places, position_text
+from cdcv2.cli.remaps import parse_position, places, position_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.logs.remap_files import DirectoryRemap

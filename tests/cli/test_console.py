@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.commands import console, progress, shown
+from cdcv2.cli import console, progress, shown
 from cdcv2.errors import IncompleteError, OutputError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli import COMMANDS, _module as module_of, parser_of
+from cdcv2.cli.main import COMMANDS, _module as module_of, parser_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import agree, follow, mint, run as minted

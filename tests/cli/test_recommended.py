@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from cdcv2.cli import COMMANDS, parser_of
-from cdcv2.commands.materialization_file import read_plan
+from cdcv2.cli.main import COMMANDS, parser_of
+from cdcv2.cli.materialization_file import read_plan
 from cdcv2.errors import MissingExtraError
 from cdcv2.exits import Exit, exit_of
 from tests.cli.conftest import Run

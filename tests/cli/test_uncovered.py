@@ -226,7 +226,7 @@ def test_a_reader_that_began_without_it_does_not_go_on_when_it_is_covered(
     capture: Captures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between opening the logs and reading them the capture went on: half of a transaction would be given out."""
-    from cdcv2.commands import replay
+    from cdcv2.cli import replay
 
     assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
     before: Any = replay.some_covered
@@ -299,7 +299,7 @@ def test_views_do_not_go_on_when_it_is_covered_while_they_are_made(
     """The next run reads it from where it begins: nothing of the view is beyond that."""
     pytest.importorskip("yaml")
     pytest.importorskip("pyarrow")
-    from cdcv2.commands import materialize
+    from cdcv2.cli import materialize
 
     path = capture.folder / "both.yaml"
     path.write_text(VIEWS, "utf-8")

@@ -155,7 +155,7 @@ def test_an_error_of_the_file_system_that_nothing_expects_has_no_traceback(
         raise error
 
     for error, code in ((FileNotFoundError(2, "No such file", "/there/x"), 4), (OSError("odd"), 70)):
-        monkeypatch.setattr("cdcv2.commands.verify.open_logs", lambda args, error=error: fail(error=error))
+        monkeypatch.setattr("cdcv2.cli.verify.open_logs", lambda args, error=error: fail(error=error))
         said = run("verify", "logs")
         assert (code, code == 70) == (said.code, "Traceback" in said.err)
         assert code == 70 or "/there/x: No such file" in said.err

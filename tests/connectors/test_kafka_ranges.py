@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import SnapshotRow
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.directory import DirectoryLog

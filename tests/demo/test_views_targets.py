@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.demo import polls, views
 from cdcv2.demo.bank import TABLES, Bank, row_types
 from cdcv2.demo.story import Failed

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdcv2.commands.materialization_file import read_plan
+from cdcv2.cli.materialization_file import read_plan
 from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.spark import materialize, replay as replaying
 from cdcv2.spark.capture import job as capture_job

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.bookmark import Bookmark, covering
 from cdcv2.logs.directory import DirectoryLog

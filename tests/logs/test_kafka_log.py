@@ -12,7 +12,7 @@ import pytest
 
 from cdcv2.capture.facts import End
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.commands.asked_at import asked_at
+from cdcv2.cli.asked_at import asked_at
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import (
     DecodeError,

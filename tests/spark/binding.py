@@ -11,9 +11,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdcv2 import cli
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.remap_loop import Came
+from cdcv2.cli import main as cli
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2 import cli, failpoints
+from cdcv2 import failpoints
 from cdcv2.capture.facts import End, Record, RowFact
+from cdcv2.cli import main as cli
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import (
     DecodeError, ForeignStateError, LogFinishedError, MissingLogError, RefusedError, ResumeError, UnsafeTopicError,

@@ -15,8 +15,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from cdcv2 import cli
 from cdcv2.capture.run.remap_loop import Came
+from cdcv2.cli import main as cli
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog

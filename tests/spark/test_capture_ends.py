@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.errors import MissingLogError, SourceStop
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import CAPTURE_FILE

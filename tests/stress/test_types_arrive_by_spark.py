@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.servers.submit import spark_submit
 from tests import every_type
 from tests.arriving import TABLES, Source, arriving, check_arrived, check_equal, files, target_database

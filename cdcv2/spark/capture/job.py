@@ -48,6 +48,8 @@ from pyspark.sql import SparkSession
 from cdcv2.capture.run.in_use import FolderInUse
 from cdcv2.capture.run.manifest import note
 from cdcv2.capture.run.request import together
+from cdcv2.cli.options.capture import add_empty, add_snapshot_again, recipe_of
+from cdcv2.cli.options.remap_capture import add_wanted_arguments
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -55,8 +57,6 @@ from cdcv2.logs.captured import log_set_in
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.named import place_without_table
 from cdcv2.logs.release_times import ReleaseTimes
-from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
-from cdcv2.sources.wanted import add_wanted_arguments
 from cdcv2.spark.capture.before_images import KeyedCapture
 from cdcv2.spark.capture.commit_times import Capture
 from cdcv2.spark.capture.query import CaptureQuery

@@ -28,6 +28,7 @@ from cdcv2.capture.run.timeline_manifest import check_timeline, note_timeline
 from cdcv2.capture.run.unbegun import clear_unbegun
 from cdcv2.capture.temp_rows import TEMP
 from cdcv2.capture.topics import Look, Ranges
+from cdcv2.cli.options.remap_capture import check_numbers, wanted
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet
 from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
@@ -41,7 +42,6 @@ from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.wanted import check_numbers, wanted
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.report import Report
 from cdcv2.spark.capture.tails import LogSpec

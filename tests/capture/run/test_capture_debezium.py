@@ -15,7 +15,7 @@ import pytest
 
 from cdcv2.capture.run.commit_times import Capture, Captured
 from cdcv2.capture.run.loop import run
-from cdcv2.cli import main
+from cdcv2.cli.main import main
 from cdcv2.connectors.debezium import postgres
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics

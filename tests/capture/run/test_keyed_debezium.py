@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import cli
 from cdcv2.capture.facts import Fact, Record, ToldRow
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
+from cdcv2.cli import main as cli
 from cdcv2.connectors.debezium import postgres
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.kafka_topics import KafkaTopics

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from cdcv2 import cli, failpoints
+from cdcv2 import failpoints
+from cdcv2.cli import main as cli
 from cdcv2.connectors.debezium import postgres
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog

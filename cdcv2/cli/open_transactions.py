@@ -18,11 +18,11 @@ from typing import Any
 
 from cdcv2.capture.run.request import TEMP_FOLDER
 from cdcv2.capture.temp_rows import TEMP
-from cdcv2.commands.collected import collection
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_kafka_arguments, open_one, place
-from cdcv2.commands.shown import json_line, through_text, time_text
-from cdcv2.commands.times import asked_times, start_of
+from cdcv2.cli.collected import collection
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.logs import add_kafka_arguments, open_one, place
+from cdcv2.cli.shown import json_line, through_text, time_text
+from cdcv2.cli.times import asked_times, start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import CAPTURE_FILE

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.remaps import add_remap_arguments, check_time, open_remap, places
-from cdcv2.commands.shown import json_line
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.remaps import add_remap_arguments, check_time, open_remap, places
+from cdcv2.cli.shown import json_line
 from cdcv2.exits import Exit
 from cdcv2.timeline.asked import known, where
 from cdcv2.timeline.gauges import frontier_to_plain

@@ -40,12 +40,13 @@ from cdcv2.capture.run.manifest import note
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, FileMemory
 from cdcv2.capture.topics import Item, Topics
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_kafka_arguments, folder, kafka_client, places
-from cdcv2.commands.progress import Lines, progress
-from cdcv2.commands.shared_capture import add_shared_arguments, run_shared
-from cdcv2.commands.shown import json_line, through_text
-from cdcv2.commands.stopping import told_to_stop
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.logs import add_kafka_arguments, folder, kafka_client, places
+from cdcv2.cli.options.capture import add_empty, add_snapshot_again, recipe_of
+from cdcv2.cli.progress import Lines, progress
+from cdcv2.cli.shared_capture import add_shared_arguments, run_shared
+from cdcv2.cli.shown import json_line, through_text
+from cdcv2.cli.stopping import told_to_stop
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
 from cdcv2.connectors.dumped import DumpedTopics
@@ -58,7 +59,6 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import LogAddress, Place
-from cdcv2.sources.asked import add_empty, add_snapshot_again, recipe_of
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (

@@ -21,12 +21,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.console import Output
-from cdcv2.commands.logs import (
-    Progressing, add_log_arguments, assumed_empty, bar_of, given, open_logs, snapshot_assumed,
-)
-from cdcv2.commands.shown import json_line, plain_position, raw_text, through_text
-from cdcv2.commands.times import start_of
+from cdcv2.cli.console import Output
+from cdcv2.cli.logs import Progressing, add_log_arguments, assumed_empty, bar_of, given, open_logs, snapshot_assumed
+from cdcv2.cli.shown import json_line, plain_position, raw_text, through_text
+from cdcv2.cli.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit

@@ -29,25 +29,18 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
-from cdcv2.commands.asked_at import TAKES, asked_at
-from cdcv2.commands.collected import demand_history
-from cdcv2.commands.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
-from cdcv2.commands.compare_source import Source, source_address
-from cdcv2.commands.console import Output
-from cdcv2.commands.coverage import remark_logs
-from cdcv2.commands.logs import (
-    add_kafka_arguments,
-    add_row_arguments,
-    bar_of,
-    demand_ordered,
-    log_to_read,
-    open_logs,
-)
+from cdcv2.cli.asked_at import TAKES, asked_at
+from cdcv2.cli.collected import demand_history
+from cdcv2.cli.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
+from cdcv2.cli.compare_source import Source, source_address
+from cdcv2.cli.console import Output
+from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.logs import add_kafka_arguments, add_row_arguments, bar_of, demand_ordered, log_to_read, open_logs
 
-from cdcv2.commands.materialization_file import read_plan
-from cdcv2.commands.plan import Plan, Shown
-from cdcv2.commands.shown import through_text
-from cdcv2.commands.times import start_of
+from cdcv2.cli.materialization_file import read_plan
+from cdcv2.cli.plan import Plan, Shown
+from cdcv2.cli.shown import through_text
+from cdcv2.cli.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError

@@ -1,4 +1,4 @@
-"""The sub-commands of ``cdcv2``, one module each; ``cdcv2/cli.py`` imports only the one that is asked for.
+"""The sub-commands of ``cdcv2``, one module each; ``cdcv2/cli/main.py`` imports only the one that is asked for.
 
 A module offers ``configure(parser)``, which declares its arguments, ``run(args)``, which does the work and returns
 an :class:`~cdcv2.exits.Exit`, and ``EXAMPLES``, which its ``--help`` shows and the tests run. Results go to standard

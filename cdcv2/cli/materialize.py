@@ -42,12 +42,12 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import StopRemarks, remark_coverage
-from cdcv2.commands.materialization_file import read_plan
-from cdcv2.commands.plan import Plan
-from cdcv2.commands.shown import json_line, through_text
-from cdcv2.commands.stopping import told_to_stop
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.coverage import StopRemarks, remark_coverage
+from cdcv2.cli.materialization_file import read_plan
+from cdcv2.cli.plan import Plan
+from cdcv2.cli.shown import json_line, through_text
+from cdcv2.cli.stopping import told_to_stop
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit

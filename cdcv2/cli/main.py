@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from typing import IO, Any, NoReturn
 
 from cdcv2 import __version__
-from cdcv2.commands.console import forget, open_closed_streams, remark
+from cdcv2.cli.console import forget, open_closed_streams, remark
 from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.exits import MEANINGS, Exit, exit_of
 from cdcv2.suggestions import with_meant
 
-#: Sub-command -> what it does; each is imported from ``cdcv2.commands`` when it is asked for.
+#: Sub-command -> what it does; each is imported from ``cdcv2.cli`` when it is asked for.
 COMMANDS = {
     "capture": "turn Debezium's topics into one log per table, without Spark",
     "inspect": "print the messages of a log, or the bindings of a remap",
@@ -140,7 +140,7 @@ def _nothing_asked(args: argparse.Namespace) -> int:
 
 
 def _module(command: str) -> Any:
-    return importlib.import_module(f"cdcv2.commands.{command.replace('-', '_')}")
+    return importlib.import_module(f"cdcv2.cli.{command.replace('-', '_')}")
 
 
 def _epilog(examples: Sequence[tuple[str, str]]) -> str:

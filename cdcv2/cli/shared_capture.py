@@ -1,4 +1,4 @@
-"""``cdcv2 capture --remap``: what the arguments mean, and the capture at work; see :mod:`cdcv2.commands.capture`."""
+"""``cdcv2 capture --remap``: what the arguments mean, and the capture at work; see :mod:`cdcv2.cli.capture`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from cdcv2.capture.run.timeline_manifest import check_timeline, note_timeline
 from cdcv2.capture.run.unbegun import clear_unbegun
 from cdcv2.capture.temp_rows import TEMP
 from cdcv2.capture.topics import Look, Ranges
-from cdcv2.commands.console import Output as Written, remark
-from cdcv2.commands.logs import kafka_client, kafka_log, remap_place
-from cdcv2.commands.progress import Lines
-from cdcv2.commands.remaps import open_remap
-from cdcv2.commands.shown import through_text
-from cdcv2.commands.stopping import told_to_stop
+from cdcv2.cli.console import Output as Written, remark
+from cdcv2.cli.logs import kafka_client, kafka_log, remap_place
+from cdcv2.cli.options.remap_capture import add_wanted_arguments, check_numbers, wanted
+from cdcv2.cli.progress import Lines
+from cdcv2.cli.remaps import open_remap
+from cdcv2.cli.shown import through_text
+from cdcv2.cli.stopping import told_to_stop
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet
 from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
@@ -41,7 +42,6 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.wanted import add_wanted_arguments, check_numbers, wanted
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import COMMIT_ORDER

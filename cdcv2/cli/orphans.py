@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.console import Output
-from cdcv2.commands.materialization_file import read_plan
-from cdcv2.commands.plan import Plan
-from cdcv2.commands.shown import json_line
+from cdcv2.cli.console import Output
+from cdcv2.cli.materialization_file import read_plan
+from cdcv2.cli.plan import Plan
+from cdcv2.cli.shown import json_line
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Runtime

@@ -13,11 +13,11 @@ import argparse
 
 from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.request import Wanted
+from cdcv2.cli.options.capture import check_topic, listed
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.named import table_of
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.asked import check_topic, listed
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant

@@ -11,7 +11,7 @@ Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
 
 All that a command asks of what it was given, before it reads, is here: which logs, of which timeline, whole, and in
-which order. From which times on is in :mod:`cdcv2.commands.times`.
+which order. From which times on is in :mod:`cdcv2.cli.times`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cdcv2.commands.progress import progress
-from cdcv2.commands.times import kind_of_times
+from cdcv2.cli.progress import progress
+from cdcv2.cli.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.logs import opening
 from cdcv2.logs.captured import noted

@@ -19,10 +19,10 @@ from itertools import islice
 from shutil import get_terminal_size
 from typing import Any
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_log_arguments, entries, open_logs
-from cdcv2.commands.remaps import add_shown_arguments, is_remap, open_remap, record_lines
-from cdcv2.commands.shown import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.logs import add_log_arguments, entries, open_logs
+from cdcv2.cli.remaps import add_shown_arguments, is_remap, open_remap, record_lines
+from cdcv2.cli.shown import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import description_of

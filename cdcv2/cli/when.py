@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
-from cdcv2.commands.shown import json_line
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
+from cdcv2.cli.shown import json_line
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.exits import Exit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from cdcv2.commands.console import remark
+from cdcv2.cli.console import remark
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import CoveredLogs, NamedLog
 from cdcv2.logs.stops import Stop, in_headers, stops_of

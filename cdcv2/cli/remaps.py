@@ -18,9 +18,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.commands.logs import LOG_FILE, add_kafka_arguments, check_kafka, remap_place
-from cdcv2.commands.shown import json_line, time_text
-from cdcv2.commands.times import parse_time, whole_number
+from cdcv2.cli.logs import LOG_FILE, add_kafka_arguments, check_kafka, remap_place
+from cdcv2.cli.shown import json_line, time_text
+from cdcv2.cli.times import parse_time, whole_number
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError

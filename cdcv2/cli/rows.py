@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.source_address import SourceAddress, from_environment, from_file, from_service
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.source_address import SourceAddress, from_environment, from_file, from_service
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, without_sources
 from cdcv2.connectors.dumped import VALUE_NAMES
 from cdcv2.core.json_text import parse_json

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cdcv2.commands.console import Output
-from cdcv2.commands.logs import (
+from cdcv2.cli.console import Output
+from cdcv2.cli.logs import (
     LOG_FILE, add_kafka_arguments, add_row_arguments, entries, given, kafka_log, open_logs, place, places,
 )
-from cdcv2.commands.shown import json_line
+from cdcv2.cli.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.captured import noted, put_note

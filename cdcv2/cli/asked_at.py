@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from cdcv2.commands.console import remark
-from cdcv2.commands.times import asked_times
+from cdcv2.cli.console import remark
+from cdcv2.cli.times import asked_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.logs.captured import noted

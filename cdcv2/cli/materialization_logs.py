@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.yaml_lines import Part
+from cdcv2.cli.yaml_lines import Part
 from cdcv2.errors import MissingLogError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.named import named_after

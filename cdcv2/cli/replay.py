@@ -17,11 +17,11 @@ import argparse
 import json
 from collections.abc import Callable
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import remark_logs
-from cdcv2.commands.logs import add_log_arguments, bar_of, given, open_logs
-from cdcv2.commands.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
-from cdcv2.commands.times import start_of
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.logs import add_log_arguments, bar_of, given, open_logs
+from cdcv2.cli.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
+from cdcv2.cli.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier, plain_time

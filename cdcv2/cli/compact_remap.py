@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.logs import add_kafka_arguments, remap_place
-from cdcv2.commands.remaps import open_remap
-from cdcv2.commands.shown import json_line
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.logs import add_kafka_arguments, remap_place
+from cdcv2.cli.remaps import open_remap
+from cdcv2.cli.shown import json_line
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.timeline.minting import RemapLog, agree, compact, follow, run as minted

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from cdcv2.cli.options.capture import recipe_of
 from cdcv2.connectors.debezium.envelope import FROM_STATE
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
-from cdcv2.sources.asked import recipe_of
 
 SCHEMA = {"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]}
 

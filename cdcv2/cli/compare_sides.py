@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from cdcv2.commands.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
-from cdcv2.commands.plan import Plan, Shown
-from cdcv2.commands.shown import through_text
+from cdcv2.cli.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
+from cdcv2.cli.plan import Plan, Shown
+from cdcv2.cli.shown import through_text
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit

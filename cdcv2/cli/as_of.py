@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 
-from cdcv2.commands.asked_at import TAKES, asked_at
-from cdcv2.commands.collected import collection
-from cdcv2.commands.console import Output, remark
-from cdcv2.commands.coverage import remark_logs
-from cdcv2.commands.logs import add_log_arguments, open_one
-from cdcv2.commands.shown import csv_line, sort_key, through_text, time_text
-from cdcv2.commands.times import start_of
+from cdcv2.cli.asked_at import TAKES, asked_at
+from cdcv2.cli.collected import collection
+from cdcv2.cli.console import Output, remark
+from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.logs import add_log_arguments, open_one
+from cdcv2.cli.shown import csv_line, sort_key, through_text, time_text
+from cdcv2.cli.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.opening import NamedLog, some_covered

@@ -28,10 +28,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cdcv2.commands.logs import demand_ordered
-from cdcv2.commands.materialization_logs import FileLogs
-from cdcv2.commands.plan import Plan, Shown
-from cdcv2.commands.yaml_lines import Part, load
+from cdcv2.cli.logs import demand_ordered
+from cdcv2.cli.materialization_logs import FileLogs
+from cdcv2.cli.plan import Plan, Shown
+from cdcv2.cli.yaml_lines import Part, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.captured import noted
 from cdcv2.logs.directory import DirectoryLog

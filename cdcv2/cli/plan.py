@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from cdcv2.commands.logs import demand_ordered
-from cdcv2.commands.shown import through_text
-from cdcv2.commands.yaml_lines import Part
+from cdcv2.cli.logs import demand_ordered
+from cdcv2.cli.shown import through_text
+from cdcv2.cli.yaml_lines import Part
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.logs.description import description_of
