@@ -32,9 +32,9 @@ Logs that lie somewhere are opened by their address, and several are read togeth
 ...     print(updates, frontier)
 {'fruit': [(Row(name='apple'), 1, 2)]} [2]
 
-This module is the front door; the boxes behind it are, from the bottom up: ``core`` (times), ``protocol``,
-``reclock``, ``wire`` (bytes and transports), ``sources``, ``materialize``, ``spark``, ``embedded``, ``testing`` and
-``demo``.
+This module is the front door. The boxes behind it are folders: ``core`` (times), ``protocol``, ``rows``, ``store``,
+``timeline``, ``logs``, ``capture``, ``connectors``, ``views``, ``materialize``, ``spark``, ``servers``, ``testing``,
+``demo`` and ``cli``.
 """
 
 from cdcv2 import errors

@@ -1,4 +1,4 @@
-"""The drawing is true: a folder is a box, and a box imports only boxes above it.
+"""The house is as it is drawn: a folder is a box with a declared list of the boxes that it may import.
 
 Read from the source with `ast`, imports inside functions and under `TYPE_CHECKING` included, so nothing has to be
 installed and nothing can hide. There is no list of exceptions.
@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,30 +19,41 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "cdcv2"
 JOBS = ROOT / "streaming_jobs"
 
-# From the top of the drawing to the bottom.
-BOXES = (
-    "core",
-    "protocol",
-    "capture",
-    "reclock",
-    "wire",
-    "sources",
-    "materialize",
-    "control",
-    "viz",
-    "spark",
-    "embedded",
-    "testing",
-    "demo",
-)
-# What everyone needs: errors and exit codes, the names of steps, the published format, and which version this is.
-FOR_EVERYONE = {"errors", "exits", "steps", "schemas", "__version__"}
-# What lies beside the boxes and puts them together: the front door, and the command with its sub-commands.
-DOORS = {"__init__", "__main__", "cli", "commands"}
-# The front door shows what the base install can do, no more.
-BEHIND_THE_FRONT_DOOR = {"core", "protocol", "wire"}
+# Box -> the boxes that it may import, besides itself. A folder in a folder that is named here is a box of its own.
+IMPORTS = {
+    "core": "",
+    "protocol": "core",
+    "store": "core",
+    "rows": "core protocol store",
+    "timeline": "core protocol",
+    "logs": "core protocol store rows timeline",
+    "capture": "core protocol rows timeline",
+    "connectors": "core protocol store rows logs capture",
+    "capture.run": "core protocol store rows timeline logs capture connectors",
+    "materialize.protocol": "core rows",
+    "views": "core protocol rows materialize.protocol",
+    "materialize": "core protocol store rows materialize.protocol views",
+    "materialize.targets": "core store rows logs materialize.protocol views materialize",
+    "cli.options": "store rows timeline logs connectors capture.run",
+    "spark": (
+        "core protocol store rows timeline logs capture connectors capture.run views "
+        "materialize.protocol materialize materialize.targets cli.options"
+    ),
+    "servers": "",
+    "testing": "core protocol rows views materialize.protocol materialize",
+    "demo": "core protocol rows timeline logs capture materialize.targets servers",
+    "cli": (
+        "core protocol store rows timeline logs capture connectors capture.run views "
+        "materialize.protocol materialize materialize.targets cli.options demo"
+    ),
+}
+# What everybody may import: errors and exit codes, named crash points, words that were probably meant, the published
+# format, and which version this is.
+FOR_EVERYONE = {"errors", "exits", "failpoints", "suggestions", "schemas", "__version__"}
+# What lies beside the boxes: the front door shows what the base install can do, no more.
+DOORS = {"__init__": {"core", "protocol", "rows", "logs"}, "__main__": {"cli"}}
 # Pure boxes decide: they have no clock and no connection, and one guest.
-PURE = ("core", "protocol", "capture", "reclock")
+PURE = ("core", "protocol", "timeline", "capture", "views", "materialize.protocol")
 PURE_GUESTS = {"sortedcontainers"}
 IMPURE_MODULES = {
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "secrets", "shutil", "signal", "socket",
@@ -54,10 +66,15 @@ def sources(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
 
 
+def box_of_module(parts: tuple[str, ...]) -> str:
+    """The box of a module, by its names below the package; its own name where it lies beside the boxes."""
+    inner = ".".join(parts[:2])
+    return inner if inner in IMPORTS else parts[0]
+
+
 def box_of(path: Path) -> str:
-    """The box that a file of the package lies in, or its own name when it lies beside the boxes."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return parts[0]
+    """The box that a file of the package lies in."""
+    return box_of_module(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -75,9 +92,9 @@ def imports(path: Path) -> Iterator[str]:
 
 def boxes_imported(path: Path) -> Iterator[str]:
     for name in imports(path):
-        top, _, rest = name.partition(".")
+        top, *rest = name.split(".")
         if top == "cdcv2":
-            yield rest.partition(".")[0]
+            yield box_of_module(tuple(rest))
 
 
 def third_parties(path: Path) -> set[str]:
@@ -90,26 +107,34 @@ def in_package(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", sources(PACKAGE), ids=in_package)
-def test_a_box_imports_only_boxes_above_it(path: Path) -> None:
-    """The order of the folders is the order of learning: what is above never needs what is below."""
+def test_a_box_imports_only_what_is_declared(path: Path) -> None:
+    """Commands and jobs, too: what a box needs is read in one table."""
     box = box_of(path)
-    if box in DOORS:
-        allowed = BEHIND_THE_FRONT_DOOR if box == "__init__" else {*BOXES, *DOORS}
-    else:
-        allowed = {box, *BOXES[: BOXES.index(box)]} if box in BOXES else set()
+    allowed = {box, *IMPORTS[box].split()} if box in IMPORTS else DOORS.get(box, set())
 
     assert set() == set(boxes_imported(path)) - allowed - FOR_EVERYONE
 
 
+def test_what_is_declared_has_no_circle_and_no_more_than_is_used() -> None:
+    """A list that allows more than is there would let the next import in without a word."""
+    used: dict[str, set[str]] = {box: set() for box in IMPORTS}
+    for path in sources(PACKAGE):
+        if box_of(path) in IMPORTS:
+            used[box_of(path)] |= set(boxes_imported(path)) & set(IMPORTS)
+
+    assert {box: set(may.split()) for box, may in IMPORTS.items()} == {box: may - {box} for box, may in used.items()}
+    assert set(IMPORTS) == set(TopologicalSorter({box: may.split() for box, may in IMPORTS.items()}).static_order())
+
+
 def test_every_folder_is_a_box() -> None:
-    """A folder that is not in the drawing has no place in the order, so nothing could be checked about it."""
+    """A folder that is not declared has no list, so nothing could be checked about it."""
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
-    assert set() == folders - {*BOXES, *DOORS}
+    assert set() == folders - set(IMPORTS)
 
 
 def test_the_map_of_the_readme_is_the_tree() -> None:
-    """Every folder of the checkout and of the package is on it, the boxes in their order, and nothing that is not."""
+    """Every folder of the checkout and of the package is on it, and nothing that is not."""
     drawn = (ROOT / "README.md").read_text("utf-8").split("## The map")[1].split("```")[1]
     names, inside = [], ""
     for line in drawn.splitlines()[1:]:
@@ -119,10 +144,8 @@ def test_the_map_of_the_readme_is_the_tree() -> None:
             names.append(inside + name)
             inside = name if first and not indent and name.endswith("/") else inside
     folders = {f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and is_kept(path)}
-    boxes = [f"cdcv2/{box}/" for box in BOXES if (PACKAGE / box).is_dir()]
 
     assert [] == [name for name in names if not (ROOT / name).exists()]
-    assert boxes == [name for name in names if name in boxes]
     kept = {f"cdcv2/{path.name}/" for path in PACKAGE.iterdir() if path.is_dir() and is_kept(path)}
     assert folders | kept - {"cdcv2/schemas/"} <= set(names)
 
@@ -144,8 +167,9 @@ def test_only_the_spark_box_imports_pyspark() -> None:
 @pytest.mark.parametrize("box", PURE)
 def test_a_pure_box_has_no_clock_and_no_connection(box: str) -> None:
     """What decides is a function of what it was told, so a test can tell it everything."""
-    found = {path: set(imports(path)) & IMPURE_MODULES for path in sources(PACKAGE / box)}
-    guests = {path: third_parties(path) - PURE_GUESTS for path in sources(PACKAGE / box)}
+    paths = [path for path in sources(PACKAGE) if box_of(path) == box]
+    found = {path: set(imports(path)) & IMPURE_MODULES for path in paths}
+    guests = {path: third_parties(path) - PURE_GUESTS for path in paths}
 
     assert {} == {in_package(path): names for path, names in found.items() if names}
     assert {} == {in_package(path): names for path, names in guests.items() if names}

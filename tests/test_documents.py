@@ -75,7 +75,7 @@ def test_every_link_of_a_page_leads_to_a_file_and_an_anchor(page: Path) -> None:
 
 def test_every_page_that_the_code_names_is_there() -> None:
     """In errors, help, comments, tests and build files; a decision may be called by its number alone."""
-    sources = [ROOT / "Makefile", ROOT / "setup.cfg", ROOT / "cdcv2/embedded/jars.lock"]
+    sources = [ROOT / "Makefile", ROOT / "setup.cfg", ROOT / "cdcv2/servers/jars.lock"]
     for folder in ("cdcv2", "streaming_jobs", "examples", "tests", "benchmarks"):
         sources += [path for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
     lost = []

@@ -14,7 +14,8 @@ from cdcv2.capture.temp import SNAPSHOT, Begin, End, Halt, Row, Said
 
 
 def said(fact: Fact) -> Said | Begin | None:
-    """What :class:`~cdcv2.capture.transactions_on_timeline.Transactions` takes of a fact; None when nothing follows from it.
+    """What :class:`~cdcv2.capture.transactions_on_timeline.Transactions` takes of a fact; None when nothing follows
+    from it.
 
     A Begin is for whoever has the order of such records: two of them are a Restart. The End of the snapshot is in no
     record: it is made of the notifications about it, by whoever reads them.

@@ -11,8 +11,8 @@ from facts:
 
 What cannot be carried over the frontier (TRUNCATE, a row of another type, a second snapshot, more rows than were
 counted, a lost END) stops the capture: everything before it is released first, and the logs are complete up to there.
-A second snapshot of which the user has told (:mod:`cdcv2.capture.resnapshots`) is released between the transactions up to its
-LSN, of which what is not whole by then is superseded, and those above it.
+A second snapshot of which the user has told (:mod:`cdcv2.capture.resnapshots`) is released between the transactions up
+to its LSN, of which what is not whole by then is superseded, and those above it.
 
 Rows never come here, so one process that holds them all and a Spark driver whose executors hold them decide alike.
 Counts are *set*, not added: a caller may count again what it reads again.

@@ -142,8 +142,8 @@ class Through:
 class Begun:
     """How the capture was begun: in which order it gives out, of which tables, after a snapshot or without one.
 
-    It marks what is given out as soon as it is complete: see :mod:`cdcv2.timeline.ordering`. ``looked_up`` says that old
-    rows are, in what was given out.
+    It marks what is given out as soon as it is complete: see :mod:`cdcv2.timeline.ordering`. ``looked_up`` says that
+    old rows are, in what was given out.
     """
 
     ordering: str

@@ -37,7 +37,8 @@ class Service:
         name: what to call it.
         launch: starts it, with what is added to its environment.
         moves: how far it has come, in steps that only grow: frontiers that were seen, say.
-        crash: the step (:mod:`cdcv2.failpoints`) at which its first life ends, by SIGKILL; ``name:3``: at the third time.
+        crash: the step (:mod:`cdcv2.failpoints`) at which its first life ends, by SIGKILL; ``name:3``: at the third
+        time.
     """
 
     def __init__(

@@ -48,7 +48,9 @@ from cdcv2.store.file_system import in_words, is_there
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 
 BEFORE_LINK = failpoints.declare("files.before-link", "a file is durable under a temporary name, and not in the log")
-AFTER_LINK = failpoints.declare("files.after-link", "a file is in the log, perhaps not durably; its temporary name is there")
+AFTER_LINK = failpoints.declare(
+    "files.after-link", "a file is in the log, perhaps not durably; its temporary name is there"
+)
 
 _NAME = re.compile(r"([0-9]{20})\.avro\Z")
 

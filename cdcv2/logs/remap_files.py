@@ -25,7 +25,9 @@ from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.timeline.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
 from cdcv2.timeline.shared import View
 
-BEFORE_PUT = failpoints.declare("remap.before-put", "a record of a remap is durable under a temporary name, not in the log")
+BEFORE_PUT = failpoints.declare(
+    "remap.before-put", "a record of a remap is durable under a temporary name, not in the log"
+)
 AFTER_PUT = failpoints.declare("remap.after-put", "a record of a remap is in the log, and who put it does not know yet")
 WITHIN_TRIM = failpoints.declare("remap.within-trim", "a record that a summary covers is about to be removed")
 

@@ -3,10 +3,10 @@
 First decide whose commit counts, and say so in ``open``:
 
 - **The store's** (a database with transactions). Keep the checkpoint in a table of the store, written in the same
-  transaction as the rows, and return it from ``open``; raise a fence there (:mod:`cdcv2.materialize.protocol.fence` is the rule,
-  :mod:`cdcv2.materialize.targets.postgres.driver` an example), check it in every commit, and once more after the last key was
-  looked up, since what a successor has left there is not what this instance's updates go with; be *committed when*
-  ``start_commit`` *returns*.
+  transaction as the rows, and return it from ``open``; raise a fence there (:mod:`cdcv2.materialize.protocol.fence` is
+  the rule, :mod:`cdcv2.materialize.targets.postgres.driver` an example), check it in every commit, and once more after
+  the last key was looked up, since what a successor has left there is not what this instance's updates go with; be
+  *committed when* ``start_commit`` *returns*.
 - **The recovery log's, and the store can apply a staged transaction idempotently** (files of a lake). ``store`` stages
   under a name that nobody else uses; ``start_commit`` returns a patch that names what is staged; ``acknowledge``
   applies what the state names, and only that, and must do nothing the second time.
@@ -18,11 +18,11 @@ First decide whose commit counts, and say so in ``open``:
 Then run the conformance kit of :mod:`cdcv2.testing` against it: every rule, and a crash, a stall and a zombie at each
 message.
 
-Who calls: one thread, one method at a time (``interrupt`` apart), in the order of :mod:`cdcv2.materialize.protocol.turns`; each
-conversation has an instance of its own. It may be a thread of the driver's own
-(:class:`~cdcv2.materialize.connection.Threaded`): while a method works, the runtime reduces the next transaction. Not
-promised: that any method is called after another, that ``close`` is called, that no other instance works on the same
-store at the same time: that is what fences are for.
+Who calls: one thread, one method at a time (``interrupt`` apart), in the order of
+:mod:`cdcv2.materialize.protocol.turns`; each conversation has an instance of its own. It may be a thread of the
+driver's own (:class:`~cdcv2.materialize.connection.Threaded`): while a method works, the runtime reduces the next
+transaction. Not promised: that any method is called after another, that ``close`` is called, that no other instance
+works on the same store at the same time: that is what fences are for.
 
 A method that raises ends the conversation; raise UnavailableError when trying again later may help, FencedError when
 another instance has taken over, and an error with the value and the remedy otherwise. Nothing of the transaction may be

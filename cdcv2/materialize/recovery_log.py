@@ -1,6 +1,7 @@
 """The recovery log: the durable pair (checkpoint, driver state) of a materialization, changed in one step, and fenced.
 
-It is a table of holdings (:mod:`cdcv2.materialize.protocol.fence`), one per range of keys that was ever served, each with
+It is a table of holdings (:mod:`cdcv2.materialize.protocol.fence`), one per range of keys that was ever served, each
+with
 
 - ``checkpoint``: how far the view is committed;
 - ``state``: the driver's own, a JSON object, changed by merge patches (RFC 7386);

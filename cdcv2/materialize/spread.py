@@ -36,7 +36,9 @@ from cdcv2.views.identity import demand_same, marks
 #: How many keys a hand looks up and stages at once.
 AT_ONCE = 50_000
 
-CARRIED = failpoints.declare("materialize.carried", "executors have staged the rows of a transaction; no commit names them")
+CARRIED = failpoints.declare(
+    "materialize.carried", "executors have staged the rows of a transaction; no commit names them"
+)
 
 
 class Work(ABC):

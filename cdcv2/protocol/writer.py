@@ -29,7 +29,9 @@ from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
 
-UPDATES_SENT = failpoints.declare("writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them")
+UPDATES_SENT = failpoints.declare(
+    "writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them"
+)
 UPDATES_DURABLE = failpoints.declare("writer.updates-durable", "updates are durable; no statement counts them")
 STATEMENT_SENT = failpoints.declare("writer.statement-sent", "the statement is sent, perhaps not durable")
 STATEMENT_DURABLE = failpoints.declare("writer.statement-durable", "updates and statement are durable")

@@ -1,1 +1,1 @@
-"""What a row is: its type, the canonical form of its values, their bytes and names, and what they were in the source. No I/O."""
+"""What a row is: its type, the canonical form of its values, their bytes and names, and what the source calls them."""

@@ -51,7 +51,9 @@ _FOLDER = "_manifests"
 _ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
 
 _AFTER_FILES = failpoints.declare("output.after-files", "the rows are in files; no manifest names them yet")
-_AFTER_MANIFEST = failpoints.declare("output.after-manifest", "the output has them; the reader's manifest does not say so")
+_AFTER_MANIFEST = failpoints.declare(
+    "output.after-manifest", "the output has them; the reader's manifest does not say so"
+)
 
 
 class Target(Protocol):

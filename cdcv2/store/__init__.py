@@ -1,1 +1,1 @@
-"""Small durable values: numbered files, files that are put only where none is; and the clients of Kafka and PostgreSQL."""
+"""Small durable values: numbered files, files that are put only where none is; clients of Kafka and PostgreSQL."""

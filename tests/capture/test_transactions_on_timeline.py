@@ -170,7 +170,8 @@ def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Choo
             recalled=recalled(history, place_of(source, history)),
         )
         reclock = Reclock(remap, source=source, compacting=False)
-        with suppress(PlacedCrash), failpoints.placed(choose.pick(STEPS), nth=choose.integer(1, 4) if crashes else 10**6):
+        step, nth = choose.pick(STEPS), choose.integer(1, 4) if crashes else 10**6
+        with suppress(PlacedCrash), failpoints.placed(step, nth=nth):
             for summary in fed(choose, history, place_of(source, history), reclock, operator):
                 write(summary, writers.get(""), {table: writers[table] for table in CAPTURED if table in writers})
     whole = Transactions(CAPTURED, ordering=ordering, snapshot=True)

@@ -119,7 +119,7 @@ def test_a_warning_of_the_package_is_said_with_the_command(run: Run, monkeypatch
     """And only while the command runs."""
 
     def warn(args: argparse.Namespace) -> Exit:
-        logging.getLogger("cdcv2.sources").warning("assumed")
+        logging.getLogger("cdcv2.connectors").warning("assumed")
         return Exit.DONE
 
     monkeypatch.setattr(verify, "run", warn)

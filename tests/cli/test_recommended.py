@@ -61,11 +61,12 @@ def of_commands() -> dict[str, set[str]]:
     from cdcv2.spark import materialize, replay
     from cdcv2.spark.capture import job as capture_job
 
-    found = {f"commands/{name.replace('-', '_')}.py": options(parser_of(name)) for name in COMMANDS}
+    found = {f"cli/{name.replace('-', '_')}.py": options(parser_of(name)) for name in COMMANDS}
     return found | {
-        "spark/capture_job.py": options(capture_job.parser()), "spark/bound_job.py": options(capture_job.parser()),
+        "spark/capture/job.py": options(capture_job.parser()),
+        "spark/remap_capture/job.py": options(capture_job.parser()),
         "spark/materialize.py": options(materialize.parser()), "spark/replay.py": options(replay.parser()),
-        "commands/shared_capture.py": found["commands/capture.py"],
+        "cli/shared_capture.py": found["cli/capture.py"],
     }
 
 
@@ -75,10 +76,10 @@ def test_an_option_that_a_text_names_is_one_of_its_commands_or_of_some_command()
     every = set().union(*known.values())
     unknown = []
     # What starts servers has the options of their programs.
-    for path in sorted(set(PACKAGE.rglob("*.py")) - set((PACKAGE / "embedded").iterdir())):
+    for path in sorted(set(PACKAGE.rglob("*.py")) - set((PACKAGE / "servers").iterdir())):
         module = str(path.relative_to(PACKAGE))
         for text, line in sentences(path):
-            named = [known[f"commands/{name.replace('-', '_')}.py"] for name in COMMANDS if name in text.split()]
+            named = [known[f"cli/{name.replace('-', '_')}.py"] for name in COMMANDS if name in text.split()]
             taken = OTHERS.union(known.get(module, every), *named)
             unknown += [f"{module}:{line}: {option}" for option in OPTION.findall(text) if option not in taken]
 

@@ -19,7 +19,7 @@ FIRST = 10_000
 
 def races(name: str) -> Any:
     """The module of a race among the ordinary tests."""
-    path = Path(__file__).resolve().parent.parent / "sources" / f"{name}.py"
+    path = Path(__file__).resolve().parent.parent / "capture" / "run" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -44,7 +44,7 @@ def test_the_recorded_topics_on_many_timelines() -> None:
 
 def test_captures_that_race() -> None:
     """Two or three at once, killed and woken: plain topics, and a database in either ordering."""
-    plain, database = races("test_shared_capture_race"), races("test_database_race")
+    plain, database = races("test_on_remap_race"), races("test_database_race")
     kinds = [(True, COMMIT_ORDER), (False, COMMIT_ORDER), (True, AS_COMPLETE)]
     for seed in range(FIRST, FIRST + RACES):
         plain.race(seeded(seed))

@@ -2,8 +2,9 @@
 
 What came of a transaction that is not whole stands in TEMP, a log beside those of the tables. At every time that is
 bound, TEMP and where the topics were are all that a capture needs to go on as it would have: see
-:mod:`cdcv2.capture.transactions_on_timeline`. Where old rows come from the state, that is what the tables' logs say before the time
-at which it goes on. Each database has its own transactions and its own TEMP; one remap makes one cut over all of them.
+:mod:`cdcv2.capture.transactions_on_timeline`. Where old rows come from the state, that is what the tables' logs say
+before the time at which it goes on. Each database has its own transactions and its own TEMP; one remap makes one cut
+over all of them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import MAPPING, BoundRecipe
 from cdcv2.timeline.records import Recipe as Bound
 
-IN_FORCE = failpoints.declare("left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before")
+IN_FORCE = failpoints.declare(
+    "left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before"
+)
 BROUGHT = failpoints.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")
 #: Stands for a row type that is not at hand: only updates have rows.
 _UNKNOWN = RowType({"type": "record", "name": "unknown", "fields": [{"name": "unknown", "type": "null"}]})

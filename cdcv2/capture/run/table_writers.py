@@ -20,8 +20,12 @@ from cdcv2.timeline.binding import check_int
 
 LOGGER = logging.getLogger(__name__)
 
-TABLE_WRITTEN = failpoints.declare("capture.table-written", "the updates of one more table are durable; no statement is")
-UPDATES_DURABLE = failpoints.declare("capture.updates-durable", "the updates of every table are durable; no statement is")
+TABLE_WRITTEN = failpoints.declare(
+    "capture.table-written", "the updates of one more table are durable; no statement is"
+)
+UPDATES_DURABLE = failpoints.declare(
+    "capture.updates-durable", "the updates of every table are durable; no statement is"
+)
 TABLE_STATED = failpoints.declare("capture.table-stated", "the statement of one more table is durable")
 
 

@@ -1,1 +1,1 @@
-"""Debezium's records as facts: ``envelope`` and ``images`` of changes, its transaction topic, and its types of PostgreSQL."""
+"""Debezium's records as facts: ``envelope``, ``images`` of changes, its transaction topic, its types of PostgreSQL."""

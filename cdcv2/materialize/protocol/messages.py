@@ -5,8 +5,8 @@
     runtime:  Open    Acknowledge    Load    Flush    Store   StartCommit
     driver:   Opened  Acknowledged   Loaded  Flushed          StartedCommit
 
-Which of them may be said when is :mod:`cdcv2.materialize.protocol.turns`. A driver is told of *tables*: columns of a key and
-columns of values, with types; what a row of a log is, and how diffs become values, it need not know.
+Which of them may be said when is :mod:`cdcv2.materialize.protocol.turns`. A driver is told of *tables*: columns of a
+key and columns of values, with types; what a row of a log is, and how diffs become values, it need not know.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 What an update of such a table does depends on every change before it, and a TRUNCATE on all rows. So transactions go
 through one place, in the order of their commits, as they do without Spark: this *is* the capture without it,
-:class:`cdcv2.capture.run.commit_times.Capture`, with its state, its writers and its steps. Only its records come parsed, from
-the executors, and its memory is the one that captures on Spark have. So one that takes whole old rows and one that
-looks them up may take turns, with one ``state`` and the same logs.
+:class:`cdcv2.capture.run.commit_times.Capture`, with its state, its writers and its steps. Only its records come
+parsed, from the executors, and its memory is the one that captures on Spark have. So one that takes whole old rows and
+one that looks them up may take turns, with one ``state`` and the same logs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and what it
 does: the canonical bytes of the row that goes (``minus``) and of the row that comes (``plus``). Everything else that
-a share of the records said goes into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture.batch_facts.Said`), in the
-last column of a row of its own. One pass over the records gives both.
+a share of the records said goes into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture.batch_facts.Said`), in
+the last column of a row of its own. One pass over the records gives both.
 """
 
 from __future__ import annotations

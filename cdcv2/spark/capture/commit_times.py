@@ -52,7 +52,9 @@ from cdcv2.spark.session import tune
 
 BEGUN = failpoints.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = failpoints.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
-BEFORE_UPDATES = failpoints.declare("spark-capture.before-updates", "transactions are whole; nothing of them is written")
+BEFORE_UPDATES = failpoints.declare(
+    "spark-capture.before-updates", "transactions are whole; nothing of them is written"
+)
 UPDATES_DURABLE = failpoints.declare("spark-capture.updates-durable", "all updates are durable; no statement is")
 TABLE_STATED = failpoints.declare("spark-capture.table-stated", "the statement of one more table is durable")
 STATED = failpoints.declare("spark-capture.stated", "the statements of every table are durable; the memory is not")

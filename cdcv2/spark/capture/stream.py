@@ -45,7 +45,9 @@ from cdcv2.store.numbered import Numbered
 #: Given a micro-batch, the frontier that is promised; None: nothing new.
 Promise: TypeAlias = Callable[[DataFrame], Union[int, None]]
 
-KEPT = failpoints.declare("generic.kept", "the rows of a batch are kept; nothing is released, and no manifest names them")
+KEPT = failpoints.declare(
+    "generic.kept", "the rows of a batch are kept; nothing is released, and no manifest names them"
+)
 UPDATES_DURABLE = failpoints.declare("generic.updates-durable", "the updates of a release are durable; no statement is")
 STATED = failpoints.declare("generic.stated", "a release is durable and stated; the manifest does not say so")
 REMEMBERED = failpoints.declare("generic.remembered", "the manifest says what the batch did")

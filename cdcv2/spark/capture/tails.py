@@ -1,7 +1,7 @@
 """The logs that a capture writes, and by what its next life knows them again: not by name and length alone.
 
-A capture's memory has, of each log, a :class:`~cdcv2.spark.capture.state_file.LogTail`: how far it is stated, up to where
-it was read, and *marks*, of a topic what Kafka calls it, of a directory digests of its files.
+A capture's memory has, of each log, a :class:`~cdcv2.spark.capture.state_file.LogTail`: how far it is stated, up to
+where it was read, and *marks*, of a topic what Kafka calls it, of a directory digests of its files.
 """
 
 from __future__ import annotations

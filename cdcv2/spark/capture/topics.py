@@ -81,7 +81,7 @@ class Topics(Protocol):
 
 @dataclass(frozen=True)
 class FileTopics:
-    """Topics that were dumped to JSON lines (``sources/dumped.py`` has the format), in the files of a directory.
+    """Topics that were dumped to JSON lines (``connectors/dumped.py`` has the format), in the files of a directory.
 
     The files are read in the order of their modification times, ``files`` of them at a time (None: all that are
     there), and the records of a partition must come in the order of their offsets.
@@ -218,7 +218,7 @@ class KafkaTopics:
     """The connector's topics in the cluster at ``bootstrap`` (None: as the settings say).
 
     ``config_file`` holds settings as Java's clients have them (TLS, SASL); they serve Spark, which reads the records,
-    and the client of ``cdcv2.sources``, which asks what is there and waits ``patience`` seconds for the answer.
+    and the client of ``cdcv2.connectors``, which asks what is there and waits ``patience`` seconds for the answer.
     ``records`` limits a micro-batch (None: all that is there).
 
     Only committed records are read. With a transactional connector the end of a partition is a marker, which no

@@ -2,8 +2,8 @@
 
 What an update of such a table does depends on every change before it, and a TRUNCATE on all rows. So transactions go
 through one place, in the order of their commits, as they do without Spark: this *is* the output of the capture without
-it, :class:`~cdcv2.capture.run.database.Database`, with its state, its writers and its TEMP. Only its records come parsed,
-from the executors. What it writes, where it may die and how it goes on is the same because it is the same.
+it, :class:`~cdcv2.capture.run.database.Database`, with its state, its writers and its TEMP. Only its records come
+parsed, from the executors. What it writes, where it may die and how it goes on is the same because it is the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Outputs of a capture on a shared remap whose rows the executors hold: decided on here, written there.
 
 A database's transactions are decided by the very operator of the capture without Spark
-(:class:`~cdcv2.capture.run.database.Database`): it is fed marks where that one is fed rows, and says which transactions are
-given out, at which times, and what TEMP holds. The executors consolidate and write the rows of those; TEMP is written
-by the driver, which holds the rows that are in it, as that one does.
+(:class:`~cdcv2.capture.run.database.Database`): it is fed marks where that one is fed rows, and says which transactions
+are given out, at which times, and what TEMP holds. The executors consolidate and write the rows of those; TEMP is
+written by the driver, which holds the rows that are in it, as that one does.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class Marks:
 class BoundDatabase(Database):
     """One connector's topics. ``number`` is that of the output, ``logs`` has the log of each table of the recipe.
 
-    Everything else as of :class:`~cdcv2.capture.run.database.Database`. Memory, on the driver: TEMP; of the transactions of
-    times in hand the marks.
+    Everything else as of :class:`~cdcv2.capture.run.database.Database`. Memory, on the driver: TEMP; of the
+    transactions of times in hand the marks.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Kafka as a target: a topic per table takes the deltas, and a statement per transaction.
 
 A record's key is the delta's key, as JSON, so that all deltas of a key are in one partition, in order; its value is the
-delta (:mod:`cdcv2.materialize.protocol.deltas`). Statements have no key. No transactions of Kafka: a reader knows a repeat by
-itself (:class:`~cdcv2.materialize.subscriber.Subscriber` does it), which also covers what Kafka's cannot, a producer
-that dies between its own commit and ours.
+delta (:mod:`cdcv2.materialize.protocol.deltas`). Statements have no key. No transactions of Kafka: a reader knows a
+repeat by itself (:class:`~cdcv2.materialize.subscriber.Subscriber` does it), which also covers what Kafka's cannot, a
+producer that dies between its own commit and ours.
 
 The recovery log knows up to where the topics were written, and where the last statements are. So topics that were made
 anew are noticed at opening, and so is a log that is another's, or an old one: the topics say otherwise, or go on.

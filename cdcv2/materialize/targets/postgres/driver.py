@@ -36,8 +36,12 @@ from cdcv2.views.identity import demand_begun
 if TYPE_CHECKING:
     from psycopg import Connection, Copy
 
-BEFORE_COMMIT = failpoints.declare("postgres.before-commit", "rows and checkpoint are merged; the transaction is still open")
-AFTER_COMMIT = failpoints.declare("postgres.after-commit", "the transaction is committed; the runtime has not been told")
+BEFORE_COMMIT = failpoints.declare(
+    "postgres.before-commit", "rows and checkpoint are merged; the transaction is still open"
+)
+AFTER_COMMIT = failpoints.declare(
+    "postgres.after-commit", "the transaction is committed; the runtime has not been told"
+)
 
 
 class PostgresDriver(Spread):

@@ -1,8 +1,8 @@
 """A webhook as a target: deltas and statements are posted as JSON, some at a time, until the receiver says 2xx.
 
-A request's body is ``{"version": 1, "messages": [...]}`` (:mod:`cdcv2.materialize.protocol.deltas`). What is posted again, after
-a time-out or a crash, is the same request, and carries the same ``Idempotency-Key``. A receiver must have kept what it
-answers 2xx to; :class:`~cdcv2.materialize.subscriber.Subscriber` is what it needs, or a table keyed by
+A request's body is ``{"version": 1, "messages": [...]}`` (:mod:`cdcv2.materialize.protocol.deltas`). What is posted
+again, after a time-out or a crash, is the same request, and carries the same ``Idempotency-Key``. A receiver must have
+kept what it answers 2xx to; :class:`~cdcv2.materialize.subscriber.Subscriber` is what it needs, or a table keyed by
 ``(table, lower, upper, key)``. Nobody can look into a receiver: deltas of another recovery log, or of an old one, only
 it can know, by their extents, and says so with 409.
 
