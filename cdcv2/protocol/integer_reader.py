@@ -181,8 +181,7 @@ class IntegerReader:
         else:
             self._graft((lower, upper, counts), position)
         self._statements += 1
-        # Where it was not the first time that lacks something, that time still does.
-        return self._settle() if known < self._known and known == self._reported else None
+        return self._settle() if known < self._known else None
 
     def _wait(self, key: _Key, statement: Progress, position: Any) -> None:
         if key in self._waiting:
@@ -201,8 +200,9 @@ class IntegerReader:
             lower, upper, counts = key
             if lower < at:
                 self._compare(max(lower, self._reported), min(upper, at), counts, fresh, times)
-                counts = tuple(pair for pair in counts if pair[0] >= at)
             if upper > at:
+                if lower < at:
+                    counts = tuple(pair for pair in counts if pair[0] >= at)
                 fresh.update(counts)
                 times += [time for time, _ in counts]
                 if position is not None:

@@ -104,6 +104,23 @@ def test_what_contradicts_changes_nothing(lie: Message) -> None:
     assert kept(general) == kept(fast)
 
 
+@pytest.mark.parametrize("data, first", [("a", 0), ("b", 0), ("c", 2), ("d", None)])
+def test_the_first_copy_of_an_update_is_the_evidence(data: str, first: int | None) -> None:
+    """Whichever message it came with, and not where a duplicate was read."""
+    log: list[Any] = [
+        Entry(Position("log", 0, 0), Updates([("a", 3, 1), ("b", 3, 1)])),
+        Updates([("d", 3, 1)]),
+        Entry(Position("log", 0, 2), Updates([("a", 3, 1), ("c", 3, 1), ("d", 3, 1)])),
+    ]
+    where = None if first is None else Position("log", 0, first), Position("log", 0, 3)
+    for reader in both():
+        for message in log:
+            reader.absorb(message)
+        with pytest.raises(ContradictionError) as caught:
+            reader.absorb(Entry(Position("log", 0, 3), Updates([(data, 3, 2)])))
+        assert where == caught.value.positions
+
+
 class Broken:
     """Data whose comparison fails."""
 
