@@ -166,9 +166,10 @@ class IntegerReader:
         lower, upper = statement.lower.integer, statement.upper.integer
         counts: _Counts = statement.counts
         known = self._known
-        if upper is None and not statement.upper:
+        if upper is None:
+            # Empty, as both bounds of a statement are of one kind.
             upper = _END
-        if lower is None or upper is None or lower < self._floor and counts and counts[0][0] < self._floor:
+        if lower is None or lower < self._floor and counts and counts[0][0] < self._floor:
             raise Undecided
         if lower == upper or upper <= self._reported:
             self._repeated_statements += 1

@@ -132,17 +132,45 @@ class Broken:
 
 
 def test_data_that_cannot_be_compared_changes_nothing() -> None:
-    """The error is the data's own, and the reader goes on as it was."""
+    """The error is the data's own, and the reader goes on as it was: it still sees what no statement counts."""
     fast, general = both()
-    message: Any = Updates([("a", 2, 1), (Broken(), 2, 1), (Broken(), 2, 1)])
+    message: Any = Updates([("new", 4, 1), ("a", 2, 1), (Broken(), 2, 1), (Broken(), 2, 1)])
     for reader in (fast, general):
+        reader.absorb(Updates([("a", time, 1) for time in (9, 6, 7)]))
         before = kept(reader)
         with pytest.raises(RuntimeError, match="not comparable now"):
             reader.absorb(message)
         assert before == kept(reader)
-        reader.absorb(Updates([("b", 1, 1)]))
-        assert reader.absorb(Progress([0], [3], {1: 1})) is not None
+        assert reader.absorb(Progress([0], [5], {})) is not None
     assert fast._integers is not None
+    for reader in (fast, general):
+        with pytest.raises(ContradictionError, match="0 updates at time 6 but holds 1"):
+            reader.absorb(Progress([5], [7], {}))
+
+
+def test_statements_ahead_of_all_updates_are_kept_until_each_time_is_complete() -> None:
+    """Then each update finishes a time; what is finished is cut off in the midst of it."""
+    reader, times = Resolver(), range(4000)
+    for time in times:
+        reader.absorb(Progress([time], [time + 1], {time: 1}))
+    for time in times:
+        batch = reader.absorb(Updates([("a", time, 1)]))
+        assert batch is not None
+        assert ([("a", time, 1)], time, time + 1) == (batch.updates, batch.lower.integer, batch.upper.integer)
+    assert reader._integers is not None
+
+
+def test_what_is_finished_is_forgotten() -> None:
+    """Whatever order it came in: the memory of a reader is that of what is open."""
+    log: list[Message] = [Updates([("a", time, 1), ("b", time, 1)]) for time in range(50)]
+    log += [Progress([time], [time + 1], {time: 2}) for time in range(50)]
+    reader = Resolver()
+    for offset, message in enumerate([*mangle(log, seed=3, copies=2, window=30), Progress([50], [])]):
+        reader.absorb(Entry(Position("log", 0, offset), message))
+
+    integers = reader._integers
+    assert integers is not None and integers.closed
+    assert {} == {name: kept for name, kept in vars(integers).items() if isinstance(kept, (dict, list)) and kept}
 
 
 def test_other_times_and_settings_are_read_by_the_general_classes() -> None:
