@@ -61,6 +61,8 @@ class TransactionTracker(Generic[T]):
         self._ends: SortedDict[int, OpenEnd[T]] = SortedDict()
         self._end_of: dict[T, int] = {}
         self._highest = 0
+        # Of these some that are given out before an earlier one is.
+        self._given: set[T] = set()
         self._rows: dict[T, dict[str, tuple[int, int]]] = {}
         # The least commit that the rows of a transaction without END name; -1: there was none before.
         self._after: dict[T, int] = {}
@@ -135,7 +137,8 @@ class TransactionTracker(Generic[T]):
         held = self._ends.get(lsn)
         if held is not None:
             same = (held.tx, held.counts) == (tx, mine)
-            return False if same else two_ends(lsn, (held.tx, held.counts), (tx, mine), stated=False)
+            stated = held.tx in self._given
+            return False if same else two_ends(lsn, (held.tx, held.counts), (tx, mine), stated=stated)
         if lsn < highest or tx in self._end_of:
             return late_end(tx, lsn, f"END {highest}" if lsn < highest else f"its END {self._end_of[tx]}")
         self._ends[lsn], self._end_of[tx] = OpenEnd(lsn, tx, mine), lsn
@@ -240,12 +243,14 @@ class TransactionTracker(Generic[T]):
 
     def given_out(self, tx: T) -> None:
         """It is given out, perhaps before an earlier one: its END stays until that is, too."""
+        self._given |= {tx} & self._end_of.keys()
         self._rows.pop(tx, None)
         self._ended(tx)
 
     def forget(self, tx: T) -> None:
         """It is no longer open."""
         lsn = self._end_of.pop(tx, None)
+        self._given.discard(tx)
         if lsn is not None:
             del self._ends[lsn]
         self._rows.pop(tx, None)

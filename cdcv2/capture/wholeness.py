@@ -154,6 +154,7 @@ class Wholeness:
                 if held.commit not in counted:
                     self._uncounted[held.tx] = held.commit
                 self._tracker.end(held.tx, held.commit, counted.get(held.commit, {}))
+                self._tracker.given_out(held.tx)
             elif not isinstance(held, Through):
                 self._admit(held)
         for opened in self._open.values():

@@ -88,6 +88,17 @@ def test_whenever_it_is_begun_it_says_the_same(name: str, ordering: str) -> None
         assert alive == went(story, ordering, begun), f"begun at {begun}"
 
 
+@pytest.mark.parametrize("begun", (None, 3))
+@pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
+def test_an_end_that_contradicts_what_is_given_out_is_a_stop_that_lasts(ordering: str, begun: int | None) -> None:
+    """Also where an earlier transaction is not: the topic may lose the first END, and then nothing shows it."""
+    story: list[list[Said]] = [[End.of(5, 70, {"a": 1})], [row(7, 1, 70), End.of(7, 90, {"a": 1})], [End.of(7, 90, {})]]
+    output, _, said = went(story, ordering, begun)
+
+    assert "END 90 says both that transaction 7 has {'a': 1} rows, and that 7 has {}" in said
+    assert (ordering == AS_COMPLETE) == ("; the logs are stated beyond it" in said) == bool(output)
+
+
 def test_without_what_was_released_whatever_comes_again_stops_it() -> None:
     """A start that was not told does not guess."""
     first = Transactions(["a"])
