@@ -29,6 +29,8 @@ RESULTS = Path(__file__).resolve().parent / "results"
 #: The measures that every case has: wall time, and the CPU time of all threads of this process.
 SECONDS = "seconds"
 CPU_SECONDS = "CPU seconds of this process"
+#: What cases have beside these whose work is done by servers, too.
+CPU_WITH_SERVERS = "CPU seconds, servers included"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Question(Generic[Input]):
     """What is asked: the same ``size`` units of work, done by the baseline and by each case.
 
     ``prepare(seed, size)`` makes the input, once per seed, deterministically; ``close(input)`` ends what it started.
-    ``versions`` names the installed packages whose version belongs to the answer.
+    ``versions`` names the installed packages whose version belongs to the answer. ``servers(input)`` is the CPU time
+    that its servers have taken so far; it is asked before and after each run, outside of the clock.
     """
 
     prepare: Callable[[int, int], Input]
@@ -63,6 +66,7 @@ class Question(Generic[Input]):
     unit: str
     versions: Sequence[str] = ()
     close: Callable[[Input], object] | None = None
+    servers: Callable[[Input], float] | None = None
     rounds: int = 5
     warm_up: int = 2
 
@@ -114,7 +118,7 @@ class Answer:
     @property
     def per_second(self) -> float | None:
         """Units of work per second at the median; None for measures that are no time."""
-        timed = self.measure in (SECONDS, CPU_SECONDS)
+        timed = self.measure in (SECONDS, CPU_SECONDS, CPU_WITH_SERVERS)
         return self.size / self.spread.median if timed and self.spread.median else None
 
 
@@ -165,20 +169,23 @@ def _measure(question: Question[Input], given: Input, rounds: int, warm_up: int)
     for number in range(warm_up + rounds):
         turn = number % len(contenders)
         for case in contenders[turn:] + contenders[:turn]:
-            figures = _run(case, given)
+            figures = _run(case, given, question.servers)
             if number >= warm_up:
                 measured.add(case.name, figures)
     return measured
 
 
-def _run(case: Case[Input], given: Input) -> dict[str, float]:
+def _run(case: Case[Input], given: Input, servers: Callable[[Input], float] | None) -> dict[str, float]:
     if case.reset:
         case.reset(given)
     # What the case before left behind is not cleared away on this one's time.
     gc.collect()
+    before = 0.0 if servers is None else servers(given)
     cpu, start = process_time(), perf_counter()
     figures = case.run(given)
     measured = {SECONDS: perf_counter() - start, CPU_SECONDS: process_time() - cpu}
+    if servers is not None:
+        measured[CPU_WITH_SERVERS] = measured[CPU_SECONDS] + servers(given) - before
     if case.check:
         case.check(given)
     return {**measured, **(figures or {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -91,6 +92,20 @@ class Shop:
         """No table, no checkpoint."""
         with self.connect() as session:
             session.execute("DROP TABLE IF EXISTS orders, cdcv2_checkpoints, plain")
+
+    def server_cpu(self) -> float:
+        """CPU seconds of the server so far: its own, and those of its sessions, ended ones too."""
+        if self.server is None or self.server.pid is None:
+            return 0.0
+        ticks = 0
+        for place in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                numbers = place.read_text("utf-8").rpartition(")")[2].split()
+            except OSError:  # it has ended since
+                continue
+            if self.server.pid in (int(place.parent.name), int(numbers[1])):
+                ticks += sum(map(int, numbers[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def write(self) -> None:
         """The same as a log in a directory, and a file for the command."""

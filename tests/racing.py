@@ -16,7 +16,8 @@ from cdcv2.materialize import Driver, Runtime, Threaded
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.testing import Stage, Workload
-from tests.materialize.targets.test_postgres_driver import PostgresSubject
+from tests.materialize.row_by_row import RowByRow
+from tests.materialize.test_postgres_driver import PostgresSubject
 
 _NOTED = """
 CREATE TABLE noted (number bigserial, session int, claim boolean);
@@ -48,6 +49,12 @@ class Noting(PostgresSubject):
     def noted(self) -> list[tuple[int, bool]]:
         """Each change of the one holding, in order: by whom, and whether that was a claim, else a commit."""
         return list(self._reader.execute("SELECT session, claim FROM noted ORDER BY number").fetchall())
+
+
+class NotingRowByRow(Noting):
+    """The same, with a driver that looks every key up."""
+
+    made: Callable[..., Driver] = RowByRow
 
 
 def judge(noted: list[tuple[int, bool]], seed: int) -> Counter[str]:

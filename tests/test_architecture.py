@@ -54,7 +54,7 @@ FOR_EVERYONE = {"errors", "exits", "failpoints", "suggestions", "schemas", "__ve
 DOORS = {"__init__": {"core", "protocol", "rows", "logs"}, "__main__": {"cli"}}
 # Pure boxes decide: they have no clock and no connection, and one guest.
 PURE = ("core", "protocol", "timeline", "capture", "views", "materialize.protocol")
-PURE_GUESTS = {"sortedcontainers"}
+PURE_GUESTS = {"pyarrow", "sortedcontainers"}
 IMPURE_MODULES = {
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "secrets", "shutil", "signal", "socket",
     "subprocess", "tempfile", "threading", "time", "uuid",

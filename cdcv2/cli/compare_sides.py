@@ -18,11 +18,11 @@ from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.opening import CoveredLogs
-from cdcv2.materialize.protocol.messages import Key, Table, Values
+from cdcv2.materialize.protocol.messages import DELETED, Key, Table, Values
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
 from cdcv2.views.columns import columns_of
-from cdcv2.views.combine import COUNT, DELETED, Binding
+from cdcv2.views.combine import COUNT, Binding
 
 #: How many differing rows of one table are named.
 MOST_SHOWN = 10

@@ -16,7 +16,7 @@ from typing import Protocol
 from cdcv2.errors import TurnError
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Flush, Load, Open, Patch, Request, Response, StartCommit, Store,
+    Acknowledge, Changes, Flush, Load, Open, Patch, Request, Response, StartCommit, Store,
 )
 from cdcv2.materialize.protocol.turns import Turns
 
@@ -53,6 +53,9 @@ class _Served:
         kind = type(message)
         if kind is Store:
             self.driver.store(message)  # type: ignore[arg-type]
+            return ()
+        if kind is Changes:
+            self.driver.changes(message)  # type: ignore[arg-type]
             return ()
         if kind is Load:
             found = self.driver.load(message)  # type: ignore[arg-type]

@@ -34,8 +34,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
+from cdcv2.errors import UsageError
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, Opened, Patch, StartCommit, StartedCommit, Store,
+    Acknowledge, Acknowledged, Changes, Flush, Flushed, Load, Loaded, Open, Opened, Patch, StartCommit, StartedCommit,
+    Store,
 )
 
 
@@ -95,6 +97,14 @@ class Driver(ABC):
         Called any number of times per transaction, once per key at most, in the order of bindings and keys: a repeated
         transaction brings the same ones in the same order.
         """
+
+    def changes(self, message: Changes) -> None:
+        """Take the rows of a table that go and come; stage them. Nobody may see them yet.
+
+        Called in place of ``load`` and ``store`` for the tables that Opened names, once per transaction at most. A key
+        that cannot be said so takes a Load and a Store also there.
+        """
+        raise UsageError(f"{type(self).__name__} takes one row after the other, and no Changes")
 
     @abstractmethod
     def start_commit(self, message: StartCommit) -> StartedCommit:

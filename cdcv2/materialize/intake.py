@@ -27,9 +27,9 @@ Fed: TypeAlias = Union[Cut, tuple[Cut, Any], None]
 
 @dataclass(frozen=True)
 class Portion:
-    """A part of a transaction: by number of binding, updates and their keys; where that ends; the reader's state."""
+    """A part of a transaction: by number of binding, updates; where that ends; the reader's state."""
 
-    updates: tuple[tuple[int, list[tuple[Key, Update]]], ...]
+    updates: tuple[tuple[int, list[Update]], ...]
     upper: Antichain
     state: Any
 
@@ -90,8 +90,10 @@ class Intake:
             cut, behind = _split(cut, limit)
             self._rest, state = (behind, state), None
         lower, self.frontier = self.frontier, cut.upper
+        # Of a cut that begins where the last one ended, every update is new.
+        new = cut.lower == lower
         portions = [
-            (number, list(self._chosen(number, updates, lower)))
+            (number, list(self._chosen(number, updates, lower, new)))
             for part, updates in cut.updates.items()
             for number in self._bound(part)
         ]
@@ -124,15 +126,12 @@ class Intake:
         except KeyError:
             raise UsageError(f"the log {part!r} has no binding; there are bindings of {sorted(self._by_log)}") from None
 
-    def _chosen(self, number: int, updates: Iterable[Update], lower: Antichain) -> Iterator[tuple[Key, Update]]:
+    def _chosen(self, number: int, updates: Iterable[Update], lower: Antichain, new: bool) -> Iterable[Update]:
         view, share = self._views[number], self._share
-        even = share.even(lower)
-        for update in updates:
-            if not lower.less_equal(update[1]):
-                continue
-            key = view.key_of(update[0])
-            if even or share.wants(canonical(key), update[1]):
-                yield key, update
+        found = updates if new else (update for update in updates if lower.less_equal(update[1]))
+        if share.even(lower):
+            return found
+        return (update for update in found if share.wants(canonical(view.key_of(update[0])), update[1]))
 
 
 #: Types whose values are themselves in the canonical bytes.

@@ -9,7 +9,7 @@ One transaction after the other, each in the order of :mod:`cdcv2.materialize.pr
     Flush ─────────────────────────────▶
                 ◀─────────────────────── Loaded … Flushed
     (extent and state durable)
-    Store Store … StartCommit ─────────▶
+    Store Changes … StartCommit ───────▶
                 ◀─────────────────────── StartedCommit
     (checkpoint and state committed)
 
@@ -32,10 +32,11 @@ from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.intake import Fed, Intake, Portion, Share
 from cdcv2.materialize.protocol.fence import Piece, Range, meet_of
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Acknowledged, Checkpoint, Flush, Flushed, Load, Loaded, Open, Opened, Patch, Request, Response,
-    StartCommit, StartedCommit, Store,
+    Acknowledge, Acknowledged, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Load, Loaded, Open, Opened,
+    Patch, Request, Response, StartCommit, StartedCommit, Store,
 )
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
+from cdcv2.protocol.messages import Update
 from cdcv2.views.combine import Binding, Combined
 from cdcv2.views.identity import demand_same, marks
 
@@ -112,6 +113,8 @@ class Runtime:
         self._repeats = False
         self._extent: Antichain | None = None
         self._acknowledged = False
+        # Numbers of the bindings whose changes the driver takes as columns.
+        self._columns: frozenset[int] = frozenset()
 
     def run(self) -> Checkpoint:
         """Work to the end of the source; return what was committed last. Closes the connection, also after an error."""
@@ -180,6 +183,7 @@ class Runtime:
         yield from self._say(message)
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
+        self._columns = frozenset(number for number in opened.changes if self._views[number].changes is not None)
         demand_same(self._name, self._bindings, self.checkpoint)
         self._repeats = opened.repeats or any(table.delta for table in tables)
         cuts = self._source(self.checkpoint)
@@ -223,14 +227,37 @@ class Runtime:
                 continue
             last = portion
             for number, updates in portion.updates:
-                for key in combined.add(number, updates):
-                    yield Load
-                    self._connection.send(Load(number, key))
+                if number in self._columns:
+                    combined.hold(number, updates)
+                    continue
+                key_of = self._views[number].key_of
+                yield from self._load(combined, number, ((key_of(update[0]), update) for update in updates))
             yield from self._listen(combined)
             if self._extent is None and combined.size >= self._rows or portion.upper == self._extent:
                 return last
 
+    def _load(
+        self, combined: Combined, number: int, keyed: Iterable[tuple[Key, Update]]
+    ) -> Generator[Step, None, None]:
+        for key in combined.add(number, keyed):
+            yield Load
+            self._connection.send(Load(number, key))
+
+    def _changes(self, combined: Combined) -> Generator[Step, None, list[Changes]]:
+        """What goes and comes as columns; keys that cannot be said so are asked for."""
+        found: list[Changes] = []
+        for number in sorted(self._columns):
+            worked = combined.net(number)
+            if worked is None:
+                continue
+            net, odd = worked
+            yield from self._load(combined, number, odd)
+            if len(net.gone) or len(net.come):
+                found.append(Changes(number, net.gone, net.come, net.both))
+        return found
+
     def _transact(self, combined: Combined, last: Portion) -> Generator[Step, None, None]:
+        changes = yield from self._changes(combined)
         while not self._acknowledged:
             yield from self._hear(combined)
         yield from self._say(Flush(self.checkpoint.frontier, last.upper))
@@ -240,8 +267,13 @@ class Runtime:
             yield Store
             self._connection.send(store)
         checkpoint = Checkpoint(last.upper, last.state, self._marks)
-        yield from self._say(StartCommit(checkpoint))
-        started = yield from self._expect(StartedCommit)
+        try:
+            for message in changes:
+                yield from self._say(message)
+            yield from self._say(StartCommit(checkpoint))
+            started = yield from self._expect(StartedCommit)
+        except ConflictError as cause:
+            raise combined.judged(cause) from None
         failpoints.reach(BEFORE_COMMIT)
         if self._claimed is not None:
             if self._log_rules:

@@ -111,7 +111,8 @@ class UpdateBatch:
             return None
         left, batches = iter(updates), list[pa.RecordBatch]()
         while part := list(islice(left, _CHUNK)):
-            rows, times, diffs = zip(*part)
+            # Not by zip: its iterator for each update wakes the garbage collector, which walks over all that is held.
+            rows, times, diffs = ([one[at] for one in part] for at in range(3))  # type: list[Any], list[Any], list[Any]
             if not _whole(times, 0) or not _whole(diffs, -_LONG):
                 return None
             batches.append(_batch(row_type, schema, rows, times, diffs))
@@ -188,29 +189,12 @@ class UpdateBatch:
         MalformedError for a sum of over 64 bits. Cost: one ``group_by``; columns of arrays, maps and records are
         compared as Python values.
         """
-        if not len(self):
-            return self
         count = self._table.num_columns - 2
         keys = [self._comparable(place) for place in range(count)]
-        times = self.times if at is None else pa.repeat(at, len(self))
-        places = pa.array(range(len(self)), pa.int64())
-        names = [str(place) for place in range(count)] + (["time"] if at is None else [])
-        given = pa.table([*keys, *([times] if at is None else []), self.diffs, places], [*names, "diff", "place"])
-        extent = pc.min_max(self.diffs).as_py()
-        if max(-extent["min"], extent["max"]) * len(self) >= _LONG:
-            # Arrow's sum would run over without an error; one of decimals does not.
-            at_diff = len(names)
-            given = given.set_column(at_diff, "diff", given.column(at_diff).cast(pa.decimal128(19)))
-        wanted = [("diff", "sum"), ("place", "min")]
-        grouped = given.group_by(names, use_threads=False).aggregate(wanted)
-        grouped = grouped.filter(pc.not_equal(grouped.column("diff_sum"), 0)).sort_by("place_min")
-        try:
-            sums = grouped.column("diff_sum").cast(pa.int64())
-        except pa.ArrowInvalid:
-            raise MalformedError("the diffs of one row come to more than 64 bits hold") from None
-        first = self._table.take(grouped.column("place_min"))
+        places, sums = summed(keys if at is not None else [*keys, self.times], self.diffs)
+        first = self._table.take(places)
         if at is not None:
-            first = first.set_column(count, first.schema.field(count), pa.repeat(at, len(first)))
+            first = first.set_column(count, first.schema.field(count), pa.repeat(pa.scalar(at, pa.int64()), len(first)))
         return UpdateBatch(self.row_type, first.set_column(count + 1, first.schema.field(count + 1), sums))
 
     def _comparable(self, place: int) -> Any:
@@ -219,7 +203,7 @@ class UpdateBatch:
         if (shape.item if shape.kind == "optional" else shape).kind not in _NESTED:
             return column
         numbers: dict[Any, int] = {}
-        values = chain.from_iterable(_values(shape, chunk) for chunk in column.chunks)
+        values = column_values(shape, column)
         return pa.array([numbers.setdefault(value, len(numbers)) for value in values], pa.int64())
 
     def __len__(self) -> int:
@@ -237,6 +221,41 @@ class UpdateBatch:
         return f"UpdateBatch({self.row_type}, {len(self)} updates)"
 
 
+def summed(keys: Sequence[Any], diffs: Any) -> tuple[pa.Array, pa.Array]:
+    """Of equal rows of these columns, the place of the first and the sum of the diffs, where that is not 0; in order.
+
+    >>> places, sums = summed([pa.array(["a", "b", "a"])], pa.array([1, 1, 1]))
+    >>> places.to_pylist(), sums.to_pylist()
+    ([0, 1], [2, 1])
+
+    The columns are canonical, and not nested. Raises MalformedError for a sum of over 64 bits. Cost: one ``group_by``.
+    """
+    if not len(diffs):
+        return pa.array([], pa.int64()), pa.array([], pa.int64())
+    extent = pc.min_max(diffs).as_py()
+    if max(-extent["min"], extent["max"]) * len(diffs) >= _LONG:
+        # Arrow's sum would run over without an error; one of decimals does not.
+        diffs = diffs.cast(pa.decimal128(19))
+    names = [str(place) for place in range(len(keys))]
+    given = pa.table([*keys, diffs, pa.array(range(len(diffs)), pa.int64())], [*names, "diff", "place"])
+    grouped = given.group_by(names, use_threads=False).aggregate([("diff", "sum"), ("place", "min")])
+    left = grouped.filter(pc.not_equal(grouped.column("diff_sum"), 0)).sort_by("place_min").combine_chunks()
+    try:
+        sums = left.column("diff_sum").cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise MalformedError("the diffs of one row come to more than 64 bits hold") from None
+    return _whole_array(left.column("place_min")), _whole_array(sums)
+
+
+def column_values(shape: Shape, column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column as rows have them; None for null."""
+    return [*chain.from_iterable(_values(shape, chunk) for chunk in column.chunks)]
+
+
+def _whole_array(given: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(given.chunks) if given.num_chunks else pa.array([], given.type)
+
+
 def _whole(numbers: Sequence[Any], least: int) -> bool:
     """Whether they are all ints that 64 bits hold."""
     return {*map(type, numbers)} == {int} and least <= min(numbers) and max(numbers) < _LONG
@@ -252,7 +271,7 @@ def _batch(
 ) -> pa.RecordBatch:
     if {*map(type, rows)} != {row_type.row_class}:
         rows = [row_type.row(row) for row in rows]
-    columns = [_array(column.shape, values) for column, values in zip(row_type.shape.columns, zip(*rows))]
+    columns = [_array(column.shape, [row[at] for row in rows]) for at, column in enumerate(row_type.shape.columns)]
     held = [*columns, pa.array(times, pa.int64()), pa.array(diffs, pa.int64())]
     return pa.RecordBatch.from_arrays(held, schema=_with_update(schema))
 

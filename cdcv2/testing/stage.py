@@ -43,6 +43,8 @@ class Subject(ABC):
     guarantee: ClassVar[str] = "exactly once"
     #: whether its tables take changes only
     delta: ClassVar[bool] = False
+    #: whether its driver takes Changes
+    columns: ClassVar[bool] = False
     #: whether several instances may share the keys, by ranges
     splits: ClassVar[bool] = True
     #: whether readers of the store see whole transactions only

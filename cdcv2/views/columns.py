@@ -13,8 +13,11 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from cdcv2.errors import UsageError
 from cdcv2.materialize.protocol.messages import Field
+from cdcv2.rows.columns import column_values
 from cdcv2.rows.plain import SAFE, from_plain, to_plain
 from cdcv2.rows.postgres_values import order
 from cdcv2.rows.row_type import RowType
@@ -22,6 +25,10 @@ from cdcv2.rows.schema import Shape
 from cdcv2.rows.values import decimal_text
 from cdcv2.views.source_columns import normal_of
 
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
+    "string": pa.string(), "bytes": pa.binary(), "json": pa.string(),
+}  # fmt: skip
 _SAME = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _AS = {"enum": "string", "fixed": "bytes"}
 
@@ -45,6 +52,25 @@ class Column:
             return None
         value = value if self._outward is None else self._outward(value)
         return value if self._normal is None else self._normal(value)
+
+    def array(self, row_type: RowType, given: pa.ChunkedArray) -> pa.Array:
+        """The same of a whole column of a batch (:mod:`cdcv2.rows.columns`), in the type of :func:`arrow_of`."""
+        wanted = arrow_of(self.field)
+        if self._normal is None and (self._outward is None or self.field.kind == "decimal"):
+            return whole(given).cast(wanted)
+        outward, normal = self._outward or _itself, self._normal or _itself
+        if self.field.kind != "json":
+            # Values that are there many times are converted once.
+            column = whole(given).dictionary_encode()
+            values = self._made(row_type, pa.chunked_array([column.dictionary]), outward, normal)
+            return pa.array(values, wanted).take(column.indices)
+        return pa.array(self._made(row_type, given, outward, normal), wanted)
+
+    def _made(
+        self, row_type: RowType, given: pa.ChunkedArray, outward: Callable[[Any], Any], normal: Callable[[Any], Any]
+    ) -> list[Any]:
+        values = column_values(row_type.shape.columns[self.index].shape, given)
+        return [None if value is None else normal(outward(value)) for value in values]
 
     @property
     def order(self) -> Callable[[Any], Any] | None:
@@ -76,6 +102,27 @@ class Column:
         if self.field.kind == "decimal":
             return Decimal(plain)
         return self._from_plain(plain)
+
+
+def arrow_of(field: Field) -> pa.DataType:
+    """The Arrow type in which columns of this kind cross seams.
+
+    >>> arrow_of(Field("price", "decimal", precision=12, scale=2)), arrow_of(Field("doc", "json"))
+    (Decimal128Type(decimal128(12, 2)), DataType(string))
+    """
+    if field.kind in ("integer", "decimal"):
+        digits = field.precision or 38
+        return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, field.scale or 0)
+    return _ARROW[field.kind]
+
+
+def whole(given: pa.ChunkedArray) -> pa.Array:
+    """The chunks of a column as one array."""
+    return pa.concat_arrays(given.chunks) if given.num_chunks else pa.array([], given.type)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def column_of(row_type: RowType, name: str) -> Column:

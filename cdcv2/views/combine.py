@@ -17,19 +17,21 @@ transaction makes, and nothing is ever loaded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError, ViewError
-from cdcv2.materialize.protocol.messages import Field, Key, Loaded, Store, Table, Values
+from cdcv2.views.changes import Net, NetChanges
+from cdcv2.materialize.protocol.messages import DELETED, ConflictError, Field, Key, Loaded, Store, Table, Values
 from cdcv2.protocol.messages import Update
+from cdcv2.rows.columns import arrow_schema
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.columns import Column, column_of, columns_of
 from cdcv2.views.reductions import Bound, Count, Last, Min, NegativeCount, Reduction
 
-COUNT, DELETED, IDENTITY = "cdcv2_count", "cdcv2_deleted", "cdcv2_row"
+COUNT, IDENTITY = "cdcv2_count", "cdcv2_row"
 #: How many of the rows that one key would have are named.
 _SHOWN = 2
 _NO_KEYS = {"float", "double", "json"}
@@ -96,6 +98,10 @@ class View(Protocol):
 
     table: Table
 
+    @property
+    def changes(self) -> NetChanges | None:
+        """What works its transactions out as columns; None: it has to know what is there, or has no exact columns."""
+
     def key_of(self, row: Any) -> Key:
         """The key that a row belongs to. Raises MalformedError for a null in it."""
 
@@ -152,6 +158,11 @@ class _Rows:
         self._soft = binding.marked
         mark = (Field(DELETED, "boolean"),) if self._soft else ()
         key, soft = tuple(_never_null(one.field) for one in self._key_columns), binding.deletes == "soft"
+        self.changes: NetChanges | None = None
+        if not binding.delta and arrow_schema(binding.row_type) is not None:
+            self.changes = NetChanges(
+                binding.row_type, binding.target, self._key_columns, self._others, self.key_of, marked=self._soft
+            )
         self.table = Table(binding.target, key, (*(one.field for one in self._others), *mark), binding.delta, soft)
 
     def key_of(self, row: Any) -> Key:
@@ -228,6 +239,8 @@ class _Rows:
 class _Multiset:
     """All rows with their counts: the accumulator is [row, sum of its diffs]."""
 
+    changes: NetChanges | None = None
+
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._columns = columns_of(binding.row_type)
@@ -258,6 +271,8 @@ class _Multiset:
 
 class _Reduced:
     """Reductions by key: the accumulator is a list, one of each reduction."""
+
+    changes: NetChanges | None = None
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
@@ -316,6 +331,8 @@ class Combined:
         self._views = views
         self._sums: list[dict[Key, Any]] = [{} for _ in views]
         self._before: list[dict[Key, Values]] = [{} for _ in views]
+        # Number of a binding whose changes are columns -> its updates.
+        self._held: dict[int, list[Update]] = {}
         #: how many updates it holds
         self.size = 0
 
@@ -330,6 +347,38 @@ class Combined:
                     yield key
             sums[key] = view.add(held, row, time, diff)
             self.size += 1
+
+    def hold(self, number: int, updates: Sequence[Update]) -> None:
+        """Take in updates of a binding whose changes are to be columns."""
+        self._held.setdefault(number, []).extend(updates)
+        self.size += len(updates)
+
+    def net(self, number: int) -> tuple[Net, list[tuple[Key, Update]]] | None:
+        """What a binding's updates that are held come to; and, with their keys, those that a Load and a Store take.
+
+        None where there are none. Raises MalformedError.
+        """
+        view = self._views[number]
+        if view.changes is None or number not in self._held:
+            return None
+        net = view.changes.net(self._held[number])
+        return net, self._of(number, net.odd) if net.odd else []
+
+    def _of(self, number: int, keys: Collection[Key]) -> list[tuple[Key, Update]]:
+        keyed = ((self._views[number].key_of(update[0]), update) for update in self._held[number])
+        return [(key, update) for key, update in keyed if key in keys]
+
+    def judged(self, cause: ConflictError) -> ViewError:
+        """What is wrong at a key where the target has not the row that changes as columns go with."""
+        view = self._views[cause.binding]
+        held = view.begin()
+        for _, (row, time, diff) in self._of(cause.binding, {cause.key}):
+            held = view.add(held, row, time, diff)
+        try:
+            view.after(cause.key, held, cause.there)
+        except ViewError as found:
+            return found
+        return cause
 
     def loaded(self, message: Loaded) -> None:
         """Take in what is at a key."""

@@ -34,6 +34,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until
 from tests.materialize.conftest import new_schema
+from tests.materialize.row_by_row import RowByRow
 
 pytest.importorskip("pyarrow")
 
@@ -416,7 +417,7 @@ PRICES: list[list[Change]] = [
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("moment", ["Load", "Flush", "Store", "StartCommit"])
+@pytest.mark.parametrize("moment", ["Load", "Flush", "Store", "Changes", "StartCommit"])
 @pytest.mark.parametrize(
     ("alter", "back", "text"),
     [
@@ -429,7 +430,8 @@ def test_a_column_that_is_altered_in_mid_run(
 ) -> None:
     """PostgreSQL would round: nothing of the transaction counts, and mended, every digit is there."""
     place, binding = Database(server), entries(PRICE)
-    runtime = Runtime("m", [binding], PostgresDriver(connect=place.connect), history(*PRICES, row_type=PRICE), rows=1)
+    driver = (RowByRow if moment in ("Load", "Store") else PostgresDriver)(connect=place.connect)
+    runtime = Runtime("m", [binding], driver, history(*PRICES, row_type=PRICE), rows=1)
     with pytest.raises(RefusedError, match=text):
         for step in runtime.steps():
             if runtime.transactions == 1 and step.__name__ == moment:  # type: ignore[union-attr]
@@ -444,11 +446,12 @@ def test_a_column_that_is_altered_in_mid_run(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("moment", ["Load", "Flush"])
+@pytest.mark.parametrize("moment", ["Load", "Flush", "Changes"])
 def test_what_altering_has_rounded_is_not_taken_for_a_wrong_row(server: Postgres, moment: str) -> None:
     """A row that is looked up is another one by then; the error is of the column all the same."""
     place, binding = Database(server), entries(PRICE)
-    runtime = Runtime("m", [binding], PostgresDriver(connect=place.connect), history(*PRICES, row_type=PRICE), rows=1)
+    driver = (RowByRow if moment in ("Load", "Store") else PostgresDriver)(connect=place.connect)
+    runtime = Runtime("m", [binding], driver, history(*PRICES, row_type=PRICE), rows=1)
     with pytest.raises(RefusedError, match=r"'price' has the type numeric\(10,2\) and should"):
         for step in runtime.steps():
             if runtime.transactions == 2 and step.__name__ == moment:  # type: ignore[union-attr]

@@ -2,8 +2,8 @@
 
 ::
 
-    runtime:  Open    Acknowledge    Load    Flush    Store   StartCommit
-    driver:   Opened  Acknowledged   Loaded  Flushed          StartedCommit
+    runtime:  Open    Acknowledge    Load    Flush    Store, Changes   StartCommit
+    driver:   Opened  Acknowledged   Loaded  Flushed                   StartedCommit
 
 Which of them may be said when is :mod:`cdcv2.materialize.protocol.turns`. A driver is told of *tables*: columns of a
 key and columns of values, with types; what a row of a log is, and how diffs become values, it need not know.
@@ -13,13 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MalformedError
+from cdcv2.errors import ForeignStateError, MalformedError, ViewError
 from cdcv2.materialize.protocol.fence import Piece, Range
 from cdcv2.rows.source_types import SourceType
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The column that marks what is gone, of tables that keep it.
+DELETED = "cdcv2_deleted"
 #: The version of the protocol, in every Open.
 VERSION = 1
 
@@ -81,6 +86,11 @@ class Table:
     def erased(self) -> bool:
         """Whether a Store may delete what is at a key."""
         return not self.delta and not self.soft
+
+    @property
+    def marked(self) -> bool:
+        """Whether its last column marks the rows that are gone."""
+        return self.soft and bool(self.values) and self.values[-1].name == DELETED
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -150,11 +160,13 @@ class Opened:
     ``checkpoint``: the store's own, which then rules; None: the recovery log's rules. ``pieces``: where parts of the
     range are at different frontiers, each part's. ``repeats``: a transaction of which anything was stored must be
     repeated with the same extent after a crash; the runtime then makes the extent durable before the first Store.
+    ``changes``: numbers of the tables of which it takes Changes, in place of Loads and Stores.
     """
 
     checkpoint: Checkpoint | None = None
     pieces: tuple[Piece, ...] = ()
     repeats: bool = False
+    changes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +225,40 @@ class Store(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """The rows of a table that go and that come in a transaction, as columns: in place of its Loads and Stores.
+
+    ``gone`` and ``come`` have the table's columns in order, the key's first, in the types of
+    :func:`cdcv2.views.columns.arrow_of`, and no key twice. The first ``both`` rows of each have the same keys, in
+    the same order: these change. Nothing was looked up, so the driver has to see to it, in the transaction that
+    commits, that a row that goes is the row that is there, and that none is where one only comes (in a table that is
+    ``marked``, none that is not marked). Otherwise it raises :class:`ConflictError`, and nothing was changed.
+    """
+
+    binding: int
+    gone: pa.Table
+    come: pa.Table
+    both: int
+
+
+class ConflictError(ViewError):
+    """A driver found at a key another row than Changes go with. The runtime knows the log's rows, and says which.
+
+    Attributes:
+        binding: the number of the table.
+        there: the values at the key; None where nothing is.
+    """
+
+    def __init__(self, target: str, binding: int, key: Key, there: Values | None) -> None:
+        super().__init__(target, key, "it has not the row there that the log's changes go with")
+        self.key: Key = key
+        self.binding, self.there = binding, there
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConflictError, (self.target, self.binding, self.key, self.there)
+
+
+@dataclass(frozen=True, slots=True)
 class StartCommit:
     """No more Stores. A store that rules commits this checkpoint with them."""
 
@@ -227,9 +273,9 @@ class StartedCommit:
 
 
 #: What a runtime says.
-Request: TypeAlias = Union[Open, Acknowledge, Load, Flush, Store, StartCommit]
+Request: TypeAlias = Union[Open, Acknowledge, Load, Flush, Store, Changes, StartCommit]
 #: What a driver says.
 Response: TypeAlias = Union[Opened, Acknowledged, Loaded, Flushed, StartedCommit]
 
-REQUESTS: tuple[type[Any], ...] = (Open, Acknowledge, Load, Flush, Store, StartCommit)
+REQUESTS: tuple[type[Any], ...] = (Open, Acknowledge, Load, Flush, Store, Changes, StartCommit)
 RESPONSES: tuple[type[Any], ...] = (Opened, Acknowledged, Loaded, Flushed, StartedCommit)

@@ -15,8 +15,8 @@ from typing import Any
 
 from cdcv2.errors import TurnError
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Acknowledged, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit, Store,
-    Table,
+    Acknowledge, Acknowledged, Changes, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit,
+    Store, Table,
 )
 
 
@@ -41,7 +41,7 @@ RUNTIME_TURNS: dict[Phase, Moves] = {
     Phase.START: {Open: Phase.OPEN},
     Phase.OPEN: {Acknowledge: Phase.LOAD},
     Phase.LOAD: {Load: Phase.LOAD, Flush: Phase.STORE},
-    Phase.STORE: {Store: Phase.STORE, StartCommit: Phase.COMMIT},
+    Phase.STORE: {Store: Phase.STORE, Changes: Phase.STORE, StartCommit: Phase.COMMIT},
     Phase.COMMIT: {Acknowledge: Phase.LOAD},
 }
 
@@ -61,6 +61,7 @@ WHILE: dict[type[Any], tuple[frozenset[Phase], str]] = {
     Load: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it said last"),
     Flush: (frozenset({Phase.LOAD}), "before Acknowledged"),
     Store: (frozenset({Phase.STORE}), "before Flushed"),
+    Changes: (frozenset({Phase.STORE}), "before Flushed"),
     StartCommit: (frozenset({Phase.STORE}), "before Flushed"),
     Opened: (frozenset({Phase.OPEN}), "before receiving Open"),
     Acknowledged: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before receiving what there is to acknowledge"),
@@ -97,7 +98,8 @@ class Turns:
 
     Raises TurnError, which names the side at fault; the conversation is then where it was. Beside the tables it holds
     what is said of keys: one Load and one Store per key and transaction, none of a delta table; one Loaded at most,
-    for keys that were asked for; ``exists`` says whether a Loaded came. Cost: two look-ups and one set per message.
+    for keys that were asked for; ``exists`` says whether a Loaded came; Changes once per table that takes it. Cost: two
+    look-ups and one set per message.
     """
 
     def __init__(self) -> None:
@@ -109,6 +111,9 @@ class Turns:
         self._asked: set[tuple[int, Key]] = set()
         self._loaded: set[tuple[int, Key]] = set()
         self._stored: set[tuple[int, Key]] = set()
+        # Tables of which the driver takes Changes; those of which it was sent some in this transaction.
+        self._columns: frozenset[int] = frozenset()
+        self._changed: set[int] = set()
 
     def said(self, message: Any) -> None:
         """Take note of a message that its side is about to say, or that has just been heard."""
@@ -122,14 +127,18 @@ class Turns:
             self._check_store(message)
         elif kind is Loaded:
             self._check_loaded(message)
+        elif kind is Changes:
+            self._check_changes(message)
         side, following = may
         if self.phases[side] is not following:
             self.phases[side] = following
             self._may = _MAY[self.phases["runtime"], self.phases["driver"]]
         if kind is Open:
             self._tables = message.tables
+        elif kind is Opened:
+            self._columns = message.changes
         elif kind is StartCommit:
-            self._asked, self._loaded, self._stored = set(), set(), set()
+            self._asked, self._loaded, self._stored, self._changed = set(), set(), set(), set()
 
     def _wrong(self, message: Any) -> TurnError:
         """Why the message may not be said."""
@@ -160,7 +169,7 @@ class Turns:
             return "sent Flushed before Acknowledged"
         return f"sent {name} out of turn (expected {' or '.join(self.expected(side)) or 'nothing'}, got {name})"
 
-    def _table(self, message: Load | Store) -> Table:
+    def _table(self, message: Load | Store | Changes) -> Table:
         if not 0 <= message.binding < len(self._tables):
             name = type(message).__name__
             raise TurnError("runtime", f"sent {name} for table {message.binding} of {len(self._tables)}")
@@ -183,6 +192,14 @@ class Turns:
             what = f"sent Store with exists={message.exists} for the key {message.key!r} of {table.name}"
             raise TurnError("runtime", f"{what}, whose Loaded {came}")
         self._stored.add(place)
+
+    def _check_changes(self, message: Changes) -> None:
+        table, number = self._table(message), message.binding
+        if number not in self._columns:
+            raise TurnError("runtime", f"sent Changes of {table.name}, of which the driver takes Loads and Stores only")
+        if number in self._changed:
+            raise TurnError("runtime", f"sent Changes twice of {table.name} in one transaction")
+        self._changed.add(number)
 
     def _check_loaded(self, message: Loaded) -> None:
         place = (message.binding, message.key)

@@ -14,7 +14,7 @@ from cdcv2.errors import TurnError
 from cdcv2.materialize import Checkpoint, Field, Table
 from cdcv2.materialize.protocol import turns
 from cdcv2.materialize.protocol.messages import (
-    REQUESTS, RESPONSES, Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, Opened, StartCommit,
+    REQUESTS, RESPONSES, Acknowledge, Acknowledged, Changes, Flush, Flushed, Load, Loaded, Open, Opened, StartCommit,
     StartedCommit, Store,
 )
 from cdcv2.materialize.protocol.turns import DRIVER_TURNS, RUNTIME_TURNS, TABLES, WHILE, Phase, Turns
@@ -24,7 +24,7 @@ TABLE = Table("totals", (Field("name", "string"),), (Field("total", "integer"),)
 DELTA = Table("changes", (Field("name", "string"),), (Field("total", "integer"),), delta=True)
 SAID: dict[type[Any], Any] = {
     Open: Open("m", (TABLE, DELTA)),
-    Opened: Opened(),
+    Opened: Opened(changes=frozenset([0])),
     Acknowledge: Acknowledge(),
     Acknowledged: Acknowledged(),
     Load: Load(0, ("a",)),
@@ -32,18 +32,20 @@ SAID: dict[type[Any], Any] = {
     Flush: Flush(AT, AT),
     Flushed: Flushed(),
     Store: Store(0, ("a",), (2,), exists=True),
+    Changes: Changes(0, None, None, 0),
     StartCommit: StartCommit(Checkpoint(AT)),
     StartedCommit: StartedCommit(),
 }
 # The whole of one transaction, in an order that is legal; and what may come first instead.
-ROUND = [Load, Flush, Loaded, Flushed, Store, StartCommit, StartedCommit]
+ROUND = [Load, Flush, Loaded, Flushed, Store, Changes, StartCommit, StartedCommit]
 OPENING = [Open, Opened]
 EARLY, LATE = [Acknowledged, Acknowledge], [Acknowledge, Acknowledged]
 
 # The protocol's two orders, as regular expressions would have them, written down here once more by hand.
 REQUEST_AFTER = {
-    None: {Open}, Open: {Acknowledge}, Acknowledge: {Load, Flush}, Load: {Load, Flush}, Flush: {Store, StartCommit},
-    Store: {Store, StartCommit}, StartCommit: {Acknowledge},
+    None: {Open}, Open: {Acknowledge}, Acknowledge: {Load, Flush}, Load: {Load, Flush},
+    Flush: {Store, Changes, StartCommit}, Store: {Store, Changes, StartCommit},
+    Changes: {Store, Changes, StartCommit}, StartCommit: {Acknowledge},
 }  # fmt: skip
 RESPONSE_AFTER = {
     None: {Opened}, Opened: {Acknowledged}, Acknowledged: {Loaded, Flushed}, Loaded: {Loaded, Flushed},
@@ -97,6 +99,8 @@ def test_every_cell_of_both_tables(pair: tuple[Phase, Phase], kind: type[Any]) -
         message = Load(0, ("another",))
     elif kind is Store:
         message = Store(0, ("another",), (1,))
+    elif kind is Changes:
+        talk._changed.clear()
     elif kind is Loaded and legal(pair, kind):
         talk._asked.add((0, ("another",)))
         message = Loaded(0, ("another",), (1,))
@@ -143,7 +147,11 @@ def test_the_tables_are_the_protocol(side: str) -> None:
         ([*OPENING, *LATE, Flush], SAID[Store], "runtime", "sent Store before Flushed"),
         ([*OPENING, *LATE, *ROUND[:4]], SAID[Loaded], "driver", "sent Loaded out of turn"),
         ([*OPENING, *LATE, *ROUND[:4]], StartedCommit(), "driver", "sent StartedCommit before receiving StartCommit"),
-        ([*OPENING, *LATE, *ROUND[:6]], Acknowledge(), "runtime", "sent Acknowledge before the answer"),
+        ([*OPENING, *LATE, *ROUND[:7]], Acknowledge(), "runtime", "sent Acknowledge before the answer"),
+        ([*OPENING, *LATE, *ROUND[:6]], SAID[Changes], "runtime", "sent Changes twice of totals"),
+        ([*OPENING, *LATE, *ROUND[:5]], Changes(1, None, None, 0), "runtime",
+         "sent Changes of changes, of which the driver takes Loads and Stores only"),
+        ([*OPENING, *LATE, *ROUND[:5]], Changes(2, None, None, 0), "runtime", "sent Changes for table 2 of 2"),
         ([], Opened(), "driver", "sent Opened before receiving Open"),
         ([Open], Acknowledge(), "runtime", "sent Acknowledge before the answer"),
         ([*OPENING, *LATE, Load], Load(0, ("a",)), "runtime", "sent Load twice"),

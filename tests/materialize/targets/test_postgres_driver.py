@@ -33,6 +33,7 @@ class PostgresSubject(Subject):
     """The driver on a schema of its own."""
 
     server: ClassVar[Postgres]
+    columns = True
 
     def __init__(self) -> None:
         self.connect = new_schema(self.server)
@@ -310,7 +311,7 @@ def test_a_session_that_was_replaced_is_told_so(connect: Connect) -> None:
         runtime = Runtime("m", [ENTRIES], old, cuts(["a", 1]))
         walk = runtime.steps()
         for step in walk:
-            if step.__name__ == "Load":  # type: ignore[union-attr]
+            if step.__name__ == "Flush":  # type: ignore[union-attr]
                 break
         run(connect, [ENTRIES], cuts(["a", 1]))
         with pytest.raises(FencedError, match="this instance of 'm' was fenced off"):
@@ -323,7 +324,7 @@ def test_a_session_that_was_replaced_is_told_so(connect: Connect) -> None:
 def test_one_that_is_closed_in_a_copy_logs_nothing(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     """psycopg would, of a COPY that it has to end itself."""
     driver = PostgresDriver(connect=connect)
-    walk = Runtime("m", [ENTRIES], driver, cuts(["a", 1])).steps()
+    walk = Runtime("m", [Binding("entries", ENTRY, "entries")], driver, cuts(["a", 1])).steps()
     assert any(step.__name__ == "Store" for step in walk) and next(walk)  # type: ignore[union-attr]
     driver.close()
 
@@ -473,11 +474,12 @@ def test_two_names_of_one_table_are_refused(connect: Connect) -> None:
 def test_a_row_that_comes_between_look_and_commit_is_an_error(connect: Connect) -> None:
     """Somebody else writes to the table: nothing is merged, and the key is named."""
     runtime = Runtime("m", [ENTRIES], PostgresDriver(connect=connect), cuts(["a", 1], ["b", 2]), rows=1)
-    with pytest.raises(ViewError, match=r"entries, key \('b',\): its row has come or gone"):
+    with pytest.raises(ViewError, match=r"entries, key \('b',\): it would have 2 current rows") as caught:
         for step in runtime.steps():
-            if runtime.transactions == 1 and step.__name__ == "Store":  # type: ignore[union-attr]
+            if runtime.transactions == 1 and step.__name__ == "Changes":  # type: ignore[union-attr]
                 change(connect, "INSERT INTO entries VALUES ('b', 99)")
     runtime.close()
+    assert "Row(id='b', amount=2); Row(id='b', amount=99)" == caught.value.rows
     change(connect, "DELETE FROM entries WHERE id = 'b'")
     run(connect, [ENTRIES], cuts(["a", 1], ["b", 2]))
 

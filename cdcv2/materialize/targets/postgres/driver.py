@@ -1,8 +1,12 @@
 """PostgreSQL: the store rules. Rows, checkpoint and fence are one transaction of the database.
 
-A transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go into another by
-COPY and into the target by one MERGE per table. The fence is checked, and its row locked, before anything is merged:
-whoever opens the range now waits for this commit, and a zombie finds out before it has touched a row.
+The changes of rows by key are columns (:mod:`.postgres_changes`): they go into a temporary table by COPY, and into the
+target by one MERGE, which checks the rows that are there. Nothing is looked up. Of other views, and of tables with very
+many columns, a transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go
+into another by COPY and into the target by one MERGE per table.
+
+The fence is checked, and its row locked, before anything is merged: whoever opens the range now waits for this commit,
+and a zombie finds out before it has touched a row.
 
 Tables that are missing are made, with the key as primary key and the types of the source where they are known; those
 that are there must have the columns, of these types or of those that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE),
@@ -14,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +26,8 @@ from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.protocol.fence import fenced, meet_of, pieces
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Acknowledged, Checkpoint, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit,
-    Store, Table,
+    Acknowledge, Acknowledged, Changes, Checkpoint, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit,
+    StartedCommit, Store, Table,
 )
 from cdcv2.materialize.spread import Hand, Spread
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
@@ -30,6 +35,7 @@ from cdcv2.materialize.targets.postgres.hand import PostgresHand, Staging
 from cdcv2.materialize.targets.postgres.tables import (
     SETTINGS, PostgresTable, alterations, check_names, demand_fit, kept_columns, lock, numbers_of, told,
 )
+from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
 from cdcv2.store.postgres_session import connect as connect_to
 from cdcv2.views.identity import demand_begun
 
@@ -64,6 +70,9 @@ class PostgresDriver(Spread):
         # Number of the table -> the keys that are to be loaded; the rows that have been staged.
         self._asked: dict[int, list[Key]] = {}
         self._staged: dict[int, int] = {}
+        # Number of the table -> where its changes are staged, of those that take them; those that have some.
+        self._changes: dict[int, PostgresChanges] = {}
+        self._changed: list[int] = []
         # The COPY that is under way, and its table.
         self._copying: tuple[int, Copy] | None = None
         self._copy_end = ExitStack()
@@ -94,7 +103,9 @@ class PostgresDriver(Spread):
                 session.execute(postgres_fence.CREATE)
             self._make(session, message)
             session.commit()
-            return self._claim(session, message)
+            pairs = enumerate(zip(message.tables, kept))
+            taking = frozenset(number for number, pair in pairs if takes_changes(*pair))
+            return replace(self._claim(session, message), changes=taking)
 
     def _make(self, session: Connection[Any], message: Open) -> None:
         """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
@@ -176,9 +187,10 @@ class PostgresDriver(Spread):
             with told("read", table.name):
                 rows = table.look(session, keys)
             yield from (Loaded(number, *table.inward(row)) for row in rows)
-        with told("read", "pg_attribute"):
-            # What was looked up is locked until the end of the transaction: so it was these columns that were read.
-            demand_fit(session, self._tables)
+        if self._asked:
+            with told("read", "pg_attribute"):
+                # What was looked up is locked until the end of the transaction: so it was these columns that were read.
+                demand_fit(session, self._tables)
         self._asked = {}
         with told("read", "cdcv2_checkpoints"):
             held = session.execute(postgres_fence.HELD, self._holding).rowcount
@@ -198,6 +210,17 @@ class PostgresDriver(Spread):
             self._copying[1].write_row(table.outward(message))
         self._staged[message.binding] = self._staged.get(message.binding, 0) + 1
 
+    def changes(self, message: Changes) -> None:
+        """Into the temporary table of changes. Raises MalformedError for text that PostgreSQL cannot hold."""
+        session, number = self._open_session(), message.binding
+        self._end_copy()
+        with told("write", self._tables[number].name):
+            if number not in self._changes:
+                self._changes[number] = PostgresChanges(self._tables[number])
+                self._changes[number].make(session)
+            self._changes[number].stage(session, message)
+        self._changed.append(number)
+
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Fence, checkpoint and rows, in one transaction; committed on return."""
         session = self._open_session()
@@ -210,6 +233,12 @@ class PostgresDriver(Spread):
                 session.rollback()
                 raise self._fenced()
         self._lock(session)
+        for number in self._changed:
+            with told("write", self._tables[number].name):
+                if not self._changes[number].merge(session):
+                    conflict = self._changes[number].conflict(session)
+                    session.rollback()
+                    raise conflict
         for number, count in self._staged.items():
             table = self._tables[number]
             with told("write", table.name):
@@ -221,7 +250,7 @@ class PostgresDriver(Spread):
         with told("commit", self._holding["name"]):
             session.commit()
         failpoints.reach(AFTER_COMMIT)
-        self._staged, self._new = {}, False
+        self._staged, self._changed, self._new = {}, [], False
         return StartedCommit()
 
     def hand(self) -> Hand:
@@ -241,7 +270,7 @@ class PostgresDriver(Spread):
 
     def _lock(self, session: Connection[Any]) -> None:
         """From here to the commit, the tables that are written stay as they are; and that is as they should be."""
-        written = {*self._staged, *(self._staging.took if self._staging is not None else ())}
+        written = {*self._staged, *self._changed, *(self._staging.took if self._staging is not None else ())}
         tables = [self._tables[number] for number in sorted(written)]
         if not tables:
             return

@@ -14,7 +14,7 @@ from cdcv2.views.source_columns import demand_held, source_column
 if TYPE_CHECKING:
     import psycopg
     from psycopg import Connection
-    from psycopg.sql import Composed, Identifier
+    from psycopg.sql import Composable, Composed, Identifier
 
 #: Bytes of a name; PostgreSQL cuts off what is longer.
 _LONGEST = 63
@@ -160,7 +160,7 @@ class PostgresTable:
     def __init__(self, number: int, table: Table, staged: str | None = None) -> None:
         from psycopg import sql
 
-        self.name, self.table = table.name, table
+        self.number, self.name, self.table = number, table.name, table
         check_names(table)
         self.identifier = identifier(table.name)
         self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
@@ -220,8 +220,8 @@ class PostgresTable:
                     type=sql.SQL(type_of(field)),
                     loose=sql.SQL(type_of(replace(field, source=None))),
                     null=sql.SQL("" if field.nullable else " NOT NULL"),
-                    into=_expression(field, "into", "s"),
-                    out=_expression(field, "out", "t"),
+                    into=expression(field, "into", sql.SQL("s.{}").format(sql.Identifier(field.name))),
+                    out=expression(field, "out", sql.SQL("t.{}").format(sql.Identifier(field.name))),
                 )
                 for field in fields
             )
@@ -296,11 +296,10 @@ class PostgresTable:
         return self.inward(row)[0]
 
 
-def _expression(field: Field, way: str, alias: str) -> Composed:
+def expression(field: Field, way: str, column: Composable) -> Composed:
     """What is put into a column (``into``, of what is staged), or what it gives (``out``)."""
     from psycopg import sql
 
-    column = sql.SQL("{}.{}").format(sql.Identifier(alias), sql.Identifier(field.name))
     kept = source_column(field.source, field.kind)
     if kept is not None:
         return sql.SQL(kept.into if way == "into" else kept.out).format(x=column)

@@ -1,0 +1,104 @@
+"""The net change of rows by key, as columns: which rows go, and which come.
+
+Of a transaction, a key has one row that goes at most, and one that comes at most. A key with more is *odd*: it would
+have two current rows, or a row less than no times. No target can have it, so it takes the way of a Load and a Store,
+where :meth:`~cdcv2.views.combine.View.after` judges it with what is there.
+
+A row that goes must be the row that is there, and where only one comes none may be. That is for the target to find out,
+in the transaction that commits: so nothing is looked up before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcv2.errors import MalformedError
+from cdcv2.materialize.protocol.messages import DELETED, Key
+from cdcv2.protocol.messages import Update
+from cdcv2.rows.columns import UpdateBatch, summed
+from cdcv2.rows.row_type import RowType
+from cdcv2.views.columns import Column
+
+
+@dataclass(frozen=True)
+class Net:
+    """What a transaction does to the rows of a table; columns are those of the table, the key's first.
+
+    ``gone`` and ``come`` have a key once. The first ``both`` rows of each have the same keys, in the same order: these
+    keys change their rows. The ``odd`` keys are in neither.
+    """
+
+    gone: pa.Table
+    come: pa.Table
+    both: int
+    odd: frozenset[Key]
+
+
+class NetChanges:
+    """The rows of one binding by key, from updates to what goes and comes.
+
+    ``key`` and ``others`` are the table's columns; ``key_of`` gives the key of a row, and raises for a null in it.
+    ``marked``: a row that goes stays, marked, so another one comes in its place.
+    """
+
+    def __init__(
+        self, row_type: RowType, target: str, key: Sequence[Column], others: Sequence[Column],
+        key_of: Callable[[Any], Key], *, marked: bool = False,
+    ) -> None:
+        self._row_type, self._target, self._columns = row_type, target, (*key, *others)
+        self._width, self._key_of, self._marked = len(key), key_of, marked
+
+    def net(self, updates: Sequence[Update]) -> Net:
+        """What these updates come to. Raises MalformedError for a null in a key, and for diffs of over 64 bits."""
+        batch = UpdateBatch.of(self._row_type, updates)
+        if batch is None:
+            raise MalformedError(f"{self._target}: an update has a diff of over 64 bits, which no log can state")
+        rows = batch.rows
+        columns = [one.array(self._row_type, rows.column(one.index)) for one in self._columns]
+        for given in columns[: self._width]:
+            if given.null_count:
+                self._key_of(updates[pc.index(given.is_null(), True).as_py()][0])
+        places, sums = summed(columns, batch.diffs)
+        found = pa.table([column.take(places) for column in columns], [one.field.name for one in self._columns])
+        return self._by_key(found, sums)
+
+    def _by_key(self, rows: pa.Table, sums: pa.Array) -> Net:
+        names = [str(place) for place in range(self._width)]
+        places, none = pa.array(range(len(sums)), pa.int64()), pa.scalar(None, pa.int64())
+        goes = pc.less(sums, 0)
+        marks = [
+            pc.if_else(goes, places, none), pc.if_else(goes, none, places),
+            pc.and_(pc.not_equal(sums, 1), pc.not_equal(sums, -1)),
+        ]  # fmt: skip
+        given = pa.table([*rows.columns[: self._width], *marks], [*names, "gone", "come", "several"])
+        wanted = [(name, how) for name in ("gone", "come") for how in ("min", "count")]
+        keys = given.group_by(names, use_threads=False).aggregate([*wanted, ("several", "any")])
+        odd = pc.or_(keys.column("several_any"), pc.or_(
+            pc.greater(keys.column("gone_count"), 1), pc.greater(keys.column("come_count"), 1)
+        ))  # fmt: skip
+        out = keys.filter(odd)
+        found = frozenset(zip(*(out.column(name).to_pylist() for name in names)))
+        if found:
+            keys = keys.filter(pc.invert(odd))
+        goes, comes = keys.column("gone_min").is_valid(), keys.column("come_min").is_valid()
+        paired = keys.filter(pc.and_(goes, comes))
+        left, new = keys.filter(pc.invert(comes)).column("gone_min"), keys.filter(pc.invert(goes)).column("come_min")
+        gone = [*paired.column("gone_min").chunks, *left.chunks]
+        if not self._marked:
+            come = [*paired.column("come_min").chunks, *new.chunks]
+            return Net(_taken(rows, gone), _taken(rows, come), paired.num_rows, found)
+        then = _taken(rows, [*paired.column("come_min").chunks, *left.chunks, *new.chunks])
+        parts = ((False, paired.num_rows), (True, len(left)), (False, len(new)))
+        marks = pa.concat_arrays([pa.repeat(marked, size) for marked, size in parts])
+        first = _taken(rows, gone)
+        first = first.append_column(DELETED, pa.repeat(False, len(first)))
+        return Net(first, then.append_column(DELETED, marks), len(first), found)
+
+
+def _taken(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:
+    return rows.take(pa.chunked_array(places, pa.int64()))
