@@ -52,7 +52,7 @@ IMPORTS = {
 FOR_EVERYONE = {"errors", "exits", "failpoints", "suggestions", "schemas", "__version__"}
 # What lies beside the boxes: the front door shows what the base install can do, no more.
 DOORS = {"__init__": {"core", "protocol", "rows", "logs"}, "__main__": {"cli"}}
-# Pure boxes decide: they have no clock and no connection, and one guest.
+# Pure boxes decide: they have no clock and no connection; their guests have none either.
 PURE = ("core", "protocol", "timeline", "capture", "views", "materialize.protocol")
 PURE_GUESTS = {"pyarrow", "sortedcontainers"}
 IMPURE_MODULES = {

@@ -207,7 +207,7 @@ def ended(said: list[type[Any]]) -> bool:
 
 def test_the_page_shows_the_tables_as_they_are() -> None:
     """The drawing is made from what the program looks up. When this fails, put the text into the page."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "writing-a-driver.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[3] / "docs" / "writing-a-driver.md").read_text("utf-8")
     begin, end = "<!-- turns: begin -->\n", "\n<!-- turns: end -->"
     shown = page[page.index(begin) + len(begin): page.index(end)]
 
