@@ -23,7 +23,7 @@ from cdcv2.protocol.messages import Message, Updates
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
 
 STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, 
 
 RUN = "clean_default"
 STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def captured(folder: Path) -> None:

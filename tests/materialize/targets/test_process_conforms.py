@@ -21,7 +21,7 @@ from cdcv2.materialize.targets.process.driver import ProcessDriver
 from cdcv2.testing import NotConforming, Scenario, Subject, Workload, conform, scenarios
 from tests.toys import Rows, add
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PYTHON = [sys.executable, "-S", "-E"]
 EXAMPLE, STAGING = ROOT / "examples" / "sqlite_connector.py", ROOT / "tests" / "staging_connector.py"
 

@@ -35,7 +35,7 @@ from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from tests.materialize.targets.test_process_conforms import EXAMPLE, PYTHON, STAGING
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "process"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "process"
 TEXT = EXAMPLE.read_text("utf-8")
 ROWS = RowType({"type": "record", "name": "t", "fields": [
     {"name": "k", "type": "string"}, {"name": "v", "type": "long"}]})  # fmt: skip
