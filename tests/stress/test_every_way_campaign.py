@@ -1,6 +1,7 @@
 """Many histories, every way to capture (``tests/every_way``); ``CDCV2_HISTORIES``, ``CDCV2_SPARK_RUNS`` for fewer.
 
-A history that differs fails the run of those without Spark when all are done, and is in its record with its seed.
+A history that differs fails the run of those without Spark when all are done, and is in its record with its seed; with
+``-s`` it is printed as soon as it is found, for a run that does not come to its end.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def test_many_histories_without_spark() -> None:
                 counts["lives of captures"] += len(came.lives)
         except Different as difference:
             different[seed] = str(difference)
+            print(f"seed {seed} differs: {difference}", flush=True)
 
     found = {f"differed, with the seed {seed}": 1 for seed in different} or {"differed": 0}
     record("every way to capture", range(FIRST, FIRST + HISTORIES), {"histories": HISTORIES, **found, **counts})
