@@ -1,4 +1,4 @@
-"""What the exit code of a program of ours says: the same for the command and for the streaming jobs."""
+"""What an exit code means: the same for the command and for the streaming jobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdcv2.errors import Cdcv2Error, ContradictionError, IncompleteError, Malfor
 
 
 class Exit(IntEnum):
-    """What the exit code says; the same for every sub-command, and for the jobs."""
+    """What the exit code means; the same for every sub-command, and for the jobs."""
 
     DONE = 0
     MISSING = 1
@@ -22,17 +22,16 @@ class Exit(IntEnum):
 
 #: Exit code -> what it means, for ``--help``.
 MEANINGS = {
-    Exit.DONE: "done; nothing that was stated is missing or in dispute; capture and materialize: also\n"
-               "after SIGTERM",
-    Exit.MISSING: "not complete, and what is missing: in a log, in the topics, or in what a target was made of",
+    Exit.DONE: "done: nothing that was stated is missing or contested; capture and materialize: also after SIGTERM",
+    Exit.MISSING: "not complete, and what is missing: in a log, in the topics, or in the logs of a target",
     Exit.USAGE: "wrong usage: an argument, a file of settings, the name of a log",
-    Exit.WRONG: "wrong, with the evidence: a log is contradictory or malformed, its capture stopped for good, or\n"
+    Exit.WRONG: "wrong, with the evidence: a log is contradictory or malformed, its capture stopped permanently, or "
                 "source or target have other rows",
-    Exit.UNABLE: "not possible here or now: a server is down, an output cannot be written, or going on would\n"
-                 "break a promise; the message says what to do",
+    Exit.UNABLE: "not possible here or now: a server is down, an output cannot be written, or to continue would break "
+                 "a promise; the message states what to do",
     Exit.BUG: "a mistake in cdcv2 itself, with a traceback",
     Exit.INTERRUPTED: "interrupted (Ctrl-C)",
-    Exit.NOBODY_READS: "whoever read the output went away",
+    Exit.NOBODY_READS: "the program that read the output has ended",
 }
 
 

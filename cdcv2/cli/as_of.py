@@ -1,11 +1,13 @@
 """Print a table as it was at a time, as CSV or JSON.
 
-The time must be finished: everything that happened up to it is in the log. If it is not, nothing is printed, the exit
-code is 1, and what is known is said. Without --at it is the last time that is finished; if none is, as above.
+The time must be finished: everything up to it is in the log. Without --at it
+is the last finished time. Exit code 1: the time is not finished, or none is.
+Nothing is printed then, except what is known.
 
-In CSV a row that is there n times is n lines, NULL is an empty field, an empty string is "". In JSON each distinct row
-is a line, with how often it is there. A row that is there less than no times is an error, 3: the log does not hold the
-whole history, or its writer was wrong.
+In CSV, a row that is there n times is n lines. NULL is an empty field, an
+empty string is "". In JSON, each different row is a line, with how often it
+is there. Exit code 3: a row is there less than zero times, because the log
+does not hold the whole history, or because its writer was wrong.
 """
 
 from __future__ import annotations

@@ -1,24 +1,35 @@
-"""Turn topics, of Debezium's PostgreSQL connector or plain ones, into one log per table, without Spark.
+"""Turn topics into one log per table, without Spark.
 
-The topics are read from Kafka, or from dumps: JSON lines with topic, partition, offset, key, value (or payload, as
-kcat -J writes them), plain or .gz. Each table needs its row type, as DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The logs
-are directories below --into; what was captured before is not written again, so it may be run again after a crash, and
-over topics that have grown.
+The topics are those of Debezium's PostgreSQL connector, or plain ones
+(--plain). They are read from Kafka, or from dumps: JSON lines with topic,
+partition, offset, key, value (or payload, as kcat -J writes them), plain or
+.gz. Each table needs its row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows).
 
-An update or a delete needs the row that was. By default it must be in the records: the tables need REPLICA IDENTITY
-FULL. With --before from-state it is looked up in what the logs hold, by the key of the table, so REPLICA IDENTITY
-DEFAULT will do; unchanged large values are filled in, and a TRUNCATE takes away every row. All rows are then held in
-memory, and each start reads the logs from their start. A table without a key needs FULL in any case. It goes with
---remap, too, in the order of commits.
+The logs are directories below --into. What was captured before is not
+written again. So you may run it again after a crash, and over topics that
+have grown.
 
-With --remap the times are not those of commits: offsets are bound to the milliseconds of one timeline, in a remap that
-captures share. Then topics that were never a database can be captured (--plain), and any number of captures with the
-same arguments may run at once and write the same logs, so that any of them may be killed, upgraded or moved.
+Before-images. An update or a delete needs the old row. By default it must be
+in the records: the tables need REPLICA IDENTITY FULL. With --before
+from-state the capture looks it up in what the logs hold, by the key of the
+table. REPLICA IDENTITY DEFAULT is then enough, large values that did not
+change are filled in, and a TRUNCATE takes every row away. All rows are then
+in memory, and each start reads the logs from their beginning. A table without
+a key needs FULL in any case. --before from-state also works with --remap, in
+the order of commits.
 
-Ends where the topics end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it when what is
-complete is written, and it reports how far that is; a second Ctrl-C ends it at once. What it cannot carry over, as a
-second snapshot, stops it, with exit code 4: reason and remedy are said, and the logs are complete up to there. Exit
-code 1: the topics end inside a transaction or a snapshot.
+Remap. With --remap the times are not those of commits: offsets are bound to
+the milliseconds of one timeline, in a remap that captures share. So topics
+that were never a database can be captured (--plain). Any number of captures
+with the same arguments may run at once and write the same logs. Any of them
+may be killed, upgraded or moved.
+
+End. It ends where the topics end. With --follow it continues until SIGTERM or
+Ctrl-C: it then writes what is complete, and reports how far that is. A second
+Ctrl-C ends it at once. Exit code 1: the topics end inside a transaction or a
+snapshot. Exit code 4: it met something that it cannot carry over, such as a
+second snapshot. It prints reason and remedy, and the logs are complete up to
+there.
 """
 
 from __future__ import annotations
@@ -66,9 +77,9 @@ EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --tables public.order_items --into items-only",
      "one table of it"),
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs --before from-state",
-     "tables with REPLICA IDENTITY DEFAULT: old rows are looked up"),
+     "tables with REPLICA IDENTITY DEFAULT: before-images are looked up"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
-     "--into logs --follow", "from Kafka, until it is told to stop"),
+     "--into logs --follow", "from Kafka, until SIGTERM or Ctrl-C"),
     ("cdcv2 capture clicks.jsonl --remap timeline --plain clicks=web.clicks --rows web --into clicks",
      "a plain topic, dumped, on a remap"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks --rows web "
@@ -93,19 +104,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
                         help="whether the topics begin with the connector's initial snapshot (default: initial)")
     parser.add_argument("--notifications", action="append", default=[], metavar="TOPIC",
-                        help="the connector's notification topic: it says how many rows the snapshot has (with --remap "
-                             "a snapshot needs it); PREFIX=TOPIC for one of several")
+                        help="the connector's notification topic: it states how many rows the snapshot has (with "
+                             "--remap a snapshot needs it); PREFIX=TOPIC for one of several")
     parser.add_argument("--full-identity", metavar="A,B",
                         help="tables that are known to have REPLICA IDENTITY FULL")
     parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
-                        help="where old rows come from: the records, which must have them whole (the default), or "
-                             "what the logs hold")
+                        help="where before-images come from: the records, which must have them whole (the default), "
+                             "or what the logs hold")
     add_empty(parser)
     add_snapshot_again(parser)
     parser.add_argument("--release-every", type=int, metavar="N",
                         help="write what is complete after so many records (default: 2000; with --remap 50000)")
-    parser.add_argument("--follow", action="store_true", help="go on when the topics end; from Kafka")
-    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    parser.add_argument("--follow", action="store_true", help="continue when the topics end; from Kafka")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     add_shared_arguments(parser)
     add_kafka_arguments(parser)
 

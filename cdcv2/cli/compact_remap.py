@@ -1,13 +1,16 @@
-"""Shorten a shared remap: forget the bindings that nobody needs any more, and remove the records that they stood in.
+"""Shorten a shared remap: forget the bindings that no log set needs.
 
-Whoever captures on a remap says in it which logs it writes, and from which time on these need it: a capture goes on
-where they have come to. Nothing that any logs hold so is forgotten, nor the last --keep hours, of which `cdcv2 when`
-and `cdcv2 where` can be asked; and none of their answers about times that are kept is another one afterwards. So it
-may run at any moment and as often as you like, also twice at once, while captures are at work. New logs cannot be
-begun from the start of a remap that was shortened: begin them before, and they hold it.
+Each capture on a remap states in it which logs it writes, and from which time
+on these need the remap. That is a hold. Nothing that is held is forgotten.
+Neither are the last --keep hours, so that cdcv2 when and cdcv2 where can be
+asked about them. Their answers about times that are kept do not change.
 
-Logs that nobody writes any more hold a remap for ever: --release lets them go, and no capture of theirs can go on
-then, once it has been shortened.
+So you may run it at any moment, as often as you like, also twice at once,
+while captures run. New logs cannot begin from the start of a remap that was
+shortened: begin them before, and they hold it.
+
+Logs that are no longer written hold a remap for ever. --release releases
+them. After the remap was shortened, no capture can continue them.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="how much is kept in any case, before the last time that is decided (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",
                         help="logs that need it no more, by the name or the identity under which they hold it")
-    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     add_kafka_arguments(parser)
 
 

@@ -1,23 +1,31 @@
-"""Prove that source, log and target have the same: what the source has, all of it, and nothing else.
+"""Prove that source, log and target have the same: all of it, nothing else.
 
-Takes the YAML file of cdcv2 materialize. The target is read in one snapshot, together with its checkpoint; the logs are
-read up to just there, and what each view comes to is worked out anew, from nothing, and compared: by a fingerprint of
-all rows, in any order, and then by the rows that differ. Targets: postgres, lake and delta. What was deleted softly
-counts as gone.
+It takes the YAML file of cdcv2 materialize. It reads the target in one
+snapshot, together with its checkpoint. It reads the logs up to exactly there,
+computes each view from nothing, and compares: first a fingerprint of all
+rows, in any order, then the rows that differ. Targets: postgres, lake, delta.
+A row that was deleted softly counts as gone.
 
-With --source, the tables that the logs were captured from are compared with the logs, too, at a snapshot of the source:
-the database works out fingerprints, and moves only rows where they differ. The logs must be complete through the
-snapshot; --wait gives them time, and --marker commits an empty transaction, without which the log of an idle source
-never comes past its last change. Instead of the YAML file, logs may be given: source and logs are compared; or
---without-log: source and target are, where the views are rows by key or multisets.
+With --source, it also compares the tables that the logs were captured from
+with the logs, at a snapshot of the source. The database computes
+fingerprints, and moves rows only where they differ. The logs must be complete
+through the snapshot. --wait gives them time. --marker commits an empty
+transaction: without it, the log of an idle source never passes its last
+change. Instead of the YAML file you may give logs: source and logs are
+compared. With --without-log, source and target are compared, where the views
+are rows by key or multisets.
 
-Where the source is, and with which password: --source env (CDCV2_POSTGRES, a connection string; or libpq's own PGHOST,
-PGDATABASE, PGPASSWORD, ...), --source service:NAME of libpq's service file, or --source FILE with a connection string.
+Where the source is, and its password: --source env (CDCV2_POSTGRES, a
+connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
+--source service:NAME of libpq's service file, or --source FILE with a
+connection string.
 
-Exit code 0: they are equal. 1: the logs are not complete up to where the target or the source is, and differ from it;
-or the target has nothing yet, or has not come to --at (now: to the last finished time of its logs). 2: it has gone on
-from --at, and shows no past. 3: they differ, and where. A time behind the last of a finished history is one at which
-the target has all. Memory: the rows of the logs.
+Exit code 0: they are equal. Exit code 1: the logs are not complete up to
+where the target or the source is, and differ from it; or the target has
+nothing yet; or it has not reached --at (now: the last finished time of its
+logs). Exit code 2: the target has passed --at, and shows no past. Exit code 3:
+they differ, and where. If a history has ended, the target has everything at
+any time after its last one. Memory: the rows of the logs.
 """
 
 from __future__ import annotations
@@ -84,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-log", action="store_true", help="compare source and target only")
     parser.add_argument("--at", metavar="TIME",
                         help=f"demand that the target has all up to there, and nothing later: {TAKES}")
-    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     add_kafka_arguments(parser)
     add_row_arguments(parser)
 

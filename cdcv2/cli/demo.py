@@ -1,10 +1,14 @@
-"""See it work: change data on its way through capture, a mangled log, and replay, compared with its source.
+"""See it work: change data through capture, mangled logs and replay.
 
-Without an option, the real thing: PostgreSQL, Kafka, Debezium and two Spark jobs that are killed on the way, all
-started here and stopped again; it needs Java 17 and the demo extra. With --tables, the same bank ends in a second
-PostgreSQL and in Delta tables, which are looked at all along while runtimes, sessions and a server are killed. With
---doubled, two databases and two captures that write the same logs at once, each of which is killed. With --small,
-without servers: recorded change data, through files, in seconds.
+The result is compared with the source.
+
+With --small: without servers. Recorded change data, through files, in
+seconds. Without an option: PostgreSQL, Kafka, Debezium and two Spark jobs that
+are killed on the way. All are started here and stopped again. That needs Java
+17 and the demo extra. With --tables, the same bank ends in a second PostgreSQL
+and in Delta tables, which are read all the time, while runtimes, sessions and
+a server are killed. With --doubled: two databases, and two captures that write
+the same logs at once, each of which is killed.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--small", action="store_true", help="without servers: recorded change data, through files")
-    which.add_argument("--tables", action="store_true", help="on into another PostgreSQL and Delta tables")
+    which.add_argument("--tables", action="store_true", help="into a second PostgreSQL and Delta tables, too")
     which.add_argument("--doubled", action="store_true", help="two databases, and two captures that write one log")
 
 

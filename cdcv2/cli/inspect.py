@@ -1,14 +1,16 @@
-"""Print the messages of a log as they stand in it: repeats, disorder and all.
+"""Print the messages of a log as they are: duplicates and disorder included.
 
-Bytes that are no message are shown with their position; the exit code is then 3.
+Bytes that are no message are shown with their position. The exit code is
+then 3.
 
-The directory of a shared remap is known by what is in it; a topic that holds one is named with --remap. Its records are
-shown with what came of them: a proposal that did not win is void. With --brief only those that hold are shown.
+A directory with a shared remap is recognised. For a topic with a remap, give
+--remap. The records of a remap are shown with their result: a proposal that
+did not win is void. With --brief only those that hold are shown.
 
-On a terminal a line that is wider is cut; --json and --output show all of it.
+On a terminal, long lines are cut. --json and --output show all of them.
 
-A log whose capture gave out each transaction as soon as it was complete says so: in a line before its messages, in JSON
-in each of them ("ordering").
+If the capture of a log released each transaction as soon as it was complete,
+a line before its messages states it; in JSON each message does ("ordering").
 """
 
 from __future__ import annotations

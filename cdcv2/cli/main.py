@@ -18,28 +18,36 @@ from typing import IO, Any, NoReturn
 
 from cdcv2 import __version__
 from cdcv2.cli.console import forget, open_closed_streams, remark
+from cdcv2.cli.options.help_text import HelpFormatter, epilog
 from cdcv2.errors import Cdcv2Error, UsageError
-from cdcv2.exits import MEANINGS, Exit, exit_of
+from cdcv2.exits import Exit, exit_of
 from cdcv2.suggestions import with_meant
 
 #: Sub-command -> what it does; each is imported from ``cdcv2.cli`` when it is asked for.
 COMMANDS = {
-    "capture": "turn Debezium's topics into one log per table, without Spark",
+    "capture": "turn Debezium's topics into logs, without Spark",
     "inspect": "print the messages of a log, or the bindings of a remap",
     "replay": "print the history that logs hold, in order, once",
     "as-of": "print a table as it was at a time",
-    "verify": "say up to when logs are complete, or what is missing or wrong",
-    "when": "say at which time of a timeline something happened in its sources",
-    "where": "say how far the sources of a timeline were at one of its times",
-    "compact-remap": "shorten a remap by what nobody needs any more",
-    "open-transactions": "say what a capture of transactions holds on to, and what each waits for",
+    "verify": "state how far logs are complete, or what is wrong",
+    "when": "print the time to which a position of a source is bound",
+    "where": "print how far the sources of a timeline were at a time",
+    "compact-remap": "shorten a remap by what no log set needs",
+    "open-transactions": "print the open transactions of a capture",
     "mangle": "copy logs, duplicated, reordered and re-batched",
-    "materialize": "keep views of logs in a database, a lake, Kafka or a webhook, without Spark",
-    "compare": "prove that the target of a materialization has what its logs say",
-    "orphans": "remove files that dead transactions have left in a lake or beside Delta tables",
-    "rows": "make the row type of a table, from its database or from a record",
+    "materialize": "keep views of logs in another system, without Spark",
+    "compare": "prove that source, logs and target have the same",
+    "orphans": "remove files that dead transactions have left",
+    "rows": "make the row type of a table",
     "demo": "see it work on real change data",
 }
+
+
+#: What a newcomer tries first.
+BEGIN = """  # see it work, without servers
+  cdcv2 demo --small
+  # how far the logs of a capture are complete
+  cdcv2 verify logs"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -93,8 +101,8 @@ def parser_of(command: str) -> argparse.ArgumentParser:
     parser = Parser(
         prog=f"cdcv2 {command}",
         description=module.__doc__,
-        epilog=_epilog(module.EXAMPLES),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=epilog(module.EXAMPLES),
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     module.configure(parser)
@@ -122,8 +130,9 @@ def _front() -> argparse.ArgumentParser:
     parser = Parser(
         prog="cdcv2",
         description="Change data capture that may be duplicated, reordered and re-batched at will.",
-        epilog=f"commands:\n{listed}\n\n'cdcv2 COMMAND --help' shows its arguments, examples and exit codes.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"commands:\n{listed}\n\nexamples:\n{BEGIN}\n\n"
+               "'cdcv2 COMMAND --help' shows its arguments, examples and exit codes.",
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"cdcv2 {__version__}")
     parser.add_argument(
@@ -141,12 +150,6 @@ def _nothing_asked(args: argparse.Namespace) -> int:
 
 def _module(command: str) -> Any:
     return importlib.import_module(f"cdcv2.cli.{command.replace('-', '_')}")
-
-
-def _epilog(examples: Sequence[tuple[str, str]]) -> str:
-    shown = "\n".join(f"  # {meaning}\n  {line}" for line, meaning in examples)
-    codes = "\n".join(f"  {code:<4d} {text}".replace("\n", "\n       ") for code, text in MEANINGS.items())
-    return f"examples:\n{shown}\n\nexit codes:\n{codes}"
 
 
 def _say(text: str) -> None:

@@ -1,10 +1,13 @@
-"""Copy logs, with every fact repeated, reordered and re-batched.
+"""Copy logs, with every fact duplicated, reordered and re-batched.
 
-A reader of the copy gets the same history, and cannot tell the difference; that is the promise, and this is how to try
-it. A directory that a capture wrote is copied log by log, with the capture's note, so that a copy that is not whole is
-found out. The same seed makes the same copy.
+A reader of the copy gets the same history. That is the promise, and with this
+command you can try it. The same seed makes the same copy.
 
-Without --window messages are reordered over the whole log, which is then held in memory.
+A directory that a capture wrote is copied log by log, with the manifest of
+the capture, so that a copy that is not whole is noticed.
+
+Without --window, messages are reordered over the whole log, which is then in
+memory.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_kafka_arguments(parser)
     add_row_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")
-    parser.add_argument("--copies", type=int, default=2, metavar="N", help="how often each fact comes (default: 2)")
+    parser.add_argument("--copies", type=int, default=2, metavar="N", help="how many copies of each fact (default: 2)")
     parser.add_argument("--window", type=int, metavar="N",
                         help="how many messages apart two may stand that change places (default: any number)")
     parser.add_argument("--no-rebatch", action="store_true", help="leave the messages as they are")

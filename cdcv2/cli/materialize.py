@@ -1,37 +1,70 @@
-"""Keep views of logs in a database, a lake, Delta, Kafka, a webhook or a connector, as a YAML file says; no Spark.
+"""Keep views of logs in another system, as a YAML file describes them; no Spark.
+
+The systems: PostgreSQL, a lake of Parquet files, Delta tables, Kafka, a
+webhook, or a third-party connector.
 
   materialization: shop
-  logs: logs                          # what a capture wrote: a directory, or kafka:cdc.{table}; or a log each:
-                                      #   {items: kafka:items}, or {items: {kafka: items, row: FILE.avsc}}
-  kafka: {bootstrap: localhost:9092}  # where logs and the driver kafka find it; config: a file of settings
+  # What a capture wrote: a directory, kafka:cdc.{table}, or each log by
+  # itself: {items: kafka:items}, {items: {kafka: items, row: FILE.avsc}}
+  logs: logs
+  # Where logs and the driver kafka find Kafka; config: a file of settings
+  kafka: {bootstrap: localhost:9092}
   bindings:
     - {log: public.orders, target: orders, key: [id]}
-    - {log: public.order_items, target: totals, key: [order_id], reduce: {n: count, sum: {sum: amount}}}
-    - {log: public.audit, target: audit}                   # no key: rows and how often they are there
-  target: {driver: postgres, conninfo: "host=db port=5432 dbname=copy password=${COPY_PASSWORD}"}
-          # or {driver: lake, folder: lake}, or {driver: delta, folder: tables}: a Delta table per target
-          # or, with delta: true in the bindings, {driver: kafka, prefix: shop.}
-          # or {driver: webhook, url: "https://...", headers: {Authorization: "Bearer ${TOKEN}"}}
-          # or, with deletes: hard or soft in the bindings,
-          # {driver: process, command: [./connector, --fast], config: {path: shop.db}}
-  recovery_log: shop-recovery         # where the checkpoint is; for all drivers but postgres
-  rows: 100000                        # a transaction takes no further cut when it has as many updates
-  start: 0                            # the time at which the logs begin
-  types: rows                         # LOG.avsc there is the row type of a topic, and states the source's types
-  timeline: shop                      # that of logs which do not state it, as those of a program of yours
+    - log: public.order_items
+      target: totals
+      key: [order_id]
+      reduce: {n: count, sum: {sum: amount}}
+    # no key: rows and how often they are there
+    - {log: public.audit, target: audit}
+  target:
+    driver: postgres
+    conninfo: "host=db port=5432 dbname=copy password=${COPY_PASSWORD}"
+  # Other targets:
+  #   {driver: lake, folder: lake}
+  #   {driver: delta, folder: tables}    a Delta table per target
+  #   with delta: true in the bindings:
+  #   {driver: kafka, prefix: shop.}
+  #   {driver: webhook, url: "https://...",
+  #    headers: {Authorization: "Bearer ${TOKEN}"}}
+  #   with deletes: hard or soft in the bindings:
+  #   {driver: process, command: [./connector, --fast],
+  #    config: {path: shop.db}}
+  # Where the checkpoint is, for all drivers but postgres: a folder, or
+  # {sqlite: FILE}
+  recovery_log: shop-recovery
+  # A transaction takes no further cut when it has as many updates
+  rows: 100000
+  # The time at which the logs begin
+  start: 0
+  # LOG.avsc there is the row type of a topic, and states the source's types
+  types: rows
+  # The timeline of logs which do not state it
+  timeline: shop
 
-Bindings may also have deletes: soft and delta: true; reductions are count, and sum, min, max, last of a column ({min:
-price, retractions: false} keeps no values to go back to). What drivers may also be told, with defaults: lake files: 8;
-kafka bootstrap, config, partitions: 1, create: true; webhook batch: 500 (messages), batch_bytes: 1000000, attempts: 8,
-timeout: 30 (seconds, for all of a request); process resource (of each table), patience: 600 (seconds for an answer),
-acknowledge_patience: any (seconds until what is committed is applied). recovery_log: {sqlite: FILE} keeps it in a
-database. ${NAME} is the environment's, $${ is ${. Paths are from the file's folder.
+Bindings may also have deletes: soft and delta: true. Reductions are count,
+and sum, min, max, last of a column. ({min: price, retractions: false} keeps
+no values for retractions.) More settings of drivers, with their defaults:
 
-What is committed is never half of a source transaction, and it may be killed and run again at any time. Ends where the
-logs end, or goes on with --follow until it is told to stop: SIGTERM or Ctrl-C end it between two transactions, a second
-Ctrl-C at once. Exit code 1: a log ends before all has arrived that it states; what is complete is in the target. Or it
-ends before the target does: it lost its end, or is an old one. Of several logs, none is read further than the slowest
+  lake       files: 8
+  kafka      bootstrap, config, partitions: 1, create: true
+  webhook    batch: 500 (messages), batch_bytes: 1000000, attempts: 8,
+             timeout: 30 (seconds, for a whole request)
+  process    resource (of each table), patience: 600 (seconds for an answer),
+             acknowledge_patience: any (seconds until it is applied)
+
+${NAME} is the environment's, $${ is ${. Paths are relative to the file's
+folder.
+
+A commit never has half of a source transaction. You may kill it and run it
+again at any time. It ends where the logs end. With --follow it continues
+until SIGTERM or Ctrl-C, which end it between two transactions. A second
+Ctrl-C ends it at once. Of several logs, none is read further than the slowest
 of them needs.
+
+Exit code 1: a log ends before everything that it states has arrived (what is
+complete is in the target); or a log ends before the target does: it lost its
+end, or is an old one.
 """
 
 from __future__ import annotations
@@ -63,18 +96,18 @@ from cdcv2.views.identity import Provenance, demand_provenance
 
 EXAMPLES = (
     ("cdcv2 materialize shop-lake.yaml", "to the ends of the logs"),
-    ("cdcv2 materialize shop-lake.yaml --json", "what came of it as one JSON object"),
-    ("cdcv2 materialize shop-from-kafka.yaml --follow", "until it is told to stop"),
+    ("cdcv2 materialize shop-lake.yaml --json", "the result as one JSON object"),
+    ("cdcv2 materialize shop-from-kafka.yaml --follow", "until SIGTERM or Ctrl-C"),
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE.yaml", help="what to keep where")
-    parser.add_argument("--follow", action="store_true", help="go on when the logs end")
+    parser.add_argument("--follow", action="store_true", help="continue when the logs end")
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS",
-                        help="say how far it is after so many seconds, when it has moved (default: 5)")
-    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+                        help="report how far it is after so many seconds, when it has moved (default: 5)")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
 
 def run(args: argparse.Namespace) -> Exit:

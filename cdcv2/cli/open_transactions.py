@@ -1,9 +1,11 @@
-"""Print the transactions that a capture holds on to: what of each has come, and what it waits for.
+"""Print the open transactions of a capture, and what each waits for.
 
-LOG is the log of TEMP of a capture of transactions on a timeline, or the directory of its logs, if it is of one
-database. A transaction is given out when all of it is there
-and, in the order of commits, all before it are. Without --at it is as of the last time that is finished; a time that is
-not is missing: the exit code is 1.
+LOG is the open-records log (TEMP) of a capture with --remap, or the directory
+of the logs of that capture, if it is of one database.
+
+A transaction is released when all of it is there and, in the order of
+commits, everything before it is. Without --at, the answer is as of the last
+finished time. Exit code 1: the time of --at is not finished.
 """
 
 from __future__ import annotations

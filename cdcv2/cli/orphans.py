@@ -1,14 +1,17 @@
-"""Remove files of a lake, or of Delta tables, that transactions have left which died, or tasks that Spark gave up.
+"""Remove files that dead transactions left in a lake or beside Delta tables.
 
-Takes the YAML file of cdcv2 materialize. Without --remove it only looks: it shows the files that no manifest names, and
-disturbs nobody. Those that a running instance has just staged, and those that are committed and not applied yet, are
-among them.
+Also files of tasks that Spark gave up. It takes the YAML file of cdcv2
+materialize. Without --remove it only shows the files that no manifest names,
+and disturbs no other instance. Among them are files that a running instance
+has just staged, and files that are committed and not applied yet.
 
-With --remove it takes the materialization over, as a run does: it applies what was committed, and then removes what
-nobody can name any more; nothing is read or committed. An instance that runs meanwhile is fenced off, and loses
-nothing: start it again. So run it when none does, or as a step between two runs.
+With --remove it takes the materialization over, as a run does: it applies
+what was committed, and then removes what no instance can name any more. It
+reads and commits nothing. An instance that runs meanwhile is fenced off, and
+loses nothing: start it again. So use --remove when no instance runs, or
+between two runs.
 
-Files that Delta itself has replaced are not looked at: they are VACUUM's.
+Files that Delta itself has replaced are left to VACUUM.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE.yaml", help="the file of cdcv2 materialize")
     parser.add_argument("--remove", action="store_true", help="remove them, after taking the materialization over")
-    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -1,14 +1,16 @@
 """Print the history that logs hold, in order, each update once.
 
-Logs of several tables are read together, as one timeline: after each line that names a frontier, everything before it
-is complete in all of them. Logs of the same table are copies, and read as one. Times of several logs must come from
-one source.
+Logs of several tables are read together, as one timeline. After each line
+that names a frontier, everything before it is complete in all of them. Logs
+of the same table are copies, and are read as one. The times of several logs
+must come from one source.
 
-As text, and as JSON lines (--json): the updates of a batch by table, then the frontier that they complete. As CSV
-(--csv, for one table): time, diff, and the columns; NULL is an empty field, an empty string is "".
+As text and as JSON lines (--json): the updates of a batch by table, then the
+frontier that they complete. As CSV (--csv, for one table): time, diff, and
+the columns. NULL is an empty field, an empty string is "".
 
-When the logs end before everything that was stated has arrived, what is complete is printed all the same, and the
-exit code is 1.
+Exit code 1: the logs end before everything that was stated has arrived. What
+is complete is printed all the same.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Make the row type of a table: an Avro record schema, to be looked at, committed, and given to capture.
+"""Make the row type of a table: an Avro record schema, for capture.
 
-From PostgreSQL, its columns are read from the catalogue; a table that lacks REPLICA IDENTITY FULL is told. From
-a record of Debezium that carries its schema (schemas.enable=true), from that. Never from values.
+Look at it, and commit it. --from-postgres reads the columns from the
+catalogue, and reports a table that lacks REPLICA IDENTITY FULL.
+--from-envelope reads a record of Debezium that carries its schema
+(schemas.enable=true). Types are never guessed from values.
 
-Where the database is, and with which password, comes from the environment (CDCV2_POSTGRES, a connection string; or
-libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...), from a service in libpq's service file, or from a file that holds a
-connection string; never from an argument.
+Where the database is, and its password, comes from the environment
+(CDCV2_POSTGRES, a connection string; or libpq's own PGHOST, PGDATABASE,
+PGPASSWORD, ...), from a service in libpq's service file, or from a file that
+holds a connection string. It never comes from an argument.
 """
 
 from __future__ import annotations

@@ -1,15 +1,21 @@
-"""Say up to when logs are complete, what is missing, or what is wrong; from the logs alone.
+"""State how far logs are complete, what is missing, or what is wrong.
 
-Exit code 0: nothing that was stated is missing or in dispute ("complete through ..."). 1: something is, and what; with
---closed also when the history goes on. 3: the logs contradict themselves, or hold bytes that are no messages; with the
-positions of both facts.
+It looks at the logs alone.
 
-A reader forgets a time when it is finished, and counts what comes later as late. With --full nothing is forgotten: a
-contradiction is found wherever it stands, at the price of holding the whole log in memory. Of bytes that are no
-messages the first thousand are shown, each with its position and its first bytes, and all are counted.
+Exit code 0: nothing that was stated is missing or contested ("complete
+through ..."). Exit code 1: something is missing, and what; with --closed also
+if the history continues. Exit code 3: the logs contradict themselves, or hold
+bytes that are no messages; with the positions of both facts.
 
-Logs of several tables are judged each by itself; complete is what is complete in all. Logs of one table are copies,
-and judged as one. In the directory of a capture, the log of a captured table that is not there is missing.
+A reader forgets a time when it is finished, and counts what arrives later as
+late. With --full nothing is forgotten: a contradiction is found at any time.
+The whole log is then in memory. Of bytes that are no messages, the first
+thousand are shown, each with its position and its first bytes. All are
+counted.
+
+Logs of several tables are judged each by itself. Complete is what is complete
+in all of them. Logs of one table are copies, and are judged as one. If a log
+of a captured table is not in the directory of its capture, it is missing.
 """
 
 from __future__ import annotations

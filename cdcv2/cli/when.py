@@ -1,11 +1,13 @@
-"""Print when something happened on a timeline: the time that a position of its sources is bound to.
+"""Print the time on a timeline to which a position of its sources is bound.
 
-The time is the first one at which what stands at the position is in. A position that no binding covers yet has none:
-it is said, and the exit code is 1. What happened before the time to which the remap was compacted is told as "or
-before" that.
+The time is the first one at which the record at the position is in. If no
+binding covers a position yet, it has no time: a line states it, and the exit
+code is 1. For positions before the time to which the remap was compacted, the
+line has "or before".
 
-The remap of a capture binds the offsets of its topics: shop.transaction=0@17 is the record at offset 17 of partition 0
-of that topic. It knows no LSNs; those are in remaps that programs of yours bind to LSNs (cdcv2.timeline).
+The remap of a capture binds the offsets of its topics: shop.transaction=0@17
+is the record at offset 17 of partition 0 of that topic. It knows no LSNs.
+LSNs are in remaps that programs of yours bind to LSNs.
 """
 
 from __future__ import annotations

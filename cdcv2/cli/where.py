@@ -1,8 +1,10 @@
-"""Print where the sources of a timeline were at one of its times: offsets, LSNs, lines.
+"""Print how far the sources of a timeline were at one of its times.
 
-Everything before these positions has happened by then, and nothing else; what is not named has not started. Without
---at it is the last time that is decided. One that is not decided is missing: the exit code is 1. One that the remap has
-forgotten is refused: 4.
+It prints offsets, LSNs or lines. Everything before these positions is in by
+then, and nothing else. A source that is not named has not started.
+
+Without --at it is the last decided time. Exit code 1: the time is not decided
+yet. Exit code 4: the remap has forgotten the time.
 """
 
 from __future__ import annotations

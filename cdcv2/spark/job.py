@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import errors
+from cdcv2.cli.options.help_text import HelpFormatter, epilog
 from cdcv2.connectors.dumped import LINE_WITHOUT_VALUE
 from cdcv2.errors import (
     Cdcv2Error,
@@ -58,8 +59,18 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
 MOST = 2**31 - 1
 
 
+#: How a job is started, in examples.
+SUBMIT = "spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip"
+
+
 class JobParser(argparse.ArgumentParser):
-    """The parser of a job's arguments."""
+    """The parser of a job's arguments, with a help as the command's: ``examples`` are commands and their meanings."""
+
+    def __init__(self, prog: str, description: str | None, examples: Sequence[tuple[str, str]]) -> None:
+        super().__init__(
+            prog=prog, description=description, epilog=epilog(examples), formatter_class=HelpFormatter,
+            allow_abbrev=False,
+        )
 
     def error(self, message: str) -> NoReturn:
         """Wrong arguments, with what was probably meant; then it ends, as argparse does."""

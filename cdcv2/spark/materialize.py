@@ -1,26 +1,18 @@
-"""The materialize job: from the logs of one timeline to views in a database or a lake, exactly once, on executors.
+"""The materialize job: from logs to views in another system, on executors.
 
-::
+The views are kept exactly once. The file is that of cdcv2 materialize (its
+--help shows all that it may have). The command and the job may take turns on
+one target, and cdcv2 compare takes the file, too. Drivers: postgres, lake,
+delta. For the others use cdcv2 materialize.
 
-    spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip streaming_jobs/materialize.py \\
-        shop.yaml --state /data/shop-state
-    ... streaming_jobs/materialize.py shop.yaml --state /data/shop-state --available-now --max-files 100
-    ... --jars $(python -m cdcv2.servers.jars spark),$(python -m cdcv2.servers.jars delta) \\
-        --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \\
-        --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog \\
-        ... streaming_jobs/materialize.py shop-delta.yaml --state /data/shop-state --merge-on-spark
+Executors reduce, look up and stage the rows. What is finished with a
+micro-batch is one transaction. So its size is that of --max-messages and
+--max-files, and "rows" in the file has no effect here. Executors need the
+packages of the driver (psycopg; pyarrow; deltalake), its folder under the
+same path or the way to its server, and what libpq takes from the environment.
 
-The file is that of cdcv2 materialize (its --help shows all that it may say); the two may take turns on one target, and
-cdcv2 compare takes it, too. Drivers: postgres, lake, delta; for the others use cdcv2 materialize. Rows are reduced,
-looked up and staged by the executors; what is finished with a micro-batch is one transaction, so its size is that of
---max-messages and --max-files, and `rows` in the file says nothing here. Executors need the packages of the driver
-(psycopg; pyarrow; deltalake), its folder under the same path or the way to its server, and what libpq takes from the
-environment.
-
-It may be killed and started again at any moment. Exit codes, as those of the command cdcv2: 0 done; 1 with
---available-now: something that was stated is missing; 2 wrong usage; 3 logs that no reader can be right about; 4
-something does not answer, cannot be written, was taken over by another instance, or was changed so that going on would
-break a promise; 70 a mistake in cdcv2. SIGTERM and Ctrl-C end it between two micro-batches.
+You may kill it and start it again at any moment. SIGTERM and Ctrl-C end it
+between two micro-batches.
 """
 
 from __future__ import annotations
@@ -45,7 +37,7 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import committer
-from cdcv2.spark.job import JobParser, positive, run
+from cdcv2.spark.job import SUBMIT, JobParser, positive, run
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import Plan, outcome, replay
@@ -56,6 +48,17 @@ from cdcv2.spark.topics import settings
 from cdcv2.store.numbered import local_path
 from cdcv2.views.combine import Binding
 from cdcv2.views.identity import Provenance
+
+EXAMPLES = (
+    (f"{SUBMIT} streaming_jobs/materialize.py shop.yaml --state /data/shop-state", "until SIGTERM"),
+    (f"{SUBMIT} streaming_jobs/materialize.py shop.yaml --state /data/shop-state --available-now --max-files 100",
+     "what is there, in transactions of at most 100 files a directory, and end"),
+    ("spark-submit --jars $(python -m cdcv2.servers.jars spark),$(python -m cdcv2.servers.jars delta) "
+     "--py-files cdcv2.zip --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
+     "--conf spark.sql.catalog.spark_catalog=$CATALOG "
+     "streaming_jobs/materialize.py shop-delta.yaml --state /data/shop-state --merge-on-spark",
+     "Delta tables, merged by Delta on Spark; CATALOG is org.apache.spark.sql.delta.catalog.DeltaCatalog"),
+)
 
 
 class NamedLog(Protocol):
@@ -201,22 +204,19 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
 
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
-    made = JobParser(
-        prog="materialize.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    made = JobParser("materialize.py", __doc__, EXAMPLES)
     add = made.add_argument
     add("file", metavar="FILE.yaml", help="what to keep where, as cdcv2 materialize takes it")
     add("--state", required=True, metavar="DIR",
         help="where the reader keeps what is not finished; every machine must see it")
     add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
-    add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
+    add("--available-now", action="store_true", help="read what is there, then end (default: continue until SIGTERM)")
     add("--interval", type=positive(float), default=1.0, metavar="SECONDS",
         help="begin a batch at most so often (default: 1)")
     add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
     add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
     add("--merge-on-spark", action="store_true",
-        help="the driver delta: staged rows are merged by Delta on Spark, not by one process; see above")
+        help="the driver delta: staged rows are merged by Delta on Spark, not by one process; see the example")
     add("--name", default="cdcv2 materialize", help="the application's name in Spark")
     add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made

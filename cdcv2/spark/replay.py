@@ -1,18 +1,11 @@
-"""The replay job: from the logs of one timeline to in-order, finished, consistent tables in Parquet.
+"""The replay job: from logs to finished, consistent tables in Parquet.
 
-::
+The history is written in order. A table may be given several logs: they are
+copies, in any overlap, and all are read. All tables must be of one timeline.
+They are finished together.
 
-    spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip streaming_jobs/replay.py \\
-        --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc --bootstrap localhost:9092 \\
-        --log ledger=/data/logs/ledger \\
-        --state /data/replay/state --output /data/replay/tables --available-now
-
-A table may be given several logs: they are copies, in any overlap, and all are read. All tables must be of one
-timeline; they are finished together.
-
-Exit codes, as those of the command cdcv2: 0 done; 1 with --available-now: something that was stated is missing; 2 wrong
-usage; 3 logs that no reader can be right about; 4 something does not answer, cannot be written, or was changed so that
-going on would break a promise; 70 a mistake in cdcv2. SIGTERM and Ctrl-C end it between two micro-batches.
+You may kill it and start it again at any moment. SIGTERM and Ctrl-C end it
+between two micro-batches.
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
+from cdcv2.spark.job import SUBMIT, Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.output import Output, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
@@ -47,6 +40,12 @@ from cdcv2.spark.sources import Logs, OfLog, Place, row_type_of, stated
 from cdcv2.spark.topics import Described, check, describe, settings
 from cdcv2.store.numbered import local_path
 from cdcv2.suggestions import meant
+
+EXAMPLES = (
+    (f"{SUBMIT} streaming_jobs/replay.py --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc "
+     "--bootstrap localhost:9092 --log ledger=/data/logs/ledger --state /data/replay/state "
+     "--output /data/replay/tables --available-now", "two tables, one from a topic and one from a directory, and end"),
+)
 
 
 @dataclass(frozen=True)
@@ -192,10 +191,7 @@ def planned(options: argparse.Namespace) -> Plan:
 
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
-    made = JobParser(
-        prog="replay.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    made = JobParser("replay.py", __doc__, EXAMPLES)
     add = made.add_argument
     add("--log", action="append", required=True, metavar="[TABLE=]LOG",
         help="a log of a table (default: called as the log is): kafka:TOPIC or a directory; repeat it for more tables, "
@@ -207,7 +203,7 @@ def parser() -> argparse.ArgumentParser:
     add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
     add("--bootstrap", metavar="HOST:PORT", help="Kafka")
     add("--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value as Java has them (TLS, SASL)")
-    add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
+    add("--available-now", action="store_true", help="read what is there, then end (default: continue until SIGTERM)")
     add("--interval", type=positive(float), default=1.0, metavar="SECONDS",
         help="begin a batch at most so often (default: 1)")
     add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")

@@ -6,12 +6,15 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from cdcv2.cli.main import COMMANDS, _module as module_of, parser_of
+from cdcv2.cli.main import COMMANDS, _front, _module as module_of, parser_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.remap_files import DirectoryRemap
+from cdcv2.spark import materialize, replay
+from cdcv2.spark.capture import job as capture_job
 from cdcv2.timeline.minting import agree, follow, mint, run as minted
 from cdcv2.timeline.partitioned import frontier_of, offsets
 from cdcv2.timeline.shared import Shared
@@ -27,6 +30,8 @@ bindings:
 target: {driver: lake, folder: lake}
 recovery_log: recovery
 """
+JOB_MODULES: dict[str, ModuleType] = {"capture": capture_job, "materialize": materialize, "replay": replay}
+JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
 SERVERS = ("kafka", "--from-postgres", "--source", "cdcv2 demo")
 
@@ -77,6 +82,44 @@ def test_an_example_without_servers_runs(run: Run, folder: Path, line: str) -> N
         assert (folder / words[words.index("--output") + 1]).stat().st_size
     else:
         assert said.out
+
+
+def helps() -> dict[str, str]:
+    """Program -> its help: of the command, of each sub-command, and of each job."""
+    return {"cdcv2": _front().format_help()} | {
+        made.prog: made.format_help() for made in [*map(parser_of, COMMANDS), *(parser() for parser in JOBS.values())]
+    }
+
+
+def test_a_help_fits_into_80_columns_on_any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of it, examples and exit codes included; and it is the same where there is room for more."""
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = helps()
+    monkeypatch.setenv("COLUMNS", "200")
+
+    assert [] == [f"{name}: {line}" for name, text in narrow.items() for line in text.splitlines() if len(line) > 80]
+    assert len(COMMANDS) + len(JOBS) + 1 == len(narrow)
+    assert narrow == helps()
+
+
+def test_a_help_shows_its_examples_so_that_they_can_be_copied() -> None:
+    """A command of several lines is one to a shell; every help has an example."""
+    shown = {name: text.split("examples:\n")[1].replace("\\\n", " ") for name, text in helps().items()}
+    expected = {f"cdcv2 {name}": [line for line, _ in module_of(name).EXAMPLES] for name in COMMANDS}
+    expected |= {f"{name}.py": [line for line, _ in module.EXAMPLES] for name, module in JOB_MODULES.items()}
+
+    for name, lines in expected.items():
+        commands = [shlex.split(line) for line in shown[name].splitlines() if line.startswith("  ") and "#" not in line]
+        assert [] == [line for line in lines if shlex.split(line) not in commands], name
+        assert lines, name
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name in JOBS for line, _ in JOB_MODULES[name].EXAMPLES])
+def test_an_example_of_a_job_is_parsed(name: str, line: str) -> None:
+    """By the job's own parser, behind the name of its file."""
+    words = shlex.split(line)
+
+    JOBS[name]().parse_args(words[words.index(f"streaming_jobs/{name}.py") + 1:])
 
 
 def test_each_command_has_an_example_with_each_kind_of_log() -> None:

@@ -62,18 +62,18 @@ def add_empty(group: Arguments) -> None:
     """Declare the option that names empty tables."""
     group.add_argument(
         "--empty", metavar="A,B",
-        help="tables that were empty when the snapshot was taken, or made later: to be said of those that have no "
-             "topic and of which no notification speaks; it stays marked beside the logs",
+        help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
+             "and that no notification names. The logs keep a mark of it",
     )
 
 
 def add_snapshot_again(group: Arguments) -> None:
-    """Declare the option that tells of snapshots that the connector took anew."""
+    """Declare the option that names resnapshots."""
     group.add_argument(
         "--snapshot-again", metavar="LSN,LSN",
-        help="the connector lost its slot, made a new one, and took a snapshot anew, with this source.lsn; it becomes "
-             "the difference to what the logs hold. All of them, for ever; needs --before from-state and "
-             "--notifications",
+        help="the connector lost its slot, made a new one, and took a second snapshot, with this source.lsn. It "
+             "becomes the difference to what the logs hold. Name all such snapshots, in every run. Needs --before "
+             "from-state and --notifications",
     )
 
 

@@ -35,7 +35,7 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
                         help="transactions in the order of their commits (the default), or each as soon as it is "
                              "complete: no consistent cut, and nothing that needs the state before")
     parser.add_argument("--bind-every", type=float, default=1.0, metavar="SECONDS",
-                        help="the least time between two bindings, while it goes on for ever (default: 1)")
+                        help="the least time between two bindings, while it follows (default: 1)")
     parser.add_argument("--bind-idle", type=float, default=10.0, metavar="SECONDS",
                         help="then also: state that nothing has happened after so long (default: 10; 0: never)")
     parser.add_argument("--bind-at-most", type=int, default=100_000, metavar="N",

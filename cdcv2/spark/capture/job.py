@@ -1,35 +1,28 @@
-"""The capture job: from Debezium's topics to one log per table, all of one timeline.
+"""The capture job: from Debezium's topics to one log per table.
 
-::
+All logs are of one timeline. The tables need REPLICA IDENTITY FULL. The
+connector needs provide.transaction.metadata=true and skipped.operations=none.
+Each table needs a row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). The topic
+of a table may be missing until its first row. The transaction topic must be
+there, with one partition.
 
-    spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip streaming_jobs/capture.py \\
-        --bootstrap localhost:9092 --prefix bank --notifications bank.notifications \\
-        --rows rows --tables public.accounts,public.ledger \\
-        --logs kafka:cdc.{table} --state /data/capture
+With --before from-state, tables with a key need only REPLICA IDENTITY
+DEFAULT: before-images are looked up in what the logs hold, and a TRUNCATE
+takes every row away. The driver then holds all rows, decides and writes.
+Executors read and parse.
 
-    ... --logs /data/logs --state /data/capture --available-now     logs in directories; what is there, then end
-    ... --files /data/dumped --prefix bank --rows rows ...          from dumped topics (JSON lines), without Kafka
-    ... --remap kafka:timeline --plain clicks=web.clicks --prefix bank --rows rows --logs kafka:cdc.{table}
+You may kill it and start it again at any moment. Its state may be lost: it
+then reads the topics from their start, and repeats what the logs have. What
+it cannot carry over ends it with reason and remedy: a second snapshot, a
+changed row type, a TRUNCATE without --before from-state. The logs are
+complete up to there. SIGTERM and Ctrl-C end it between two micro-batches.
 
-The tables need REPLICA IDENTITY FULL, the connector provide.transaction.metadata=true and skipped.operations=none. Each
-table has a row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows). A table's topic may be missing until its first row; the
-transaction topic must be there, with one partition. With --before from-state tables with a key need only REPLICA
-IDENTITY DEFAULT: old rows are looked up in what the logs hold, and a TRUNCATE takes away every row. The driver then
-holds all rows, decides and writes; executors read and parse.
-
-It may be killed and started again at any moment, and its state may be lost: it then reads the topics from their start,
-and repeats what the logs have. What it cannot carry over (a second snapshot, a changed row type; TRUNCATE, where it
-does not look old rows up) ends it with reason and remedy; the logs are complete up to there. SIGTERM and Ctrl-C end it
-between two micro-batches.
-
-With --remap the times are not those of commits: offsets are bound to the milliseconds of one timeline, in a remap that
-captures share, so topics that were never a database (--plain) and several databases have one cut over all, and any
-number of captures with the same arguments, on Spark or not (cdcv2 capture --remap), write the same into the same logs.
-Any of them may die, be upgraded or be moved. Nothing is kept beside the logs, so there is no --state.
-
-Exit codes, as those of the command cdcv2: 0 done; 1 with --available-now: the topics end inside a transaction or a
-snapshot; 2 wrong usage; 3 records or logs that no reader can be right about; 4 a source that cannot be carried over, or
-something that does not answer or cannot be written; 70 a mistake in cdcv2.
+With --remap the times are not those of commits: offsets are bound to the
+milliseconds of one timeline, in a remap that captures share. So topics that
+were never a database (--plain) and several databases have one cut over all.
+Any number of captures with the same arguments, on Spark or not (cdcv2 capture
+--remap), write the same into the same logs. Any of them may die, be upgraded
+or be moved. Nothing is kept beside the logs, so there is no --state.
 """
 
 from __future__ import annotations
@@ -63,10 +56,23 @@ from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import Report
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import FileTopics, KafkaTopics, Topics
-from cdcv2.spark.job import Guard, JobParser, every, follow, listen, positive, run
+from cdcv2.spark.job import SUBMIT, Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.store.numbered import local_path
+
+EXAMPLES = (
+    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --prefix bank --notifications bank.notifications "
+     "--rows rows --tables public.accounts,public.ledger --logs kafka:cdc.{table} --state /data/capture",
+     "from Kafka into topics, until SIGTERM"),
+    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --prefix bank --rows rows --logs /data/logs "
+     "--state /data/capture --available-now", "into directories: what is there, and end"),
+    (f"{SUBMIT} streaming_jobs/capture.py --files /data/dumped --prefix bank --rows rows --logs /data/logs "
+     "--state /data/capture --available-now", "from dumped topics (JSON lines), without Kafka"),
+    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks "
+     "--prefix bank --notifications bank.notifications --rows rows --logs kafka:cdc.{table}",
+     "a plain topic and a database, on a remap"),
+)
 
 
 #: How often one that waits for a topic looks for it, in seconds.
@@ -214,10 +220,7 @@ def planned(options: argparse.Namespace) -> Plan:
 
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
-    made = JobParser(
-        prog="capture.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    made = JobParser("capture.py", __doc__, EXAMPLES)
     _add_source(made.add_argument_group("what is captured"))
     add = made.add_argument_group("where it goes").add_argument
     add("--logs", required=True, metavar="WHERE",
@@ -225,11 +228,11 @@ def parser() -> argparse.ArgumentParser:
     add("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
     add("--log-partitions", type=positive(int), default=1, metavar="N",
         help="how many a log's topic gets when it is made (default: 1)")
-    add("--state", metavar="DIR", help="the capture's memory, small, and Spark's checkpoint; not with --remap")
+    add("--state", metavar="DIR", help="the capture's state, small, and Spark's checkpoint; not with --remap")
     add = made.add_argument_group("how it runs").add_argument
     add("--kafka-config", metavar="FILE",
         help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); all machines must see it")
-    add("--available-now", action="store_true", help="read what is there, then end; otherwise go on")
+    add("--available-now", action="store_true", help="read what is there, then end (default: continue until SIGTERM)")
     add("--interval", type=positive(float), metavar="SECONDS",
         help="begin a batch at most so often (default: as soon as there is something)")
     add("--max-records", "--max-offsets-per-trigger", type=positive(int), default=200_000, metavar="N",
@@ -255,11 +258,11 @@ def _add_source(group: Any) -> None:
     add("--snapshot", choices=("initial", "none"), default="initial",
         help="whether the topics begin with the connector's initial snapshot (default: initial)")
     add("--notifications", action="append", default=[], metavar="TOPIC",
-        help="the connector's notification topic, which says how many rows the snapshot has (with --remap a snapshot "
+        help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
              "needs it); of several PREFIX=TOPIC")
     add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
     add("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
-        help="where old rows come from: the records, which must have them whole (the default), or what the logs hold: "
-             "all rows are then held by the driver")
+        help="where before-images come from: the records, which must have them whole (the default), or what the logs "
+             "hold: all rows are then held by the driver")
     add_empty(group)
     add_snapshot_again(group)
