@@ -190,7 +190,7 @@ def test_help_shows_how_it_is_started(capsys: pytest.CaptureFixture[str]) -> Non
     assert 0 == caught.value.code
     shown = capsys.readouterr().out
     assert "streaming_jobs/capture.py" in shown
-    assert "Exit codes, as those of the command" in " ".join(shown.split())
+    assert "exit codes:\n  0    done" in shown
 
 
 def test_the_entry_point_is_short() -> None:
