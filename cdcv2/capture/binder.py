@@ -123,7 +123,8 @@ class Binder:
         known = {topic for topic, _ in places(self.remap.current)} if self._shared.begun else set[str]()
         missing = sorted(set(needed) - look.topics - known)
         if missing:
-            raise MissingLogError(f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet")
+            text = f"there is no topic {missing[0]!r}: its name is wrong, or it has not been written yet"
+            raise MissingLogError(text)
         self.recipe = replace(self.recipe, topics=look.ids, begins=self._begins(look) if at_first else {})
         self._shared.want(self.recipe.text())
         self.recipe = replace(self.recipe, timeline=None)

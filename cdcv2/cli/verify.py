@@ -255,9 +255,9 @@ def _text(
     ]
     lines += found.texts()
     if assumed:
-        lines.append("snapshot completeness assumed: no notification topic told the capture how many rows it has")
+        lines.append("snapshot completeness assumed: no notification topic states how many rows it has")
     lines += [
-        f"{table}: assumed to have been empty at the snapshot, as the capture was told (--empty)" for table in empty
+        f"{table}: assumed to have been empty at the snapshot, as --empty states" for table in empty
     ]
     lines += behind
     so_far = "" if through == LACKING else "so far "

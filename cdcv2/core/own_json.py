@@ -25,7 +25,7 @@ _KINDS = {int: "whole number", bool: "truth value", str: "text", list: "list", t
 #: What is wrong with one that has another digest.
 CHANGED = "it was changed after it was written, and does not have the digest that it names"
 #: What to do about a file that is damaged, where nothing else is said.
-RESTORE = "restore it, or begin anew without it"
+RESTORE = "restore it, or start over without it"
 
 
 def with_digest(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -227,7 +227,7 @@ class DirectoryLog:
         except FileNotFoundError:
             raise UnsafeTopicError(
                 f"the log {self.name} has no file {_file_name(number)}, though later ones are there: it was removed, "
-                "and with it facts. Bring it back, or write the log anew"
+                "and with it facts. Bring it back, or write the log again"
             ) from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
@@ -239,7 +239,7 @@ class DirectoryLog:
         except ForeignFile as cause:
             raise UnsafeTopicError(
                 f"the log {self.name} has not its own file {_file_name(number)}: {cause.reason}. Files of logs were "
-                "swapped or copied; bring its own back, or write the log anew"
+                "swapped or copied; bring its own back, or write the log again"
             ) from None
         except DecodeError as cause:
             yield Entry(Position(self.name, 0, number, index), Garbled(raw, cause.reason))

@@ -349,7 +349,7 @@ class KafkaLog:
     def _gone(self, part: int, said: str) -> str:
         return (
             f"messages of the topic {self._topic!r}, partition {part}, are gone that were to be read ({said}): restore "
-            "the topic, or write the log anew"
+            "the topic, or write the log again"
         )
 
     def _assign(self, consumer: Any, parts: Any, at: Positions) -> None:

@@ -201,7 +201,7 @@ def check_positions(topic: Topic, after: Positions) -> None:
         if low > start:
             raise UnsafeTopicError(
                 f"the topic {topic.name!r} begins at offset {low} in partition {part}, and {start} is wanted: what "
-                "came before was removed, and with it facts. Restore the topic, or write the log anew into another"
+                "came before was removed, and with it facts. Restore the topic, or write the log again into another"
             )
         if high < start:
             raise UnsafeTopicError(_anew(topic.name, f"ends at offset {high} in partition {part}, not at {start}"))

@@ -137,7 +137,7 @@ def demand_whole(addresses: Iterable[LogAddress], logs: Sequence[NamedLog]) -> N
 def gone(log: Path) -> IncompleteError:
     """What is raised for a log that a capture wrote, and that is not there any more."""
     return IncompleteError(
-        f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture anew elsewhere"
+        f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture again elsewhere"
     )
 
 

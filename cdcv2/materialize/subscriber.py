@@ -91,7 +91,7 @@ class Subscriber:
         if self._name not in (None, name):
             raise RefusedError(
                 f"a delta is of the materialization {name!r}, and those before were of {self._name!r}: two push to one "
-                "place. Give each a place of its own, and begin anew"
+                "place. Give each a place of its own, and start over"
             )
         try:
             lower, upper = Antichain.from_plain(plain["lower"]), Antichain.from_plain(plain["upper"])

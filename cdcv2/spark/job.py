@@ -47,7 +47,7 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
      UnsafeTopicError, "messages that were asked for have been removed from a topic; what they said is lost, so "
      "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),
     (r"UnknownTopicOrPartition|Topic\(s\) .{0,200}not exist|[Pp]artitions .{0,200}have been (deleted|removed)",
-     MissingLogError, "a topic that was read has been deleted; restore it, or begin anew with fresh state and output"),
+     MissingLogError, "a topic that was read has been deleted; restore it, or start over with fresh state and output"),
     (r"Timed out waiting for a node assignment|TimeoutException|DisconnectException|No resolvable bootstrap",
      UnavailableError, "Kafka does not answer; start it, check the bootstrap address, and start the job again"),
     (r"No space left on device|Permission denied|AccessDenied|Read-only file system|Mkdirs failed|[Nn]ot a directory",

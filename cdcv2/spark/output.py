@@ -144,7 +144,7 @@ class Output:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _check(self, newest: Mapping[str, Any]) -> None:
-        remedy = "give each its own output folder, or remove this one and the reader's state to begin anew"
+        remedy = "give each its own output folder, or remove this one and the reader's state to start over"
         if list(newest["tables"]) != list(self._tables):
             raise ForeignStateError(
                 f"{self.folder} is the output of the tables {', '.join(newest['tables'])}, not of "

@@ -134,7 +134,7 @@ def read_files(spark: SparkSession, directory: str, numbers: Iterable[int]) -> D
         if not path.exists():
             raise UnsafeTopicError(
                 f"the log {directory} has no file {path.name}, though later ones are there: it was removed, and with "
-                "it facts. Bring it back, or write the log anew"
+                "it facts. Bring it back, or write the log again"
             )
     return _from_files(spark.read.format("binaryFile").load([readable(path) for path in paths]), directory)
 

@@ -97,7 +97,7 @@ def _describe(java: Any, client: Any, name: str) -> Described:
     except Py4JJavaError as error:
         if "UnknownTopicOrPartition" in str(error.java_exception) or "InvalidTopic" in str(error.java_exception):
             raise MissingLogError(
-                f"there is no topic {name!r}: the name is wrong, or nobody has written the log yet"
+                f"there is no topic {name!r}: the name is wrong, or the log has not been written yet"
             ) from None
         raise
     kind = getattr(java, "org.apache.kafka.common.config.ConfigResource$Type")

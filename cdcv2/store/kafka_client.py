@@ -147,7 +147,7 @@ class Client:
             self._admin.poll(0)
         if error is not None and self.missing(error):
             return MissingLogError(
-                f"there is no {what} at {self.bootstrap}: the name is wrong, or nobody has written it yet"
+                f"there is no {what} at {self.bootstrap}: the name is wrong, or it has not been written yet"
             )
         said = "" if error is None else f": {error.str()}"
         heard = f" (last heard: {self._heard})" if self._heard and self._heard not in said else ""

@@ -80,7 +80,7 @@ def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: C
             raise RefusedError(
                 f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} was begun by an earlier "
                 "release, whose last value could be that of a row that is gone; which rows are there, it has not kept. "
-                "Materialize anew, under another name and into an empty place"
+                "Materialize again, under another name and into an empty place"
             )
         demand_begun(materialization, target, checkpoint)
         if before != _mark(binding):
@@ -97,7 +97,7 @@ def demand_begun(materialization: str, target: str, checkpoint: Checkpoint) -> N
 def _refused(materialization: str, target: str, checkpoint: Checkpoint, state: str, leave: str) -> RefusedError:
     return RefusedError(
         f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} {state}: what came before would be "
-        f"missing or wrong there. Leave it {leave}; or materialize anew, under another name and into an empty place"
+        f"missing or wrong there. Leave it {leave}; or materialize again, under another name and into an empty place"
     )
 
 
@@ -149,5 +149,5 @@ def demand_provenance(materialization: str, now: Provenance, checkpoint: Checkpo
 
 
 _REMEDY = (
-    "Give it the logs that it was made of; or materialize anew, under another name and into an empty place"
+    "Give it the logs that it was made of; or materialize again, under another name and into an empty place"
 )

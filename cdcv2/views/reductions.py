@@ -317,7 +317,7 @@ class _Extreme(Bound):
 def _retracted(name: str, row: Any, time: Time) -> RefusedError:
     return RefusedError(
         f"{name!r} was told to expect no retractions, and the row {row!r} is retracted at time {time}: let it keep "
-        "what it needs (leave retractions out), and materialize it anew"
+        "what it needs (leave retractions out), and materialize it again"
     )
 
 

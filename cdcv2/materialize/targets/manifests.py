@@ -161,7 +161,7 @@ class Manifests(ABC, Generic[S]):
         if number < known:
             raise RefusedError(
                 f"the {self.KIND.WHAT} in {self.path} has lost commits: the last manifest has the number {number}, and "
-                f"the recovery log knows of {known}. Restore the folder, or begin anew with an empty folder and an "
+                f"the recovery log knows of {known}. Restore the folder, or start over with an empty folder and an "
                 "empty recovery log"
             )
 

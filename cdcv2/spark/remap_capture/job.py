@@ -177,7 +177,7 @@ def _remap(plan: BoundPlan, ranges: Ranges, look: Look) -> RemapLog:
             check_first(plan.wanted, look, ranges)
             return _open_remap(plan, create=True)
         raise MissingLogError(
-            f"there is no topic {missing[0]!r}: its name is wrong, or nobody has written it yet"
+            f"there is no topic {missing[0]!r}: its name is wrong, or it has not been written yet"
         ) from None
 
 

@@ -155,7 +155,7 @@ class DeltaDriver(StagedDriver):
                 if self._folder.last()[0] == number:
                     raise RefusedError(
                         f"the table {name!r} in {self._folder.path} has later transactions than the manifests beside "
-                        "it say: restore all of the folder from one moment, or begin anew with an empty one"
+                        "it say: restore all of the folder from one moment, or start over with an empty one"
                     )
                 return  # others have finished it, and gone on
             marks[name] = mark

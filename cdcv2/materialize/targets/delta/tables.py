@@ -87,7 +87,7 @@ def make(folder: DeltaFolder, table: Table, materialization: str) -> Mark:
     if version:
         raise RefusedError(
             f"the Delta table in {place} is at version {version}, and no manifest beside it says what it has: restore "
-            "the folder, or begin anew with an empty folder and an empty recovery log"
+            "the folder, or start over with an empty folder and an empty recovery log"
         )
     _demand_columns(made, place, table)
     sync(place, version)
@@ -108,7 +108,7 @@ def demand(folder: DeltaFolder, manifest: Manifest, table: Table) -> None:
 def _lost(place: Path, found: str, mark: Mark) -> RefusedError:
     return RefusedError(
         f"the Delta table in {place} has lost commits: there is {found}, and version {mark.version} was there. Restore "
-        "the folder, or begin anew with an empty folder and an empty recovery log"
+        "the folder, or start over with an empty folder and an empty recovery log"
     )
 
 

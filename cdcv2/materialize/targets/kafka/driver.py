@@ -86,7 +86,7 @@ class KafkaDriver(PushDriver):
         elif known is not None and begun and topic.name not in known:
             wrong = "is new to a view that has begun, and lacks what came before"
         elif known is not None and any(ends.get(part, 0) < end for part, end in known.get(topic.name, {}).items()):
-            wrong = "has lost records that the recovery log knows of, or was made anew"
+            wrong = "has lost records that the recovery log knows of, or was made again"
         if wrong:
             raise RefusedError(
                 f"the topic {topic.name!r} {wrong}: name the log that it was written with, or restore it; or begin "

@@ -242,7 +242,7 @@ def read_part(path: Path, wanted: Any = None) -> Any:
         return pa.parquet.read_table(path, filters=wanted, partitioning=None, use_threads=threads)
     except (OSError, pa.ArrowException) as cause:
         raise OutputError(
-            f"the lake's file {path} cannot be read: {reason(cause)}; open the lake anew, or restore the file"
+            f"the lake's file {path} cannot be read: {reason(cause)}; open the lake again, or restore the file"
         ) from cause
 
 

@@ -123,7 +123,7 @@ class PostgresDriver(Spread):
                 demand_begun(name, table, last)
                 raise RefusedError(
                     f"{name!r} is at {begun}, and its table {table} is not there: a new one would lack what came "
-                    "before. Restore it; or materialize anew, under another name and into other targets"
+                    "before. Restore it; or materialize again, under another name and into other targets"
                 )
             if begun is None and not found.empty:
                 raise RefusedError(

@@ -174,7 +174,7 @@ class Connector:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or not self._threads:
-            raise UnavailableError(f"{self.name} is not running: open it anew")
+            raise UnavailableError(f"{self.name} is not running: open it again")
         return self._process
 
     def _parsed(self, news: bytes | _News) -> dict[str, Any]:

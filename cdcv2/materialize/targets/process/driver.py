@@ -221,7 +221,7 @@ class ProcessDriver(Driver):
                 state = "was another" if name in known else "is new"
                 raise RefusedError(
                     f"{name} {state} in the view that this recovery log goes with, and would lack what came before: "
-                    "materialize anew, with a new recovery log and into a new place of the connector's"
+                    "materialize again, with a new recovery log and into a new place of the connector's"
                 )
 
     def _opened(self, said: Mapping[str, Any], message: Open) -> Opened:
@@ -283,7 +283,7 @@ class ProcessDriver(Driver):
             raise RefusedError(
                 f"{table.name}: the connector has {loaded.key!r} still, which was deleted, and deletes is 'hard': it "
                 f"does not delete. Turn its own option for that on ({HARD_DELETES[0]}, or what its documentation calls "
-                "it), or set deletes to soft; then materialize anew, with a new recovery log and into a new place"
+                "it), or set deletes to soft; then materialize again, with a new recovery log and into a new place"
             )
         return loaded
 
