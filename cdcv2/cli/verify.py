@@ -257,7 +257,7 @@ def _text(
     if assumed:
         lines.append("snapshot completeness assumed: no notification topic states how many rows it has")
     lines += [
-        f"{table}: assumed to have been empty at the snapshot, as --empty states" for table in empty
+        f"{table}: assumed to have been empty at the snapshot, as the capture states (--empty)" for table in empty
     ]
     lines += behind
     so_far = "" if through == LACKING else "so far "

@@ -651,7 +651,7 @@ def test_on_a_remap_views_go_on_without_it_and_take_it_in(run: Run, tmp_path: Pa
 
 
 EMPTY = ("--empty", "public.t,public.u,public.v")
-ASSUMED = "assumed to have been empty at the snapshot, as --empty states"
+ASSUMED = "assumed to have been empty at the snapshot, as the capture states (--empty)"
 
 
 @pytest.mark.parametrize("kind", ["commits", "remap"])

@@ -223,7 +223,7 @@ def test_what_was_closed_says_so(tmp_path: Path) -> None:
     driver = staging(tmp_path)
     driver.open(Open("shop", (PRICES,)))
     driver.close()
-    with pytest.raises(UnavailableError, match="is not running: open it anew"):
+    with pytest.raises(UnavailableError, match="is not running: open it again"):
         driver.acknowledge(Acknowledge())
     one = connector.Connector(["sh", "-c", "exec <&-; echo gone >&2; exit 3"])
     one.start()
