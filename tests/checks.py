@@ -23,7 +23,7 @@ def check_mangled(choose: Chooser, dims: int) -> None:
     history = histories(choose, dims)
     log = mangled(choose, history.log)
 
-    reader, judged, outs = judge(history.start, log)
+    reader, judged, outs = judge(history.start, log, general=choose.chance(3))
 
     plainly = Oracle(history.start, history.log)
     straight = [out for out in map(plainly.absorb, history.log) if out]
@@ -82,7 +82,8 @@ def check_contradictory(choose: Chooser, dims: int) -> None:
     When all is kept, they are found however late they come.
     """
     history = histories(choose, dims)
-    judge(history.start, corrupted(choose, mangled(choose, history.log)), keep_all=choose.chance(2))
+    log = corrupted(choose, mangled(choose, history.log))
+    judge(history.start, log, keep_all=choose.chance(2), general=choose.chance(3))
 
 
 def check_quarantine(choose: Chooser, dims: int) -> None:

@@ -49,11 +49,13 @@ def judge(
     *,
     quarantine: bool = False,
     keep_all: bool = False,
+    general: bool = False,
     between: Callable[[Resolver, Oracle, list[Out]], Resolver] = lambda reader, oracle, outs: reader,
 ) -> tuple[Resolver, Oracle, list[Out]]:
     """Show a log to both, message by message; `between` may replace the reader, or resolve and add to the batches."""
     reader = Resolver(
-        map(lift, start), begins=beginning(start), on_error="quarantine" if quarantine else "raise", keep_all=keep_all
+        map(lift, start), begins=beginning(start), on_error="quarantine" if quarantine else "raise", keep_all=keep_all,
+        general=general,
     )
     oracle = Oracle(start, log, quarantine, keep_all)
     outs: list[Out] = []

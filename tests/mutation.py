@@ -37,7 +37,7 @@ NEAR = {
     "cdcv2.protocol.writer.": ("tests/protocol/test_writer",),
     "cdcv2.protocol.timeline.": ("tests/protocol/test_timeline", "tests/protocol/test_histories"),
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
-        "histories", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
+        "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     "cdcv2.timeline.": ("tests/timeline/",),
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/views/test_source_columns"),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
