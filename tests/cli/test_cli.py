@@ -175,7 +175,7 @@ def test_only_what_is_asked_for_is_imported(long_log: Path) -> None:
     """Verifying a directory needs no Kafka, no Spark, no bar, and none of the other commands."""
     script = (
         "import sys, json\n"
-        "from cdcv2.cli import main\n"
+        "from cdcv2.cli.main import main\n"
         f"code = main(['verify', {str(long_log)!r}])\n"
         "print(json.dumps([code, sorted(name for name in sys.modules)]))"
     )

@@ -619,7 +619,7 @@ def test_a_lake_whose_files_may_not_grow(tmp_path: Path) -> None:
         "target: {driver: lake, folder: lake}\nrecovery_log: recovery\nrows: 1\n", "utf-8",
     )  # fmt: skip
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (200_000, 200_000))"
-    run = "import sys; from cdcv2.cli import main; sys.exit(main(['materialize', sys.argv[1]]))"
+    run = "import sys; from cdcv2.cli.main import main; sys.exit(main(['materialize', sys.argv[1]]))"
     said = [
         subprocess.run(
             [sys.executable, "-c", f"{before}; {run}", str(tmp_path / "plan.yaml")],
