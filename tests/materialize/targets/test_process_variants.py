@@ -316,7 +316,7 @@ def test_a_deletion_of_an_earlier_run_that_was_not_done(tmp_path: Path, log: Rec
         materialize(tmp_path, program, log)
     finally:
         HISTORY[2:] = [[(("k", 2), 1)], [(("k", 2), -1), (("k", 3), 1)]]
-    with pytest.raises(RefusedError, match="set deletes to soft; then materialize anew"):
+    with pytest.raises(RefusedError, match="set deletes to soft; then materialize again"):
         materialize(tmp_path, program, log)
 
 
