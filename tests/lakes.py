@@ -67,6 +67,7 @@ class FolderSubject(Subject):
 class LakeSubject(FolderSubject):
     """Parquet files, which are merged all the time."""
 
+    columns = True
     files = 3
     look = staticmethod(open_lake)
 
@@ -78,6 +79,7 @@ class LakeSubject(FolderSubject):
 class DeltaSubject(FolderSubject):
     """Delta tables."""
 
+    columns = True
     make, look = DeltaDriver, staticmethod(open_delta)
 
 

@@ -68,7 +68,7 @@ class Applied(ABC):
     def kept_table(self, table: Table) -> Table:
         """A table as it is kept here: its columns in the types that they were made in; another one as it is."""
         there = self.tables.get(table.name)
-        return there if there == table and there is not None else table
+        return replace(there, soft=table.soft) if there == table and there is not None else table
 
     @property
     def frontier(self) -> Antichain:

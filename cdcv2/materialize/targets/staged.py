@@ -15,10 +15,12 @@ from typing import Any, ClassVar, Protocol
 from cdcv2 import failpoints
 from cdcv2.errors import RefusedError
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Acknowledged, Key, Load, Loaded, Open, Patch, StartCommit, StartedCommit, Store,
+    Acknowledge, Acknowledged, Changes, ConflictError, Key, Load, Loaded, Open, Patch, StartCommit, StartedCommit,
+    Store,
 )
 from cdcv2.materialize.spread import Spread
-from cdcv2.materialize.targets.lake.files import Place, Staged
+from cdcv2.materialize.targets.lake.columns import conflict
+from cdcv2.materialize.targets.lake.files import Place, Staged, arrow
 from cdcv2.materialize.targets.manifests import Part
 
 
@@ -80,11 +82,30 @@ class StagedDriver(Spread):
 
     def store(self, message: Store) -> None:
         """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
-        staged = self._staged.get(message.binding)
+        self._file(message.binding).add(message)
+
+    def _stage(self, message: Changes, gone: Any, come: Any, there: Any) -> None:
+        """Changes into the table's new file, when the rows that are ``there`` are what they go with.
+
+        ``gone`` and ``come`` are their canonical keys, and a column of ``there``. Raises ConflictError otherwise.
+        """
+        pa, table = arrow(), self._opened().tables[message.binding]
+        odd = conflict(table, message, gone, come, there)
+        if odd is not None:
+            raise ConflictError(table.name, message.binding, *odd)
+        left = message.gone.slice(message.both)
+        rows = pa.concat_tables([message.come, left])
+        keys = pa.concat_arrays([come, gone.slice(message.both)])
+        marks = pa.concat_arrays([pa.repeat(False, len(come)), pa.repeat(True, len(left))])
+        order = pa.compute.sort_indices(rows, [(field.name, "ascending") for field in table.key])
+        self._file(message.binding).add_columns(rows.take(order), keys.take(order), marks.take(order))
+
+    def _file(self, number: int) -> Staged:
+        """The table's new file."""
+        staged = self._staged.get(number)
         if staged is None:
-            table = self._opened().tables[message.binding]
-            staged = self._staged[message.binding] = Staged(self._place, table)
-        staged.add(message)
+            staged = self._staged[number] = Staged(self._place, self._opened().tables[number])
+        return staged
 
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Make the files durable, and name them."""

@@ -19,10 +19,12 @@ from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.errors import OutputError, RefusedError
-from cdcv2.materialize.protocol.messages import Flush, Flushed, Loaded, Open, Opened, Store
+from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Store
 from cdcv2.materialize.spread import Hand
 from cdcv2.materialize.targets.delta.manifest import Applying, DeltaFolder, Files, Manifest
 from cdcv2.materialize.targets.delta.tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
+from cdcv2.materialize.targets.lake.columns import canonical_keys
+from cdcv2.materialize.targets.lake.files import arrow
 from cdcv2.materialize.targets.manifests import Part
 from cdcv2.materialize.targets.staged import StagedDriver
 from cdcv2.materialize.targets.staging import DeltaHand, demand_there
@@ -66,7 +68,7 @@ class DeltaDriver(StagedDriver):
         self._message = manifest.kept(message)
         for table in self._message.tables:
             demand(self._folder, manifest, table)
-        return Opened()
+        return Opened(changes=frozenset(range(len(message.tables))))
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Look all keys up."""
@@ -81,6 +83,17 @@ class DeltaDriver(StagedDriver):
         """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
         super().store(message)
         if message.exists:
+            self._changed.add(message.binding)
+
+    def changes(self, message: Changes) -> None:
+        """Into the table's new file, when what is there is what they go with. Raises ConflictError otherwise."""
+        pa, table = arrow(), self._opened().tables[message.binding]
+        gone, come = canonical_keys(table, message.gone), canonical_keys(table, message.come)
+        names = [field.name for field in table.key]
+        keys = pa.concat_tables([message.gone.select(names), message.come.slice(message.both).select(names)])
+        self._looked[message.binding], there = open_delta(self._folder.path).at(table.name, keys)
+        self._stage(message, gone, come, there)
+        if len(there):
             self._changed.add(message.binding)
 
     def hand(self) -> Hand:

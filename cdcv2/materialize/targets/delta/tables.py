@@ -21,6 +21,7 @@ from cdcv2.errors import (
 )
 from cdcv2.materialize.protocol.messages import Key, Table, Values
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder, Files, Manifest, Mark
+from cdcv2.materialize.targets.lake.columns import as_logged, canonical_keys
 from cdcv2.materialize.targets.lake.files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
@@ -247,21 +248,37 @@ class DeltaView:
         self, table: str, keys: Sequence[Key], version: int | None = None
     ) -> tuple[int, list[tuple[Key, Values]]]:
         """Delta's version (that of the cut, unless one is given), and what is at these keys in it. Raises ViewError."""
+        read, rows = self._near(table, keys, version)
+        wanted = set(keys)
+        there = [one for one in rows_of(self.manifest.tables[table], rows) if one[0] in wanted]
+        # A Delta table has no key of its own: others may have put a row beside ours.
+        twice = next((key for key, count in Counter(key for key, _ in there).items() if count > 1), None)
+        if twice is not None:
+            raise ViewError(table, twice, "it has more than one row")
+        return read, there
+
+    def at(self, table: str, keys: Any) -> tuple[int, Any]:
+        """The same at the version of the cut as columns, with the canonical keys; ``keys`` is a table of the key's."""
+        view = self.manifest.tables[table]
+        read, rows = self._near(table, list(zip(*(column.to_pylist() for column in keys.columns))), None)
+        there = canonical_keys(view, arrow().table([as_logged(one, rows[one.name]) for one in view.key], keys.schema))
+        found = rows.append_column(KEY, there).filter(arrow().compute.is_in(there, canonical_keys(view, keys)))
+        if len(found[KEY].unique()) < len(found):
+            twice = Counter(key for key, _ in rows_of(view, found)).most_common(1)[0][0]
+            raise ViewError(table, twice, "it has more than one row")
+        return read, found
+
+    def _near(self, table: str, keys: Sequence[Key], version: int | None) -> tuple[int, Any]:
+        """Delta's version, and the rows at these keys in it, with a few others."""
         place, _ = self._place(table)
         view, found = self.manifest.tables[table], self.table(table)
         if version is not None and found.version() != version:
             with told(place, "read"):
                 found.load_as_version(version)
-        pa, near, wanted = arrow(), _near(view, keys), set(keys)
+        near = _near(view, keys)
         with told(place, "read"):
             batches = [batch.filter(near) for batch in _scanned(found, view, _between(view, keys))]
-            rows = pa.Table.from_batches(batches, schema_of(view))
-        there = [one for one in rows_of(view, rows) if one[0] in wanted]
-        # A Delta table has no key of its own: others may have put a row beside ours.
-        twice = next((key for key, count in Counter(key for key, _ in there).items() if count > 1), None)
-        if twice is not None:
-            raise ViewError(table, twice, "it has more than one row")
-        return found.version(), there
+            return found.version(), arrow().Table.from_batches(batches, schema_of(view))
 
     def kept(self, table: Table) -> Table:
         """The table with its columns in the types that they were made in."""

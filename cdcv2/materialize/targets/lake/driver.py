@@ -22,8 +22,9 @@ from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, OutputError, UsageError
 from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.protocol.messages import Flush, Flushed, Loaded, Open, Opened, Table
+from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Table
 from cdcv2.materialize.spread import Hand
+from cdcv2.materialize.targets.lake.columns import canonical_keys
 from cdcv2.materialize.targets.lake.files import (
     GONE, KEY, LakeView, Staged, arrow, current, open_lake, read_lake, read_part, type_of,
 )
@@ -65,7 +66,7 @@ class LakeDriver(StagedDriver):
         found = self._folder.change(lambda before: self._begun(before, message))
         self._folder.demand_there(found, state)
         self._message = self._view().manifest.kept(message)
-        return Opened()
+        return Opened(changes=frozenset(range(len(message.tables))))
 
     def _begun(self, before: Manifest | None, message: Open) -> Manifest:
         """The manifest with all the tables of this materialization."""
@@ -82,6 +83,13 @@ class LakeDriver(StagedDriver):
                 yield Loaded(number, key, values)
         self._asked = {}
         yield Flushed()
+
+    def changes(self, message: Changes) -> None:
+        """Into the table's new file, when what is there is what they go with. Raises ConflictError otherwise."""
+        pa, table = arrow(), self._opened().tables[message.binding]
+        gone, come = canonical_keys(table, message.gone), canonical_keys(table, message.come)
+        there = self._view().at(table.name, pa.compute.unique(pa.chunked_array([gone, come])))
+        self._stage(message, gone, come, there)
 
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors must see the folder under the same path."""

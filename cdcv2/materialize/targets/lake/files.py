@@ -26,6 +26,8 @@ from cdcv2.views.arrow_columns import DIGITS, arrow_column
 KEY, GONE = "cdcv2_key", "cdcv2_gone"
 #: how many rows are held in memory before they are written
 _BUFFER = 50_000
+#: kinds of values that are the same in many rows, often enough
+_REPEATING = frozenset({"string", "bytes", "json"})
 #: How the library of Delta tables names an error of the system.
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
 #: What to do about a value that a column cannot hold: one of the log's own type, and one of the source's.
@@ -90,17 +92,24 @@ class Place(Protocol):
         """Where a file of a table lies."""
 
 
+def file_schema(table: Table) -> Any:
+    """The columns of a table's files."""
+    pa = arrow()
+    columns = [pa.field(one.name, type_of(one)) for one in table.fields]
+    return pa.schema([*columns, pa.field(KEY, pa.binary()), pa.field(GONE, pa.bool_())])
+
+
 class Staged:
     """A new file of a table, under a name that nobody else uses; it counts when a manifest names it."""
 
     def __init__(self, folder: Place, table: Table) -> None:
         self._pa, self._folder, self._table = arrow(), folder, table
-        self._fields = [self._pa.field(one.name, type_of(one)) for one in table.fields]
-        marks = [self._pa.field(KEY, self._pa.binary()), self._pa.field(GONE, self._pa.bool_())]
-        self._schema = self._pa.schema([*self._fields, *marks])
+        self._schema = file_schema(table)
         # What the columns of the source's types take, by their places.
         typed = [(at, arrow_column(one)) for at, one in enumerate(table.fields)]
         self._put = {at: one.put for at, one in typed if one is not None}
+        # Of keys and numbers a dictionary takes longer to make than it saves, and zstd needs none.
+        self._repeating = [one.name for one in table.values if one.kind in _REPEATING]
         self._part = Part(uuid.uuid4().hex, 0)
         self._rows: list[tuple[Any, ...]] = []
         self._writer: Any = None
@@ -110,6 +119,20 @@ class Staged:
         self._rows.append((*message.key, *message.values, canonical(message.key), message.delete))
         if len(self._rows) >= _BUFFER:
             self._write()
+
+    def add_columns(self, rows: Any, keys: Any, gone: Any) -> None:
+        """Take rows as columns: those of the table as the log has them, their canonical keys, and which are gone.
+
+        Raises MalformedError for a value that its column cannot hold.
+        """
+        self._write()
+        columns = zip(self._schema, rows.columns, map(self._put.get, range(len(self._table.fields))))
+        arrays = [
+            self._array(field, column.to_pylist(), put) if put is not None else column.cast(field.type)
+            for field, column, put in columns
+        ]
+        table = self._pa.Table.from_arrays([*arrays, keys, gone], schema=self._schema)
+        self._told(lambda: self.add_table(table))
 
     def add_table(self, rows: Any) -> None:
         """Take rows as they stand in other files."""
@@ -166,7 +189,9 @@ class Staged:
 
             def made() -> Any:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                return self._pa.parquet.ParquetWriter(path, self._schema, compression="zstd")
+                return self._pa.parquet.ParquetWriter(
+                    path, self._schema, compression="zstd", use_dictionary=self._repeating
+                )
 
             self._writer = self._told(made)
         return self._writer
@@ -215,11 +240,16 @@ class LakeView:
 
     def look(self, table: str, keys: Iterable[Key]) -> Iterator[tuple[Key, Values]]:
         """What is at these keys; nothing for those that are not there. Cost: reads every file's keys."""
-        pa, found = arrow(), self._table(table)
-        wanted = pa.compute.field(KEY).isin(pa.array([canonical(key) for key in keys], pa.binary()))
-        rows = current(self._parts(table, wanted))
-        if rows is not None:
-            yield from rows_of(found, rows.filter(pa.compute.invert(rows[GONE])))
+        pa = arrow()
+        yield from rows_of(self._table(table), self.at(table, pa.array([canonical(key) for key in keys], pa.binary())))
+
+    def at(self, table: str, keys: Any) -> Any:
+        """The same as columns, of canonical keys: a pyarrow.Table with the columns of a file."""
+        pa = arrow()
+        rows = current(self._parts(table, keys))
+        if rows is None:
+            return file_schema(self._table(table)).empty_table()
+        return rows.filter(pa.compute.invert(rows[GONE]))
 
     def _table(self, name: str) -> Table:
         try:
@@ -228,22 +258,39 @@ class LakeView:
             there = ", ".join(self.manifest.tables)
             raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
 
-    def _parts(self, table: str, wanted: Any = None) -> list[Any]:
-        return [read_part(self.folder.file(table, part), wanted) for part in self.manifest.parts.get(table, ())]
+    def _parts(self, table: str, keys: Any = None) -> list[Any]:
+        return [read_part(self.folder.file(table, part), keys) for part in self.manifest.parts.get(table, ())]
 
 
-def read_part(path: Path, wanted: Any = None) -> Any:
-    """The rows of a file. Raises OutputError when it is not there or damaged."""
+def read_part(path: Path, keys: Any = None) -> Any:
+    """The rows of a file, or those that have one of these canonical keys.
+
+    Raises OutputError when it is not there or damaged. Cost: of a file that has none of the keys, reading its keys.
+    """
     pa = arrow()
     try:
-        # Threads cost more than they gain where there is little to read. And whatever the folder is called, no
-        # partitions are read out of the path.
-        threads = path.stat().st_size > 1 << 20
-        return pa.parquet.read_table(path, filters=wanted, partitioning=None, use_threads=threads)
+        with pa.parquet.ParquetFile(path) as file:
+            # Threads cost more than they gain where there is little to read.
+            threads = path.stat().st_size > 1 << 20
+            if keys is None:
+                return file.read(use_threads=threads)
+            return pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, keys, threads)])
     except (OSError, pa.ArrowException) as cause:
         raise OutputError(
             f"the lake's file {path} cannot be read: {reason(cause)}; open the lake again, or restore the file"
         ) from cause
+
+
+def _found(file: Any, keys: Any, threads: bool) -> Iterator[Any]:
+    """What a file has at these keys, one group of its rows after the other."""
+    pa, names = arrow(), file.schema_arrow.names
+    others = [name for name in names if name != KEY]
+    for group in range(file.num_row_groups):
+        held = file.read_row_group(group, [KEY], use_threads=False)
+        there = pa.compute.is_in(held[KEY], keys)
+        if pa.compute.any(there).as_py():
+            rows = file.read_row_group(group, others, use_threads=threads)
+            yield rows.append_column(held.schema.field(KEY), held[KEY]).filter(there).select(names)
 
 
 def current(parts: Sequence[Any]) -> Any:
@@ -272,9 +319,15 @@ def rows_of(table: Table, rows: Any) -> Iterator[tuple[Key, Values]]:
 
 def _values(field: Field, column: Any) -> list[Any]:
     """A column as the log has it."""
+    found = logged(field, column)
+    return list(column.to_pylist()) if found is None else found
+
+
+def logged(field: Field, column: Any) -> list[Any] | None:
+    """The log's values of a column that a file has in the type of the source; None where it has the log's own type."""
     typed = arrow_column(field)
     if typed is None:
-        return list(column.to_pylist())
+        return None
     if typed.read_as is not None:
         column = column.cast(typed.read_as(arrow()))
     return [None if value is None else typed.get(value) for value in column.to_pylist()]

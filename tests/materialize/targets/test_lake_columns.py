@@ -1,0 +1,91 @@
+"""A lake takes changes as columns: the same files, rows and errors as with Loads and Stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcv2.core import Antichain
+from cdcv2.errors import ViewError
+from cdcv2.materialize import Binding, Checkpoint, MemoryRecoveryLog, Runtime
+from cdcv2.materialize.intake import canonical
+from cdcv2.materialize.protocol.messages import Field, Table
+from cdcv2.materialize.targets.lake.columns import canonical_keys
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
+from cdcv2.protocol.timeline import Cut
+from cdcv2.rows.row_type import RowType
+from tests.materialize.lake_by_rows import in_a_lake, in_delta
+
+#: Kind of a key's column -> its Arrow type and its values.
+KEYS = {
+    "int": (pa.int32(), st.integers(-(2**31), 2**31 - 1)), "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "boolean": (pa.bool_(), st.booleans()), "bytes": (pa.binary(), st.binary(max_size=3)),
+    "string": (pa.string(), st.text(st.characters(max_codepoint=0x2FF, exclude_categories=["Cs"]), max_size=4)),
+    "decimal": (pa.decimal128(9, 2), st.decimals(-99, 99, places=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seeds", [range(at, at + 20) for at in range(0, 60, 20)], ids=str)
+def test_columns_end_as_rows_do(tmp_path: Path, seeds: range) -> None:
+    """Each type and contradiction, in the log or by hand in a file: one view, the same files, one error."""
+    for seed in seeds:
+        rows, columns = in_a_lake(tmp_path / str(seed), seed)
+
+        assert rows == columns, f"seed {seed}"
+
+
+def test_columns_end_as_rows_do_in_delta(tmp_path: Path) -> None:
+    """The same rows, the same number of commits, one error."""
+    for seed in range(20):
+        rows, columns = in_delta(tmp_path / str(seed), seed)
+
+        assert rows == columns, f"seed {seed}"
+
+
+def test_json_that_was_spelled_otherwise_by_hand_is_the_same_value(tmp_path: Path) -> None:
+    """A row that goes is found by what the text means; another value is a conflict."""
+    row_type = RowType({"type": "record", "name": "t", "fields": [
+        {"name": "id", "type": "long"}, {"name": "list", "type": ["null", {"type": "array", "items": "long"}]},
+    ]})  # fmt: skip
+    rows = [row_type.row((1, one)) for one in ([1, 2], [3], None)]
+
+    def source(checkpoint: Checkpoint) -> Iterator[Cut]:
+        yield Cut({"rows": [(rows[0], 0, 1)]}, Antichain([0]), Antichain([1]))
+        spell(tmp_path, "[1 ,2]")
+        yield Cut({"rows": [(rows[0], 1, -1), (rows[1], 1, 1)]}, Antichain([1]), Antichain([2]))
+        spell(tmp_path, "[4]")
+        yield Cut({"rows": [(rows[1], 2, -1), (rows[2], 2, 1)]}, Antichain([2]), Antichain([3]))
+
+    binding = Binding("rows", row_type, "rows", ("id",))
+    walk = Runtime("m", [binding], LakeDriver(tmp_path), source, log=MemoryRecoveryLog("m"), rows=1)
+    with pytest.raises(ViewError, match="would be there -1 times"):
+        walk.run()
+
+    assert 2 == walk.transactions
+
+
+def spell(folder: Path, text: str) -> None:
+    """Put another text into the column of the youngest file."""
+    view = open_lake(folder)
+    path = view.folder.file("rows", view.manifest.parts["rows"][-1])
+    rows = pq.read_table(path)
+    pq.write_table(rows.set_column(1, rows.schema.field(1), [pa.array([text], pa.string())]), path)
+
+
+@given(st.data())
+def test_the_keys_of_columns_are_those_of_rows(data: st.DataObject) -> None:
+    """Whatever the text, and whatever is beside it."""
+    kinds = data.draw(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3))
+    keys = data.draw(st.lists(st.tuples(*(KEYS[kind][1] for kind in kinds)), max_size=5))
+    table = Table("t", tuple(Field(str(at), kind, precision=9, scale=2) for at, kind in enumerate(kinds)), ())
+    columns = [pa.array([key[at] for key in keys], KEYS[kind][0]) for at, kind in enumerate(kinds)]
+
+    rows = pa.table(columns, list(map(str, range(len(kinds)))))
+
+    assert [*map(canonical, keys)] == canonical_keys(table, rows).to_pylist()
