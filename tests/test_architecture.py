@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -182,6 +183,12 @@ def test_names_say_what_is_inside() -> None:
     names = {part for path in paths for part in path.parts}
 
     assert set() == names & MEANINGLESS
+
+
+@pytest.mark.parametrize("module", ["cdcv2.views.combine", "cdcv2.materialize.protocol.messages"])
+def test_a_view_can_be_imported_first(module: str) -> None:
+    """As a worker of Spark does, to which a view was sent: the package of the protocol needs views itself."""
+    subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("path", sources(JOBS), ids=in_package)

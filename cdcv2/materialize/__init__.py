@@ -7,6 +7,9 @@ or through a *recovery log*. Every commit is a consistent cut, and an instance t
 any more.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from cdcv2.materialize.connection import Inline, Threaded
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.fence import Range
@@ -17,9 +20,11 @@ from cdcv2.materialize.recovery_log import (
     RecoveryLog,
     SqliteRecoveryLog,
 )
-from cdcv2.materialize.runtime import Runtime
-from cdcv2.views.combine import Binding
-from cdcv2.views.reductions import Count, Last, Max, Min, Sum
+
+if TYPE_CHECKING:
+    from cdcv2.materialize.runtime import Runtime
+    from cdcv2.views.combine import Binding
+    from cdcv2.views.reductions import Count, Last, Max, Min, Sum
 
 __all__ = [
     "Binding",
@@ -42,3 +47,16 @@ __all__ = [
     "Table",
     "Threaded",
 ]
+
+#: What needs views, which import the protocol of this package: imported when it is asked for.
+_NEEDS_VIEWS = {
+    "Runtime": "cdcv2.materialize.runtime", "Binding": "cdcv2.views.combine",
+    **dict.fromkeys(("Count", "Last", "Max", "Min", "Sum"), "cdcv2.views.reductions"),
+}  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _NEEDS_VIEWS:
+            return getattr(importlib.import_module(_NEEDS_VIEWS[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
