@@ -110,10 +110,12 @@ class ContradictionError(Cdcv2Error):
         else:
             text = f"the log states {first} updates at time {time} but holds {second}"
         where = [str(position) for position in positions if position is not None]
-        seen = f" ({' and '.join(where)})" if where else ""
+        #: What contradicts what, and where, in a sentence.
+        self.fact = f"{text} ({' and '.join(where)})" if where else text
         super().__init__(
-            f"{text}{seen}: the writer of the log is at fault; find which fact is right, "
-            "or read with on_error='quarantine' and resolve() it"
+            f"{self.fact}: the writer of the log is at fault. Find which fact is right: cdcv2 verify --quarantine DIR "
+            "keeps the evidence of all that is in dispute, cdcv2 resolve DIR takes a decision, and readers with "
+            "--quarantine DIR go on with it (in Python: on_error='quarantine' and resolve())"
         )
         self.what, self.time, self.data = what, time, data
         self.first, self.second, self.positions = first, second, tuple(positions)

@@ -19,6 +19,7 @@ from cdcv2.cli.asked_at import TAKES, asked_at
 from cdcv2.cli.collected import collection
 from cdcv2.cli.console import Output, remark
 from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, open_one
 from cdcv2.cli.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.cli.times import start_of
@@ -44,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at", metavar="TIME", help=f"when: {TAKES} (default: the last finished time)")
     parser.add_argument("--start", action="append", metavar="TIME",
                         help="where the history begins (default: at 0); once for each element of the frontier")
+    add_quarantine_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="CSV (this is the default)")
@@ -57,7 +59,8 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_one(args, args.table)
     at = asked_at(args.at, logs, "cdcv2 as-of") if args.at is not None else None
     found = some_covered(logs)
-    rows, frontier = collection(found, at, start_of(args.start, logs))
+    quarantine = quarantine_of(args)
+    rows, frontier, disputed = collection(found, at, start_of(args.start, logs), quarantine)
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
     with Output(args.output) as output:
         _print(shown, logs[0], output, as_json=args.json)
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> Exit:
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
     remark_logs("cdcv2 as-of", found)
     remark(f"cdcv2 as-of: {logs[0].table}, {when}: {number} rows")
-    return Exit.DONE
+    return Exit.WRONG if remark_disputes("cdcv2 as-of", disputed, quarantine) else Exit.DONE
 
 
 def _print(shown: list[tuple[Row, int]], named: NamedLog, output: Output, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.logs.coverage import SNAPSHOT_OF_IT
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, noted_tables
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import Reading
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.missing import Missing
@@ -22,12 +23,15 @@ from cdcv2.rows.row_type import Row
 from cdcv2.store.file_system import is_there
 
 
-def collection(found: CoveredLogs, at: Time | None, start: list[Time]) -> tuple[ChangeBatch[Row], Antichain]:
-    """The rows of a table, or of its copies, at a finished time (None: the last one), and how far the log is complete.
+def collection(
+    found: CoveredLogs, at: Time | None, start: list[Time], quarantine: Quarantine | None = None
+) -> tuple[ChangeBatch[Row], Antichain, dict[str, dict[str, str]]]:
+    """The rows of a table, or of its copies, at a finished time (None: the last one), how far the log is complete, and
+    what is in dispute there.
 
-    ``start`` is where the history begins. Raises UsageError for a time before it, or before anything is known in these
-    logs and those that were captured with them, IncompleteError for a time that is not finished, and where none is,
-    MalformedError for a row that is there less than no times.
+    ``start`` is where the history begins, ``quarantine`` keeps what is in dispute. Raises UsageError for a time before
+    the start, or before anything is known in these logs and those that were captured with them, IncompleteError for a
+    time that is not finished, and where none is, MalformedError for a row that is there less than no times.
     """
     logs, rows, happened = found.logs, ChangeBatch[Row](), False
     begin = found.of.start(logs[0].table, Antichain(start))
@@ -36,7 +40,7 @@ def collection(found: CoveredLogs, at: Time | None, start: list[Time]) -> tuple[
     # What is before a start that was given, and would be left out, may stand anywhere in the log.
     later = list(begin) != start_of(None, logs)
     with bar_of(logs, "adding up") as bar:
-        reading = Reading(found, start=start, observer=bar)
+        reading = Reading(found, start=start, observer=bar, quarantine=quarantine)
         for updates, frontier in reading:
             of_table = updates.get(logs[0].table, [])
             wanted = [(data, diff) for data, time, diff in of_table if at is None or less_equal(time, at)]
@@ -60,7 +64,7 @@ def collection(found: CoveredLogs, at: Time | None, start: list[Time]) -> tuple[
             raise MalformedError(
                 f"at {when}, {row_text(logs[0].row_type, data)} is in {logs[0].table} {count} times: {_why_less(logs)}"
             )
-    return rows, frontier
+    return rows, frontier, reading.disputed()
 
 
 def _why_less(logs: list[NamedLog]) -> str:

@@ -43,6 +43,7 @@ from cdcv2.cli.compare_sides import MOST_SHOWN, Part, asked, current, with_logs,
 from cdcv2.cli.compare_source import Source, source_address
 from cdcv2.cli.console import Output
 from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_kafka_arguments, add_row_arguments, bar_of, demand_ordered, log_to_read, open_logs
 
 from cdcv2.cli.materialization_file import read_plan
@@ -55,6 +56,7 @@ from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, some_covered
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import Reading
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Key, Table, Values
 from cdcv2.materialize.targets.postgres.tables import told
@@ -93,6 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at", metavar="TIME",
                         help=f"demand that the target has all up to there, and nothing later: {TAKES}")
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
+    add_quarantine_argument(parser)
     add_kafka_arguments(parser)
     add_row_arguments(parser)
 
@@ -153,7 +156,7 @@ def run(args: argparse.Namespace) -> Exit:
         elif source is not None:
             parts.append(with_logs(source, found, plan.start if plan is not None else 0, asked(args, at)))
         if plan is not None and not args.without_log:
-            parts.append(_with_target(plan, found, opened, at, now=args.at == "now"))
+            parts.append(_with_target(plan, found, opened, at, now=args.at == "now", quarantine=quarantine_of(args)))
     verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
     with Output(None) as output:
         if args.json:
@@ -182,7 +185,9 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
         raise UsageError(f"--wait {args.wait}: it takes a number of seconds from 0 on")
 
 
-def _with_target(plan: Plan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool) -> Part:
+def _with_target(
+    plan: Plan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool, quarantine: Quarantine | None
+) -> Part:
     view = opened.enter_context(closing(plan.view()))
     plan.demand_made_of(_checkpoints(plan, view))
     frontier = view.frontier
@@ -194,7 +199,7 @@ def _with_target(plan: Plan, found: CoveredLogs, opened: ExitStack, at: Time | N
             "something before, its tables were lost",
             what=f"the target of {plan.name} has nothing yet",
         )
-    expected = _expected(plan, found, frontier, at, now=now)
+    expected = _expected(plan, found, frontier, at, now=now, quarantine=quarantine)
     # Where nothing is stated of a table both sides have nothing, which proves nothing.
     compared = [
         _compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)
@@ -219,7 +224,7 @@ def _checkpoints(plan: Plan, view: Shown) -> list[Checkpoint]:
 
 
 def _expected(
-    plan: Plan, found: CoveredLogs, frontier: Antichain, at: Time | None, *, now: bool
+    plan: Plan, found: CoveredLogs, frontier: Antichain, at: Time | None, *, now: bool, quarantine: Quarantine | None
 ) -> list[dict[Key, Values]]:
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
@@ -230,7 +235,7 @@ def _expected(
     combined = Combined(views)
     asked, moved = None if at is None else Antichain([at]), 0
     with bar_of(found.logs, "comparing") as bar:
-        reading = Reading(found, start=[plan.start], observer=bar)
+        reading = Reading(found, start=[plan.start], observer=bar, quarantine=quarantine)
         for cut_updates, reached in reading:
             for number, binding in enumerate(plan.bindings):
                 updates = cut_updates.get(binding.log, [])
@@ -243,6 +248,7 @@ def _expected(
             if not (now or plan.start or found.starts) and reached.dominates(frontier):
                 break
     found.demand_still()
+    remark_disputes("cdcv2 compare", reading.disputed(), quarantine)
     plan.demand_reached(frontier, reading.frontier, reading.missing())
     if now and not frontier.dominates(reading.frontier):
         raise IncompleteError(

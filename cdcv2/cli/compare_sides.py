@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdcv2.cli.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
+from cdcv2.cli.disputes import quarantine_of, remark_disputes
 from cdcv2.cli.plan import Plan, Shown
 from cdcv2.cli.shown import through_text
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.opening import CoveredLogs
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.materialize.protocol.messages import DELETED, Key, Table, Values
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
@@ -67,6 +69,7 @@ class Asked:
     patience: float
     marker: bool
     at: int | None
+    quarantine: Quarantine | None
 
 
 def asked(args: argparse.Namespace, at: Time | None) -> Asked:
@@ -79,7 +82,7 @@ def asked(args: argparse.Namespace, at: Time | None) -> Asked:
         if not sign or "." not in table:
             raise UsageError(f"--table {text}: write LOG=SCHEMA.TABLE")
         called[name] = table
-    return Asked(called, tuple(args.without), args.wait, args.marker, at)
+    return Asked(called, tuple(args.without), args.wait, args.marker, at, quarantine_of(args))
 
 
 def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -> Part:
@@ -94,9 +97,13 @@ def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -
         raise UsageError("the times of these logs are no positions of a source: they were reclocked, or made otherwise")
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
-    read = LogsRead(logs, source.low, source.high, start=start, at=wanted.at, patience=wanted.patience)
+    read = LogsRead(
+        logs, source.low, source.high, start=start, at=wanted.at, patience=wanted.patience,
+        quarantine=wanted.quarantine,
+    )
     complete = read.read_through(through)
     covered.demand_still()
+    remark_disputes("cdcv2 compare", read.disputed(), wanted.quarantine)
     _demand_still(source, read, wanted.at)
     found = {name: compare_log(source, table, read, name) for name, table in tables.items()}
     far = through_text(read.frontier)

@@ -19,6 +19,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import Reading
 from cdcv2.materialize.targets.postgres.tables import told
 from cdcv2.protocol.messages import Update
@@ -109,10 +110,10 @@ class LogsRead:
 
     def __init__(
         self, logs: Sequence[NamedLog], low: int, high: int, *, start: int = 0, at: int | None = None,
-        patience: float = 0.0,
+        patience: float = 0.0, quarantine: Quarantine | None = None,
     ) -> None:
         self.low, self.high, self._at, self._patience = low, high, at, patience
-        self._reading = Reading(covered(logs), start=[start], follow=patience > 0)
+        self._reading = Reading(covered(logs), start=[start], follow=patience > 0, quarantine=quarantine)
         self.rows = {named.table: ChangeBatch[Any]() for named in logs}
         self.window: dict[str, list[tuple[Any, int, int]]] = {named.table: [] for named in logs}
         self.moved = 0
@@ -142,6 +143,10 @@ class LogsRead:
             elif at <= self.high:
                 self.window[table].append((row, at, diff))
             self.moved += self._at is not None and self._at < at <= self.high
+
+    def disputed(self) -> dict[str, dict[str, str]]:
+        """What is in dispute, as of a Reading."""
+        return self._reading.disputed()
 
     def lacking(self) -> str:
         """What was stated and is not there."""

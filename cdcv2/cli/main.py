@@ -30,6 +30,7 @@ COMMANDS = {
     "replay": "print the history that logs hold, in order, once",
     "as-of": "print a table as it was at a time",
     "verify": "state how far logs are complete, or what is wrong",
+    "resolve": "show and decide what is in quarantine",
     "when": "print the time to which a position of a source is bound",
     "where": "print how far the sources of a timeline were at a time",
     "compact-remap": "shorten a remap by what no log set needs",

@@ -77,6 +77,7 @@ from typing import Any
 
 from cdcv2.cli.console import Output, remark
 from cdcv2.cli.coverage import StopRemarks, remark_coverage
+from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.materialization_file import read_plan
 from cdcv2.cli.plan import Plan
 from cdcv2.cli.shown import json_line, through_text
@@ -86,6 +87,7 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import NamedLog, some_covered
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import Reading, Unobserved
 from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
 from cdcv2.materialize.runtime import Pause
@@ -105,6 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE.yaml", help="what to keep where")
     parser.add_argument("--follow", action="store_true", help="continue when the logs end")
+    add_quarantine_argument(parser)
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS",
                         help="report how far it is after so many seconds, when it has moved (default: 5)")
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
@@ -116,7 +119,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
     with told_to_stop() as told:
-        reading = _Source(plan, follow=args.follow, told=told)
+        reading = _Source(plan, follow=args.follow, told=told, quarantine=quarantine_of(args))
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()
         log = plan.recovery()
@@ -138,6 +141,8 @@ def run(args: argparse.Namespace) -> Exit:
         _report(plan, runtime, reading, as_json=args.json)
     if not told():
         reading.demand_reached()
+    if reading.disputed() and not told():
+        return Exit.WRONG
     return Exit.MISSING if reading.incomplete() and not told() else Exit.DONE
 
 
@@ -148,12 +153,16 @@ class _Stopped(Exception):
 class _Source(Unobserved):
     """The source of the runtime: the logs as one timeline, and the observer of their reading."""
 
-    def __init__(self, plan: Plan, *, follow: bool, told: Callable[[], bool]) -> None:
+    def __init__(
+        self, plan: Plan, *, follow: bool, told: Callable[[], bool], quarantine: Quarantine | None = None
+    ) -> None:
         self._plan, self._follow, self._told = plan, follow, told
         self._found = some_covered(plan.logs)
         # One that goes on for ever has to say it when it begins.
         self._stops = StopRemarks("cdcv2 materialize", plan.logs)
         self._stops.look()
+        self._quarantine = quarantine
+        self._named: dict[str, dict[str, str]] = {}
         self._of = Provenance()
         self._demanded = False
         self._reading: Reading | None = None
@@ -165,10 +174,11 @@ class _Source(Unobserved):
         self._plan.demand_made_of([checkpoint])
         reading = self._reading = Reading(
             self._found, start=checkpoint.frontier, begins=[self._plan.start], marks=_bookmarks(checkpoint.state),
-            follow=self._follow, whole=False, observer=self,
+            follow=self._follow, whole=False, observer=self, quarantine=self._quarantine,
         )
         for cut in reading.cuts():
             if cut is None:
+                self._remark_disputes(reading)
                 yield None
                 continue
             self._demand(checkpoint)
@@ -188,6 +198,18 @@ class _Source(Unobserved):
             self._of = self._plan.provenance()
             demand_provenance(self._plan.name, self._of, checkpoint)
         self._demanded = True
+
+    def _remark_disputes(self, reading: Reading) -> None:
+        """Name what is in dispute now, once, while logs are followed: only decisions lead on from there."""
+        disputed = reading.disputed()
+        if disputed != self._named:
+            self._named = disputed
+            remark_disputes("cdcv2 materialize", disputed, self._quarantine)
+
+    def disputed(self) -> bool:
+        """Name what is in dispute; whether anything is."""
+        disputed = {} if self._reading is None else self._reading.disputed()
+        return remark_disputes("cdcv2 materialize", disputed, self._quarantine)
 
     def incomplete(self) -> dict[str, Missing]:
         """Log -> what lacks there, of those that hold the view up; and what those lack that end before the view does.

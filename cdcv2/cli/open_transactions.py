@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_one(args)
     _check(logs[0])
     at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
-    content, frontier = collection(covered(logs), at, start_of(None, logs))
+    content, frontier, _ = collection(covered(logs), at, start_of(None, logs))
     held = [row for row, _ in content]
     found = transactions(held)
     with Output(args.output) as output:

@@ -11,6 +11,8 @@ the columns. NULL is an empty field, an empty string is "".
 
 Exit code 1: the logs end before everything that was stated has arrived. What
 is complete is printed all the same.
+With --quarantine, what lies before a time in dispute is printed, and the exit
+code is 3.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Callable
 
 from cdcv2.cli.console import Output, remark
 from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, bar_of, given, open_logs
 from cdcv2.cli.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
 from cdcv2.cli.times import start_of
@@ -51,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="CSV; for one table")
     parser.add_argument("--start", action="append", metavar="TIME",
                         help="where the history begins (default: at 0); once for each element of the frontier")
+    add_quarantine_argument(parser)
     parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
 
 
@@ -63,19 +67,20 @@ def run(args: argparse.Namespace) -> Exit:
     start = start_of(args.start, logs)
     with Output(args.output) as output, bar_of(found.logs, "replaying", shown=not output.is_terminal) as bar:
         write = _writer(args, row_types, output)
-        reading = Reading(found, start=start, observer=bar)
+        reading = Reading(found, start=start, observer=bar, quarantine=quarantine_of(args))
         for cut in reading:
             write(cut)
     remark_logs("cdcv2 replay", found)
-    return _outcome(reading)
+    disputed = remark_disputes("cdcv2 replay", reading.disputed(), quarantine_of(args))
+    return _outcome(reading, disputed=disputed)
 
 
-def _outcome(reading: Reading) -> Exit:
+def _outcome(reading: Reading, *, disputed: bool) -> Exit:
     missing = reading.missing()
     remark(f"cdcv2 replay: {through_text(reading.frontier)}")
     for table, lacks in missing.items():
         remark(f"cdcv2 replay: {table} is incomplete: {lacks}")
-    return Exit.MISSING if missing else Exit.DONE
+    return Exit.WRONG if disputed else Exit.MISSING if missing else Exit.DONE
 
 
 def _writer(args: argparse.Namespace, row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.cli.console import Output
+from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import Progressing, add_log_arguments, assumed_empty, bar_of, given, open_logs, snapshot_assumed
 from cdcv2.cli.shown import json_line, plain_position, raw_text, through_text
 from cdcv2.cli.times import start_of
@@ -38,6 +39,7 @@ from cdcv2.logs.coverage import Coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
 from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, gone_logs
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import Reading
 from cdcv2.logs.stops import Stop, stops_of
 from cdcv2.protocol.ledger import Dispute
@@ -68,6 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--closed", action="store_true", help="demand that the history is finished")
     parser.add_argument("--start", action="append", metavar="TIME",
                         help="where the history begins (default: at 0); once for each element of the frontier")
+    add_quarantine_argument(parser)
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
 
 
@@ -187,15 +190,18 @@ class Findings:
         return True
 
 
-def _read(found: CoveredLogs, start: Antichain, seen: Findings, *, full: bool) -> dict[str, Resolver]:
-    """The readers of the tables, with all that the logs hold."""
+def _read(
+    found: CoveredLogs, start: Antichain, seen: Findings, quarantine: Quarantine | None, *, full: bool
+) -> dict[str, Resolver]:
+    """The readers of the tables, with all that the logs hold; what is in dispute is kept in the quarantine."""
     if not found.logs:
         return {}
     reading = Reading(
-        found, start=start, on_error="quarantine", keep_all=full, content=False, observer=seen,
+        found, start=start, on_error="quarantine", keep_all=full, content=False, observer=seen, quarantine=quarantine,
     )
     for _ in reading:
         continue
+    remark_disputes("cdcv2 verify", reading.disputed(), quarantine)
     return reading.readers
 
 
@@ -207,7 +213,7 @@ def run(args: argparse.Namespace) -> Exit:
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
     with bar_of(logs, "verifying") as bar:
         seen = Findings(logs, bar)
-        readers = _read(found, start, seen, full=args.full)
+        readers = _read(found, start, seen, quarantine_of(args), full=args.full)
     stops: dict[str, set[Stop]] = {table: set() for table in readers}
     for named in logs:
         stops[named.table].update(stops_of([named.log]))

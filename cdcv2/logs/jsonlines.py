@@ -82,13 +82,13 @@ class JsonLines:
             raise MalformedError(f"{shown(plain)} is no message: an object with the one key updates or progress")
         if "updates" in plain:
             return Updates([
-                (self._data_from(data), _time_from(time), int_from_plain(diff))
+                (self._data_from(data), time_from_plain(time), int_from_plain(diff))
                 for data, time, diff in _objects(plain["updates"], ("data", "time", "diff"))
             ])
         bounds = _object(plain["progress"], ("lower", "upper", "counts"))
-        lower, upper = ([_time_from(time) for time in _list(bound)] for bound in bounds[:2])
+        lower, upper = ([time_from_plain(time) for time in _list(bound)] for bound in bounds[:2])
         counts = [
-            (_time_from(time), int_from_plain(count)) for time, count in _objects(bounds[2], ("time", "count"))
+            (time_from_plain(time), int_from_plain(count)) for time, count in _objects(bounds[2], ("time", "count"))
         ]
         return Progress(lower, upper, counts)
 
@@ -110,7 +110,8 @@ def plain_frontier(frontier: Antichain) -> list[Any]:
     return [plain_time(time) for time in frontier]
 
 
-def _time_from(plain: Any) -> Time:
+def time_from_plain(plain: Any) -> Time:
+    """The time that :func:`plain_time` made this of. Raises MalformedError for anything else."""
     if isinstance(plain, list):
         return Product(*[int_from_plain(part) for part in plain])
     return from_plain(int_from_plain(plain))

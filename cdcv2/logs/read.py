@@ -22,6 +22,7 @@ from cdcv2.logs.named import log_address
 from cdcv2.logs.opening import (
     CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at, open_logs, some_covered,
 )
+from cdcv2.logs.quarantine import Evidence, Quarantine
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.protocol.messages import Garbled
 from cdcv2.protocol.missing import Missing
@@ -83,6 +84,8 @@ class Reading:
         whole: read every log to its end. Otherwise the reading ends with the logs that hold the others back.
         keep_all: as of the Resolver. ``content``: False gives cuts without updates, and holds none.
         observer: what is called while the logs are read.
+        quarantine: a folder for evidence; with it ``on_error`` is ``"quarantine"``, what was decided there is applied,
+            and bytes that are no message are kept there and passed over.
 
     Raises, when iterated, what reading a log raises, what absorbing a message raises, and RefusedError where a table
     is covered by now that was not when the logs were opened. Cost: that of the Timeline, and a look at each part's
@@ -93,15 +96,18 @@ class Reading:
         self, found: CoveredLogs, *, start: Iterable[Time] = (0,), begins: Iterable[Time] | None = None,
         on_error: str = "raise", marks: Mapping[str, Any] | None = None, follow: bool = False, whole: bool = True,
         keep_all: bool = False, content: bool = True, observer: Observer = Unobserved(),
+        quarantine: Quarantine | None = None,
     ) -> None:
         self.found, self.logs = found, found.logs
         self._start = Antichain(start)
         self._begins = self._start if begins is None else Antichain(begins)
         self._follow, self._whole, self._observer = follow, whole, observer
+        self._evidence = None if quarantine is None else Evidence(quarantine, self.logs)
         #: The tables.
         self.parts = list(dict.fromkeys(named.table for named in self.logs))
         self._timeline = Timeline(
-            self.parts, start=self._start, begins=self._begins, starts=found.starts, on_error=on_error,
+            self.parts, start=self._start, begins=self._begins, starts=found.starts,
+            on_error="quarantine" if self._evidence is not None else on_error,
             keep_all=keep_all, content=content,
         ) if self._start else None
         self._bookmarks = [] if marks is None else [
@@ -120,6 +126,7 @@ class Reading:
         if timeline is None:
             self._read_over()
             return
+        yield from self._decided(timeline, now=True)
         sources = [self._source(number) for number in range(len(self.logs))]
         for number, entry in in_turn(sources, self._chosen, self._ended.add):
             named = self.logs[number]
@@ -127,14 +134,43 @@ class Reading:
             if timeline.closed and (self._follow or not self._whole):
                 return
             if entry is None:
+                yield from self._decided(timeline, now=False)
                 yield None
                 continue
-            if isinstance(entry.message, Garbled) and self._observer.garbled(named, entry):
+            if isinstance(entry.message, Garbled) and self._pass_over(named, entry, entry.message):
                 continue
             cut = timeline.absorb(named.table, entry)
+            if self._evidence is not None:
+                self._evidence.look(named.table, timeline.readers[named.table])
             if cut is not None:
                 self.found.demand_still()
                 yield cut
+
+    def _decided(self, timeline: Timeline, *, now: bool) -> Iterator[Cut]:
+        """The cuts that decisions complete which were not applied before."""
+        if self._evidence is None:
+            return
+        for table, decision in self._evidence.decisions(now=now):
+            time, reader = decision.time, timeline.readers[table]
+            if time is None or not reader.keeps(time):
+                continue
+            if decision.count is not None:
+                cut = timeline.resolve(table, time, count=decision.count)
+            else:
+                cut = timeline.resolve(table, time, data=self._evidence.row(decision), diff=decision.diff)
+            self._evidence.look(table, reader)
+            if cut is not None:
+                self.found.demand_still()
+                yield cut
+
+    def _pass_over(self, named: NamedLog, entry: Entry, garbled: Garbled) -> bool:
+        """Whether bytes that are no message were kept, here or by the observer; one that was decided is left to none.
+        """
+        if self._evidence is None:
+            return self._observer.garbled(named, entry)
+        if not self._evidence.keep_bytes(named, entry.position, garbled):
+            self._observer.garbled(named, entry)
+        return True
 
     def _source(self, number: int) -> Iterator[Entry | None]:
         named = self.logs[number]
@@ -200,6 +236,10 @@ class Reading:
             there = found.get(part, Missing())
             found[part] = replace(there, statements=((known, self.frontier), *there.statements))
         return found
+
+    def disputed(self) -> dict[str, dict[str, str]]:
+        """Table -> name of a case in the quarantine -> its sentence: what is in dispute, and was not decided."""
+        return {} if self._evidence is None else self._evidence.open(self.readers)
 
     def marks(self) -> dict[str, Any]:
         """Name of a log -> its resume mark, as JSON has it: what was given out by now need not be read again."""
@@ -298,6 +338,7 @@ def read(
     rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
     config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
     start: Iterable[Time] | None = None, follow: bool = False, on_error: str = "raise",
+    quarantine: str | Path | None = None,
 ) -> Reading:
     """The logs at some addresses, read together as one timeline: iterate for finished cuts.
 
@@ -320,6 +361,7 @@ def read(
         times: for topics, ``"int"``, or the number of coordinates of Product times.
         timeline: that of logs which do not state it.
         start: where the history begins; ``follow``, ``on_error``: as of :class:`Reading`.
+        quarantine: a folder for the evidence of contradictions, as of ``--quarantine``.
 
     Raises what opening a log raises, IncompleteError where a log that a capture wrote is gone, ForeignStateError for
     logs of two timelines. Cost: a look at each place.
@@ -330,7 +372,8 @@ def read(
     check_timeline(logs, timeline)
     demand_whole(places, logs)
     begin = [_least(logs[0].times)] if start is None else list(start)
-    return Reading(some_covered(logs), start=begin, follow=follow, on_error=on_error)
+    kept = None if quarantine is None else Quarantine(quarantine)
+    return Reading(some_covered(logs), start=begin, follow=follow, on_error=on_error, quarantine=kept)
 
 
 def _address(address: str | LogAddress) -> LogAddress:

@@ -27,7 +27,7 @@ from cdcv2.protocol.stash import Arrivals, Stash
 VERSION = 1
 
 #: None may be data.
-_NOT_GIVEN: Any = object()
+NOT_GIVEN: Any = object()
 
 
 class Resolver:
@@ -201,6 +201,14 @@ class Resolver:
         """How many updates are held at open times."""
         return len(self._halves()[1])
 
+    def keeps(self, time: Time) -> bool:
+        """Whether the time is open: updates at it are still wanted, and disputes about it can be resolved."""
+        return self._ledger.keeps(time)
+
+    def held_at(self, time: Time) -> list[tuple[Any, int, Any]]:
+        """The updates held at an open time: data, diff, and where it was read (None: not known)."""
+        return self._stash.at(time)
+
     def orphans(self) -> list[Update]:
         """The updates at times beyond ``known``: durable, and counted by no statement that can be reached yet."""
         return self._halves()[1].beyond(self.known)
@@ -208,7 +216,7 @@ class Resolver:
     # -- resolving ----------------------------------------------------------------------------------------------
 
     def resolve(
-        self, time: Time, *, count: int | None = None, data: Any = _NOT_GIVEN, diff: int | None = None
+        self, time: Time, *, count: int | None = None, data: Any = NOT_GIVEN, diff: int | None = None
     ) -> Batch | None:
         """Settle a dispute at ``time``: fix the count, or the diff of ``data`` (0: it never happened).
 
@@ -218,7 +226,7 @@ class Resolver:
         """
         if not self._quarantine:
             raise UsageError("resolve() needs a reader with on_error='quarantine'")
-        if (count is None) == (diff is None) or (diff is None) != (data is _NOT_GIVEN):
+        if (count is None) == (diff is None) or (diff is None) != (data is NOT_GIVEN):
             raise UsageError("resolve() takes either count=, or data= and diff=")
         if not self._ledger.keeps(time):
             raise UsageError(f"time {time} has been given out: nothing at it can be resolved any more")

@@ -143,6 +143,11 @@ class Stash:
             for data, diff in diffs.items()
         ]
 
+    def at(self, time: Time) -> list[tuple[Any, int, Any]]:
+        """The updates held at a time: data, diff, and where it was read (None: not known)."""
+        where = self._origins.get(time, {})
+        return [(data, diff, where.get(data)) for data, diff in (self._diffs.get(time) or {}).items()]
+
     def __len__(self) -> int:
         return sum(len(diffs) for _, diffs in self._diffs.items())
 

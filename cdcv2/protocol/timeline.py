@@ -15,10 +15,10 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Garbled, Message, Update
+from cdcv2.protocol.messages import Batch, Garbled, Message, Update
 from cdcv2.protocol.missing import Missing
 from cdcv2.protocol.open_times import OpenTimes
-from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.resolver import NOT_GIVEN, Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,15 @@ class Timeline:
 
         Atomic, and raises, as :meth:`Resolver.absorb`; KeyError for a part that is not among them.
         """
-        batch = self.readers[part].absorb(message)
+        return self._take(part, self.readers[part].absorb(message))
+
+    def resolve(
+        self, part: str, time: Time, *, count: int | None = None, data: Any = NOT_GIVEN, diff: int | None = None
+    ) -> Cut | None:
+        """Settle a dispute in a part, as :meth:`Resolver.resolve`; the cut that this completes, if any."""
+        return self._take(part, self.readers[part].resolve(time, count=count, data=data, diff=diff))
+
+    def _take(self, part: str, batch: Batch | None) -> Cut | None:
         if batch is None:
             return None
         held = self._held[part]

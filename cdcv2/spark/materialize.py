@@ -40,7 +40,7 @@ from cdcv2.spark.delta import committer
 from cdcv2.spark.job import SUBMIT, JobParser, positive, run
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
-from cdcv2.spark.replay import Plan, outcome, replay
+from cdcv2.spark.replay import Plan, add_quarantine, outcome, quarantine_of, replay
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import Logs, Place
@@ -198,7 +198,7 @@ def planned(given: Given, options: argparse.Namespace) -> Plan:
     return Plan(
         Logs(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
         Antichain([given.start]), options.available_now, options.interval,
-        given.timeline, FIELD,
+        given.timeline, FIELD, quarantine_of(options),
     )  # fmt: skip
 
 
@@ -215,6 +215,7 @@ def parser() -> argparse.ArgumentParser:
         help="begin a batch at most so often (default: 1)")
     add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
     add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
+    add_quarantine(made)
     add("--merge-on-spark", action="store_true",
         help="the driver delta: staged rows are merged by Delta on Spark, not by one process; see the example")
     add("--name", default="cdcv2 materialize", help="the application's name in Spark")

@@ -18,10 +18,11 @@ The file is long as a batch is one sequence, of which each step goes on with wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -31,6 +32,7 @@ from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.logs.coverage import ALL, Coverage
+from cdcv2.logs.quarantine import Decision
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
@@ -75,6 +77,20 @@ class Table:
         #: Rows that were given to the target.
         self.given = 0
 
+    def decide(self, decisions: Iterable[Decision]) -> None:
+        """Go on with what was decided about times that are open."""
+        for one in decisions:
+            if one.time is None or not self.ledger.keeps(one.time):
+                continue
+            if one.count is not None:
+                self.ledger.rule(one.time, one.count)
+            elif type(one.time) is int and one.diff is not None:
+                row = self.codec.row_type.from_plain(dict(one.row or {}))
+                self.stash.decided.append((row, one.time, one.diff))
+                if self.stash.holds(one.time):
+                    # What was counted there before may be another number now.
+                    self.ledger.arrived({one.time: 0}, exact=False)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -93,6 +109,7 @@ class Reader:
     ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a topic
     made anew is another log). ``report`` is called after each batch, with its Report. ``covered`` says which tables the
     connector covers, and where those begin that begin later; ``look`` says it anew, where it may have changed.
+    ``decided`` are the decisions about each table that a person has taken.
 
     Raises IncompleteError where no table is covered, ForeignStateError when the state is of other logs, row types or
     another start, RefusedError when it is past the beginning of a table that was not covered then, UnsafeTopicError
@@ -111,6 +128,7 @@ class Reader:
         report: Callable[[Report], None] = lambda report: None,
         covered: Coverage = ALL,
         look: Callable[[], Coverage] = lambda: ALL,
+        decided: Mapping[str, Sequence[Decision]] = MappingProxyType({}),
     ) -> None:
         self.folder = local_path(folder)
         self._logs, self._target, self._report, self._start = logs, target, report, start
@@ -145,6 +163,8 @@ class Reader:
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False
         self._load()
+        for name, table in self.tables.items():
+            table.decide(decided.get(name, ()))
 
     @property
     def positions(self) -> dict[str, dict[int, int]]:

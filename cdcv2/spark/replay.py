@@ -27,6 +27,7 @@ from cdcv2.logs.coverage import Coverage, coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
+from cdcv2.logs.quarantine import decisions_about, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
@@ -53,7 +54,7 @@ class Plan:
     """What a replay is to do: the arguments, checked as far as they can be without Spark.
 
     ``output``: None where the target is no folder. ``timeline``: that of logs which do not state it;
-    ``naming``: what stands before a name where a user may give it.
+    ``naming``: what stands before a name where a user may give it. ``quarantine``: a folder of decisions.
     """
 
     logs: Logs
@@ -66,6 +67,7 @@ class Plan:
     interval: float
     timeline: str | None = None
     naming: str = OPTION
+    quarantine: Path | None = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -123,6 +125,7 @@ def opened(
         plan.state, plan.logs, plan.tables, _target(plan, target, covered), start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch, covered=covered,
         look=lambda: _coverage(plan, _stated(spark, plan, _topics(spark, plan))),
+        decided=decisions_about(plan.quarantine, _histories(plan, told)),
     )
     checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
@@ -145,6 +148,14 @@ def _stated(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> dic
 
 def _coverage(plan: Plan, told: Mapping[str, OfLog]) -> Coverage:
     return coverage((place.table, told[place.name].description) for place in plan.logs.places if place.name in told)
+
+
+def _histories(plan: Plan, told: Mapping[str, OfLog]) -> dict[str, str]:
+    places = [place for place in plan.logs.places if place.name in told]
+    return {
+        table: history_of((told[place.name].description, place.name) for place in places if place.table == table)
+        for table in {place.table for place in places}
+    }
 
 
 def _target(plan: Plan, target: Callable[[], Target] | None, covered: Coverage) -> Target:
@@ -186,6 +197,7 @@ def planned(options: argparse.Namespace) -> Plan:
     return Plan(
         Logs(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
         kept, start, options.available_now, options.interval, options.timeline,
+        quarantine=quarantine_of(options),
     )
 
 
@@ -210,10 +222,23 @@ def parser() -> argparse.ArgumentParser:
     add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
     add("--timeline", metavar="NAME",
         help="the timeline of logs that do not state it: several that are read together must be of one")
+    add_quarantine(made)
     add("--start", type=int, default=0, metavar="TIME", help="where the history begins (default: 0)")
     add("--name", default="cdcv2 replay", help="the application's name in Spark")
     add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made
+
+
+def add_quarantine(made: argparse.ArgumentParser) -> None:
+    """Declare the folder of decisions about contradictions."""
+    made.add_argument("--quarantine", metavar="DIR",
+                      help="go on with what was decided there about contradictions: cdcv2 verify --quarantine DIR "
+                           "keeps the evidence, cdcv2 resolve DIR decides")
+
+
+def quarantine_of(options: argparse.Namespace) -> Path | None:
+    """The folder that the arguments name."""
+    return None if options.quarantine is None else local_path(options.quarantine)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -29,7 +29,8 @@ from sortedcontainers import SortedDict
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError
 from cdcv2.protocol.log import Position
-from cdcv2.spark.codec import POSITION, RowCodec
+from cdcv2.protocol.messages import Updates
+from cdcv2.spark.codec import POSITION, RAW, RowCodec
 from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
 from cdcv2.store.numbered import durable
@@ -72,6 +73,8 @@ class ParquetStash:
         self._written: set[str] = set()
         # Time -> rows held, repeats included, for every time that is not released.
         self._counts: SortedDict[Any, int] = SortedDict()
+        #: What was decided of rows, by a person: (row, time, diff); 0: the update never happened.
+        self.decided: list[tuple[Any, int, int]] = []
         self._type = spark.StructType(codec.updates_type.fields)
         self._type = self._type.add("place", spark.StringType()).add("part", spark.IntegerType())
         self._type = self._type.add("offset", spark.LongType()).add("index", spark.IntegerType())
@@ -88,6 +91,10 @@ class ParquetStash:
         """How many rows lie in the pieces."""
         return sum(piece.rows for piece in self._pieces)
 
+    def holds(self, time: int) -> bool:
+        """Whether rows are held at the time."""
+        return time in self._counts
+
     def rows_between(self, lower: Antichain, upper: Antichain) -> int:
         """How many rows, repeats included, are held at times beyond ``lower`` and not beyond ``upper``."""
         return sum(self._counts[time] for time in self._times(lower, upper))
@@ -98,7 +105,7 @@ class ParquetStash:
         For times that were folded: it does not look for contradictions.
         """
         times = self._times(lower, upper)
-        each = self._identities(self._rows(session, times)).agg(F.min("diff").alias("diff"))
+        each = self._judged(session, times).drop("other")
         tasks = 1 + sum(self._counts[time] for time in times) // ROWS_PER_TASK
         return as_rows(each, self._codec.row_type).select("data", "time", "diff").coalesce(tasks)
 
@@ -121,17 +128,16 @@ class ParquetStash:
         asked = sorted(time for time in times if time in self._counts)
         if not asked:
             return {}
-        each = self._identities(self._rows(session, asked)).agg(
-            F.min("diff").alias("diff"), F.max("diff").alias("other")
-        )
+        each = self._judged(session, asked)
         total = each.groupBy("time").agg(
             F.count(F.lit(1)).alias("identities"), F.count_if(F.col("diff") != F.col("other")).alias("disputed")
         )
         counts = {row["time"]: row for row in total.collect()}
-        disputed = [time for time in asked if counts[time]["disputed"]]
+        disputed = [time for time in asked if time in counts and counts[time]["disputed"]]
         if disputed:
             raise self._evidence(session, disputed[0])
-        return {time: counts[time]["identities"] for time in asked}
+        # Of a time of which every update was decided never to have happened, nothing is left.
+        return {time: counts[time]["identities"] if time in counts else 0 for time in asked}
 
     def release(self, frontier: Antichain) -> None:
         """Forget the rows at times that are not beyond ``frontier``, and the pieces that hold no others."""
@@ -206,6 +212,35 @@ class ParquetStash:
         reader = session.read.schema(self._type)
         return reader.parquet(*paths) if paths else session.createDataFrame([], self._type)
 
+    def _judged(self, session: SparkSession, times: list[int]) -> DataFrame:
+        """Time and data of each identity, its least and greatest diff (``diff``, ``other``), or the one decided."""
+        rows = self._rows(session, times)
+        ruled = self._ruled(session, times)
+        if ruled is None:
+            return self._identities(rows).agg(F.min("diff").alias("diff"), F.max("diff").alias("other"))
+        both = rows.select("data", "time", "diff").unionByName(ruled, allowMissingColumns=True)
+        found = self._identities(both).agg(
+            F.min("diff").alias("diff"), F.max("diff").alias("other"), F.max("ruled").alias("ruled")
+        )
+        # A decision alone is no update: it counts where the update is in the log.
+        kept = found.where("diff is not null and coalesce(ruled, 1) <> 0")
+        sides = (F.coalesce("ruled", side).alias(side) for side in ("diff", "other"))
+        return kept.select("time", "data", *sides)
+
+    def _ruled(self, session: SparkSession, times: list[int]) -> DataFrame | None:
+        """What was decided of rows at these times: data, time, ruled; None: nothing."""
+        wanted = set(times)
+        decided = [one for one in self.decided if one[1] in wanted]
+        if not decided:
+            return None
+        # As messages, so that the rows are made as those of the log are. The decided diff stands where an offset does.
+        raw = [
+            ("", 0, diff, number, self._codec.codec.encode(Updates([(row, time, 1)])), None)
+            for number, (row, time, diff) in enumerate(decided)
+        ]
+        rows = self._codec.rows(self._codec.decoded(session.createDataFrame(raw, RAW)))
+        return rows.select("data", "time", F.col("offset").alias("ruled"))
+
     def _identities(self, rows: DataFrame) -> GroupedData:
         return grouped(rows, self._codec.row_type, "time")
 
@@ -238,11 +273,14 @@ class ParquetStash:
     def _evidence(self, session: SparkSession, time: int) -> ContradictionError:
         """The error about an identity at ``time`` that has two diffs."""
         place = F.struct(*POSITION)
-        each = self._identities(self._rows(session, [time]).where(F.col("time") == time)).agg(
-            F.min(F.struct("diff", place.alias("at"))).alias("low"),
-            F.max(F.struct("diff", place.alias("at"))).alias("high"),
+        rows, ruled = self._rows(session, [time]).where(F.col("time") == time), self._ruled(session, [time])
+        nothing = F.lit(None).cast("bigint")
+        rows = rows.withColumn("ruled", nothing) if ruled is None else rows.unionByName(ruled, allowMissingColumns=True)
+        fact = F.when(F.col("diff").isNotNull(), F.struct("diff", place.alias("at")))
+        each = self._identities(rows).agg(
+            F.min(fact).alias("low"), F.max(fact).alias("high"), F.max("ruled").alias("ruled")
         )
-        found = as_rows(each.where("low.diff <> high.diff"), self._codec.row_type).first()
+        found = as_rows(each.where("low.diff <> high.diff and ruled is null"), self._codec.row_type).first()
         if found is None:
             raise LookupError(f"the dispute at time {time} is gone")
         facts = sorted(((Position(*side["at"]), side["diff"]) for side in (found["low"], found["high"])))

@@ -12,6 +12,7 @@ import pytest
 
 from cdcv2.cli.main import COMMANDS, _front, _module as module_of, parser_of
 from cdcv2.core.antichain import Antichain
+from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.spark import materialize, replay
 from cdcv2.spark.capture import job as capture_job
@@ -54,8 +55,21 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     minted(log, agree(shared, lambda: shared.propose_hold("/data/old-logs", 0)))
     places = {"bank": Antichain([0x1B00]), "orders": offsets({0: 18, 1: 4}), "shop.transaction": offsets({0: 18})}
     minted(log, mint(shared, frontier_of(places), lambda: 3000))
+    disputed(tmp_path / "quarantine")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def disputed(folder: Path) -> None:
+    """One case in quarantine, of the name that the examples have; and a decision about it."""
+    kept = Quarantine(folder)
+    name = kept.keep({
+        "version": 1, "table": "orders", "timeline": "shop", "what": "diff", "text": "two diffs", "time": 17,
+        "row": {"id": 5}, "first": 1, "second": 2, "positions": [None, None], "messages": [None, None],
+        "updates": [{"row": {"id": 7}, "diff": 1, "position": None}],
+    })
+    (folder / f"{name}.json").rename(folder / "4f1c09aa27be.json")
+    kept.decide(kept.case("4f").decision(2, None, None))
 
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])

@@ -1,0 +1,40 @@
+"""What a command is told about contradictions, and what it reports of them: ``--quarantine DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from cdcv2.cli.console import remark
+from cdcv2.logs.quarantine import Quarantine
+
+#: So many cases of a table are named.
+MOST_SHOWN = 10
+
+
+def add_quarantine_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare where the evidence of contradictions goes."""
+    parser.add_argument("--quarantine", metavar="DIR",
+                        help="do not end at a contradiction, or at bytes that are no message: keep the evidence in "
+                             "DIR, go on with what was decided there (cdcv2 resolve), and give out only what lies "
+                             "before the times that are in dispute")
+
+
+def quarantine_of(args: argparse.Namespace) -> Quarantine | None:
+    """The folder that the arguments name."""
+    return None if args.quarantine is None else Quarantine(args.quarantine)
+
+
+def remark_disputes(command: str, disputed: Mapping[str, Mapping[str, str]], quarantine: Quarantine | None) -> bool:
+    """Name what is in dispute, and how to decide it; whether anything is."""
+    for table, cases in disputed.items():
+        for name, text in list(cases.items())[:MOST_SHOWN]:
+            remark(f"{command}: {table}: in quarantine as {name}: {text}")
+        if len(cases) > MOST_SHOWN:
+            remark(f"{command}: {table}: and {len(cases) - MOST_SHOWN} more in quarantine")
+    if disputed and quarantine is not None:
+        remark(
+            f"{command}: only what lies before the times in dispute counts as complete. See the evidence with "
+            f"cdcv2 resolve {quarantine.folder}, decide it there, and start this again"
+        )
+    return bool(disputed)

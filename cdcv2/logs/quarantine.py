@@ -1,0 +1,334 @@
+"""A folder of contradictions: the evidence of each, and what somebody decided about it.
+
+::
+
+    quarantine/4f1c09aa27be.json             two facts that contradict each other, or bytes that are no message
+    quarantine/4f1c09aa27be-9d2e41.decided   what was decided: a count, the diff of a row, that bytes are passed over
+
+A time in dispute holds the frontier, so nothing is given out that is not proven. A decision is taken by a person, once,
+and is never changed: it holds for all readers that name the folder. Case and decision name the timeline and the table
+that they are of, so that a decision is never applied to another history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time as clock
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cdcv2.core.json_text import parse_json
+from cdcv2.core.order import Time
+from cdcv2.core.own_json import reading, with_digest, without_digest
+from cdcv2.errors import Cdcv2Error, MissingLogError, OutputError, RefusedError, UsageError
+from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.description import LogDescription, description_of
+from cdcv2.logs.jsonlines import JsonLines, plain_time, time_from_plain
+from cdcv2.logs.log_json import LOG_FILE
+from cdcv2.logs.opening import NamedLog
+from cdcv2.protocol.ledger import Dispute
+from cdcv2.protocol.log import Position
+from cdcv2.protocol.messages import Garbled
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.rows.plain import int_from_plain, plain_int
+from cdcv2.rows.row_type import RowType
+from cdcv2.store.file_system import in_words, is_there, matching, names_in, text_of
+from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
+
+#: The version of the files.
+VERSION = 1
+#: Of so many updates at a time with too many, and of so many bytes that are no message, the evidence is kept.
+MOST = 1000
+#: Seconds between two looks for decisions, while logs are followed.
+LOOK = 1.0
+_REMEDY = "restore it, or remove it if it is evidence: the next run writes that again"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided of a time: ``count``, or the ``diff`` of ``row`` (as JSON has it; 0: it never happened).
+
+    With neither, the bytes of the case are passed over.
+    """
+
+    case: str
+    table: str
+    timeline: str
+    time: Time | None
+    count: int | None = None
+    row: Mapping[str, Any] | None = None
+    diff: int | None = None
+
+    def __str__(self) -> str:
+        if self.count is not None:
+            return f"there are {self.count} updates at time {self.time}"
+        if self.diff is not None:
+            row = json.dumps(self.row, ensure_ascii=False)
+            return f"{row} has the diff {self.diff} at time {self.time}" if self.diff else f"{row} never happened"
+        return "the bytes are passed over"
+
+
+class Case(NamedTuple):
+    """A contradiction, or bytes that are no message, with its evidence as JSON has it, and what was decided."""
+
+    name: str
+    plain: Mapping[str, Any]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def what(self) -> str:
+        """``"diff"``, ``"count"`` or ``"surplus"``, as of a ContradictionError; or ``"bytes"``."""
+        return str(self.plain["what"])
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        return str(self.plain["text"])
+
+    def decision(self, count: int | None, row: Mapping[str, Any] | None, diff: int | None) -> Decision:
+        """One about this case. Raises UsageError for what does not decide it."""
+        at = None if self.what == "bytes" else time_from_plain(self.plain["time"])
+        if self.what == "bytes" and (count is not None or row is not None or diff is not None):
+            raise UsageError(f"{self.name} is about bytes that are no message: they can only be passed over")
+        if self.what != "bytes" and (count is None) == (diff is None):
+            raise UsageError(f"{self.name}: decide either the count of its time, or the diff of a row")
+        if diff is not None and row is None:
+            row = self.plain["row"]
+            if row is None:
+                raise UsageError(f"{self.name} is about how many updates a time has: name the row that has the diff")
+        if row is not None and row not in [self.plain["row"], *(one["row"] for one in self.plain["updates"])]:
+            raise UsageError(f"{self.name}: no update of the row {json.dumps(row)} is in its evidence")
+        if count is not None and (row is not None or count < 0):
+            raise UsageError(f"{self.name}: a count is a number from 0 on, of all updates at the time")
+        return Decision(self.name, self.plain["table"], self.plain["timeline"], at, count, row, diff)
+
+
+class Quarantine:
+    """The folder. It is made when the first evidence is kept.
+
+    Raises OutputError where it cannot be written, UnavailableError where it cannot be read, ForeignStateError for a
+    file that is damaged, UsageError for a folder of logs.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        if any(is_there(self.folder / name) for name in (LOG_FILE, CAPTURE_FILE)):
+            raise UsageError(f"{self.folder} has logs: name another folder for the quarantine")
+
+    def cases(self) -> list[Case]:
+        """All cases, by table and time. Raises MissingLogError where there is no folder."""
+        if names_in(self.folder) is None:
+            raise MissingLogError(f"there is no folder {self.folder}: nothing was put into quarantine there")
+        decided = dict[str, list[Decision]]()
+        for one in self.decisions():
+            decided.setdefault(one.case, []).append(one)
+        found = [
+            Case(path.stem, self._read(path), tuple(decided.get(path.stem, ())))
+            for path in matching(self.folder, "*.json")
+        ]
+        return sorted(found, key=lambda case: (case.plain["table"], repr(case.plain["time"]).zfill(40), case.name))
+
+    def case(self, name: str) -> Case:
+        """One of them. Raises UsageError where there is none of this name, or are several that begin so."""
+        found = [case for case in self.cases() if case.name.startswith(name)]
+        if len(found) != 1:
+            there = ", ".join(case.name for case in found or self.cases()) or "none"
+            what = "no single case" if found else "no case"
+            raise UsageError(f"{name!r} is {what} in {self.folder}; there: {there}")
+        return found[0]
+
+    def keep(self, plain: Mapping[str, Any]) -> str:
+        """Keep the evidence of a case, in place of what was kept of it before; its name."""
+        subject = [plain[key] for key in ("table", "timeline", "what", "time", "row", "positions")]
+        if plain["what"] != "bytes":
+            # The same contradiction may be met at other places: in a copy, or by a reader that begins elsewhere.
+            subject.pop()
+        name = _digest(subject)[:12]
+        self._write(f"{name}.json", plain, replace=True)
+        return name
+
+    def decide(self, decision: Decision) -> None:
+        """Keep a decision. Raises RefusedError where another was taken about the same thing."""
+        plain = {"version": VERSION, **asdict(decision)}
+        plain["time"] = None if decision.time is None else plain_time(decision.time)
+        plain["count"], plain["diff"] = (None if n is None else plain_int(n) for n in (decision.count, decision.diff))
+        subject = [decision.table, decision.timeline, plain["time"], plain["row"], decision.count is None]
+        name = f"{decision.case}-{_digest(subject)[:6]}.decided"
+        if not self._write(name, plain, replace=False) and self._decision(self.folder / name) != decision:
+            raise RefusedError(
+                f"it was decided before that {self._decision(self.folder / name)}, and readers may have gone on with "
+                f"it: to decide otherwise, remove {self.folder / name} and whatever was made with it"
+            )
+
+    def decisions(self) -> list[Decision]:
+        """All decisions; none where there is no folder."""
+        if names_in(self.folder) is None:
+            return []
+        return [self._decision(path) for path in matching(self.folder, "*.decided")]
+
+    def _decision(self, path: Path) -> Decision:
+        plain = self._read(path)
+        with reading(path, _REMEDY):
+            at = None if plain["time"] is None else time_from_plain(plain["time"])
+            count, diff = (None if plain[key] is None else int_from_plain(plain[key]) for key in ("count", "diff"))
+            return Decision(plain["case"], plain["table"], plain["timeline"], at, count, plain["row"], diff)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        with reading(path, _REMEDY):
+            plain = without_digest(parse_json(text_of(path, f"the file {path} of a quarantine")), path, _REMEDY)
+            if plain["version"] != VERSION:
+                raise RefusedError(f"{path} has the version {plain['version']}: this release reads {VERSION}")
+            return plain
+
+    def _write(self, name: str, plain: Mapping[str, Any], *, replace: bool) -> bool:
+        content = json.dumps(with_digest(plain), indent=1).encode()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary = write_temporary(self.folder, content)
+            if replace:
+                os.replace(temporary, self.folder / name)
+                written = True
+            else:
+                written = link(temporary, self.folder / name)
+                temporary.unlink()
+            sync_folder(self.folder)
+        except OSError as cause:
+            raise OutputError(f"the quarantine {self.folder} cannot be written: {in_words(cause)}") from cause
+        return written
+
+
+class Evidence:
+    """What one reading of logs finds in dispute, kept in a quarantine; and what was decided about its tables."""
+
+    def __init__(self, quarantine: Quarantine, logs: Sequence[NamedLog]) -> None:
+        self._quarantine = quarantine
+        self._logs: dict[str, list[NamedLog]] = {}
+        for named in logs:
+            self._logs.setdefault(named.table, []).append(named)
+        # What is kept already: (table, time, what, row) -> (the dispute, its case).
+        self._kept: dict[tuple[Any, ...], tuple[Dispute, str]] = {}
+        # Table -> the cases of bytes that are no message; and the cases that may be passed over.
+        self._bytes: dict[str, list[str]] = {}
+        self._passed = set[str]()
+        #: How many times bytes were met that are no message.
+        self.garbled = 0
+        self._given = set[str]()
+        self._next = 0.0
+
+    def decisions(self, *, now: bool) -> Iterator[tuple[str, Decision]]:
+        """Decisions about the logs' tables that were not given before; looked for now, or else by and by."""
+        if not now and clock.monotonic() < self._next:
+            return
+        self._next = clock.monotonic() + LOOK
+        for one in self._quarantine.decisions():
+            if repr(one) in self._given or one.table not in self._logs or one.timeline != self._history(one.table):
+                continue
+            self._given.add(repr(one))
+            if one.time is None:
+                self._passed.add(one.case)
+            else:
+                yield one.table, one
+
+    def row(self, decision: Decision) -> Any:
+        """The row that a decision is about, as the log has it."""
+        return self._row_type(decision.table).from_plain(dict(decision.row or {}))
+
+    def look(self, table: str, reader: Resolver) -> None:
+        """Keep what has come into dispute of a table since the last look."""
+        for time, disputes in reader.quarantine.items():
+            for dispute in disputes:
+                key = table, time, dispute.what, dispute.data
+                before = self._kept.get(key)
+                if before is None or before[0] != dispute:
+                    self._kept[key] = dispute, self._quarantine.keep(self._plain(table, dispute, reader))
+
+    def keep_bytes(self, named: NamedLog, position: Position, garbled: Garbled) -> bool:
+        """Keep bytes that are no message, of many the first; whether it was decided to pass over these."""
+        self.garbled += 1
+        if self.garbled > MOST:
+            return False
+        plain = self._of(named.table, "bytes", f"{garbled.reason} ({position})") | {
+            "positions": [list(position)], "raw": garbled.raw.hex(),
+        }
+        name = self._quarantine.keep(plain)
+        self._bytes.setdefault(named.table, []).append(name)
+        return name in self._passed
+
+    def open(self, readers: Mapping[str, Resolver]) -> dict[str, dict[str, str]]:
+        """Table -> name of a case -> its sentence: what is in dispute now, and bytes that nobody decided to pass over.
+        """
+        found: dict[str, dict[str, str]] = {}
+        for table, reader in readers.items():
+            for time, disputes in reader.quarantine.items():
+                for dispute in disputes:
+                    name = self._kept[table, time, dispute.what, dispute.data][1]
+                    found.setdefault(table, {})[name] = dispute.error().fact
+        for table, names in self._bytes.items():
+            left = [name for name in names if name not in self._passed]
+            if left:
+                found.setdefault(table, {}).update(dict.fromkeys(left, "bytes that are no message"))
+        return found
+
+    def _history(self, table: str) -> str:
+        return history_of((description_of(named.log), named.log.name) for named in self._logs[table])
+
+    def _row_type(self, table: str) -> RowType:
+        return self._logs[table][0].row_type
+
+    def _of(self, table: str, what: str, text: str) -> dict[str, Any]:
+        return {
+            "version": VERSION, "table": table, "timeline": self._history(table), "what": what, "text": text,
+            "time": None, "row": None,
+        }  # fmt: skip
+
+    def _plain(self, table: str, dispute: Dispute, reader: Resolver) -> dict[str, Any]:
+        row_type = self._row_type(table)
+        positions = [one if isinstance(one, Position) else None for one in dispute.positions]
+        return self._of(table, dispute.what, dispute.error().fact) | {
+            "time": plain_time(dispute.time),
+            "row": row_type.to_plain(dispute.data) if dispute.what == "diff" else None,
+            "first": plain_int(dispute.first), "second": plain_int(dispute.second),
+            "positions": [one and list(one) for one in positions],
+            "messages": [one and self._message(table, one) for one in positions],
+            "updates": [
+                {"row": row_type.to_plain(data), "diff": plain_int(diff), "position": where and list(where)}
+                for data, diff, where in reader.held_at(dispute.time)[:MOST]
+            ],
+        }
+
+    def _message(self, table: str, position: Position) -> dict[str, Any]:
+        """The message at a position, read again; or why it cannot be."""
+        for named in self._logs[table]:
+            if named.log.name != position.place:
+                continue
+            try:
+                for entry in named.log.read({**named.log.ends(), position.part: position.offset}):
+                    if entry is not None and entry.position == position and not isinstance(entry.message, Garbled):
+                        return JsonLines(named.row_type).plain(entry.message)
+            except Cdcv2Error as error:
+                return {"lost": str(error)}
+        return {"lost": f"nothing is at {position} now"}
+
+
+def history_of(stated: Iterable[tuple[LogDescription, str]]) -> str:
+    """The history that copies of one log are of, by what each states and its name: the timeline, or else the log."""
+    copies = list(stated)
+    known = [one.timeline for one, _ in copies if one.timeline is not None]
+    return min(known or [one.identity or name for one, name in copies])
+
+
+def decisions_about(folder: str | os.PathLike[str] | None, histories: Mapping[str, str]) -> dict[str, list[Decision]]:
+    """Table -> the decisions about it; ``histories`` has that of each table. None: nothing was decided."""
+    found: dict[str, list[Decision]] = {}
+    for one in [] if folder is None else Quarantine(folder).decisions():
+        if one.time is not None and histories.get(one.table) == one.timeline:
+            found.setdefault(one.table, []).append(one)
+    return found
+
+
+def _digest(plain: Iterable[Any]) -> str:
+    return hashlib.sha256(json.dumps(list(plain), sort_keys=True).encode()).hexdigest()
