@@ -30,6 +30,7 @@ EVER = 2**62
 LATE_END = "a late END"
 #: Why: a connector before 3.7.0 was restarted inside a transaction.
 NUMBERED_AGAIN = "numbered from 1 again"
+TWO_ROWS = "two rows of one number"
 #: With these, rows of a snapshot are in the topics twice.
 TWICE = {"snapshot begun twice", "late snapshot row", "one snapshot row more"}
 Facts = dict[str, Difference]
@@ -284,7 +285,7 @@ class Judge:
         if any(len(different) > 1 for different in changes.values()):
             # Without END its turn has not come.
             due = (end is not None or tx in released) and self._is_open(tx, released)
-            yield Culprit("two rows of one number", self.commits[tx], due, tx)
+            yield Culprit(TWO_ROWS, self.commits[tx], due, tx)
         if changes and self.world.connector.version == OLD and len(known.of("begin", tx)) > 1:
             # A row of it says which version. Where it was not numbered anew, but sent again, nothing tells that.
             given = known.facts(end) if end is not None and known.is_whole(end) else None
