@@ -17,7 +17,7 @@ from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.testing import Stage, Workload
 from tests.materialize.row_by_row import RowByRow
-from tests.materialize.test_postgres_driver import PostgresSubject
+from tests.materialize.targets.test_postgres_driver import PostgresSubject
 
 _NOTED = """
 CREATE TABLE noted (number bigserial, session int, claim boolean);
