@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import harness
-from benchmarks.harness import CPU_SECONDS, SECONDS, Answer, Case, Plan, Question, Spread, ask, keep, row, surroundings
+from benchmarks.harness import (
+    CPU_SECONDS, CPU_WITH_SERVERS, SECONDS, Answer, Case, Plan, Question, Spread, ask, keep, row, surroundings,
+)
 
 
 class Clock:
@@ -102,6 +104,24 @@ def test_each_case_has_its_cpu_time_too(clock: Clock) -> None:
     assert Spread(3.0, 3.0, 3.0) == answers["ours", CPU_SECONDS].spread
     assert Spread(1.5, 1.5, 1.5) == answers["ours", CPU_SECONDS].ratio
     assert (3.0, 2.0) == (answers["plain", CPU_SECONDS].per_second, answers["ours", CPU_SECONDS].per_second)
+
+
+def test_the_cpu_of_servers_is_that_of_the_run_alone(clock: Clock) -> None:
+    """What a server does for a reset or a check is not counted; what it does for the run is, beside this process's."""
+    spent = [5.0]
+
+    def work(units: float) -> None:
+        spent[0] += 2 * units
+        clock.work(units, cpu=units)
+
+    def besides(units: float) -> None:
+        spent[0] += 100
+
+    cases = [Case(name, work, besides, besides) for name in ("plain", "ours")]
+    question = Question(lambda seed, size: 1.5, cases[0], cases[1:], 9, "rows", servers=lambda units: spent[0])
+    measured = [answer for answer in ask("served", question) if answer.measure == CPU_WITH_SERVERS]
+
+    assert [(Spread(4.5, 4.5, 4.5), 2.0)] * 2 == [(answer.spread, answer.per_second) for answer in measured]
 
 
 def test_two_rounds_warm_up_and_five_are_measured() -> None:
