@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from time import sleep
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
@@ -95,8 +96,16 @@ class Shop:
 
     def server_cpu(self) -> float:
         """CPU seconds of the server so far: its own, and those of its sessions, ended ones too."""
+        before, now = -1, self._ticks()
+        # A session that ends while one looks is in neither number, or in both: until two looks agree.
+        while before != now:
+            sleep(0.05)
+            before, now = now, self._ticks()
+        return now / os.sysconf("SC_CLK_TCK")
+
+    def _ticks(self) -> int:
         if self.server is None or self.server.pid is None:
-            return 0.0
+            return 0
         ticks = 0
         for place in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -105,7 +114,7 @@ class Shop:
                 continue
             if self.server.pid in (int(place.parent.name), int(numbers[1])):
                 ticks += sum(map(int, numbers[11:15]))
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return ticks
 
     def write(self) -> None:
         """The same as a log in a directory, and a file for the command."""
