@@ -39,7 +39,7 @@ NEAR = {
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     "cdcv2.timeline.": ("tests/timeline/",),
-    "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/views/test_source_columns"),
+    "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.protocol.fence.": (
         "tests/materialize/protocol/test_fence", "tests/materialize/test_recovery_log",

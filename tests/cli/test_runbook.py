@@ -66,7 +66,7 @@ class Site:
         path.mkdir()
         with zipfile.ZipFile(package_zip(path)) as archive:
             archive.extractall(path)
-        recipe = path / "cdcv2" / "sources" / "bound_recipe.py"
+        recipe = path / "cdcv2" / "timeline" / "recipe.py"
         text = recipe.read_text("utf-8")
         own = f"\nMAPPING = {MAPPING}\n"
         assert 1 == text.count(own)

@@ -195,7 +195,7 @@ def test_help_shows_how_it_is_started(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_entry_point_is_short() -> None:
     """Arguments in, query started, nothing else."""
-    script = Path(sys.modules[main.__module__].__file__ or "").parents[2] / "streaming_jobs" / "capture.py"
+    script = Path(sys.modules[main.__module__].__file__ or "").parents[3] / "streaming_jobs" / "capture.py"
     assert len(script.read_text().splitlines()) < 60
 
 
