@@ -32,7 +32,7 @@ DECISIONS: dict[str, tuple[list[str], dict[str, int]]] = {
     "count": (["--count", "1"], {"one": 1}),
     "surplus": (["--row", json.dumps({"id": 3, "price": 30, "name": "two"}), "--diff", "0"], {"one": 1}),
 }
-GOLDEN = Path(__file__).parent.parent / "golden" / "v1" / "quarantine"
+GOLDEN = Path(__file__).parent.parent / "golden" / "quarantine"
 each_clash = pytest.mark.parametrize("kind", CLASHES)
 PLAN = """
 materialization: prices

@@ -84,10 +84,10 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
                 log.flush()
                 whole[table] += messages[table]
             if at == 5:
-                with failpoints.placed("delta.table"), pytest.raises(failpoints.PlacedCrash):
+                with failpoints.placed("delta.table", 2), pytest.raises(failpoints.PlacedCrash):
                     main(["materialize", str(files[1])])
                 having, newest = polls.applying(tmp_path / "delta")
-                assert 1 == having and newest != bank.money
+                assert 2 == having and newest != bank.money
             for file, poller in zip(files, demo.pollers.values()):
                 poller.judge(poller.look())
                 assert 0 == main(["materialize", str(file)])

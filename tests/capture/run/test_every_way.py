@@ -141,7 +141,8 @@ def test_an_end_that_the_topic_lost_contradicts_nothing_when_it_comes_again() ->
     world, road = drawn(942578, FEATURES), ROADS[-1]
     came = road.check(world)
 
-    assert came.forgot and came.stop is None
+    # What the topic lost may be more than what a capture needs to judge a duplicate; that is another stop.
+    assert came.forgot and "says both" not in str(came.stop)
 
 
 def test_a_stop_lasts_for_what_it_names() -> None:
