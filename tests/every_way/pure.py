@@ -43,9 +43,17 @@ from tests.remap_in_memory import RemapInMemory
 ROWS = RowType({"type": "record", "name": "t", "fields": [
     {"name": "id", "type": "int"}, {"name": "v", "type": "string"},
 ]})  # fmt: skip
-PLAIN_STEPS = [name for name in failpoints.KNOWN if name.startswith(("capture.", "writer."))]
-BOUND = ("shared-capture.", "transactions.", "writer.", "coverage.")
-BOUND_STEPS = [name for name in failpoints.KNOWN if name.startswith(BOUND)]
+# In this order, whatever was imported first: a seed draws one of them, and is to be the same history everywhere.
+_WRITER = ("writer.updates-sent", "writer.updates-durable", "writer.statement-sent", "writer.statement-durable")
+PLAIN_STEPS = [
+    *_WRITER, "capture.table-written", "capture.updates-durable", "capture.table-stated", "capture.before-updates",
+    "capture.stated", "capture.remembered",
+]
+BOUND_STEPS = [
+    *_WRITER, "shared-capture.bound", "coverage.start-durable", "transactions.updates-durable",
+    "transactions.temp-stated", "transactions.table-stated", "shared-capture.read", "shared-capture.table-staged",
+    "shared-capture.table-stated",
+]
 
 
 #: What ended a life and is no stop.
