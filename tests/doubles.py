@@ -5,6 +5,7 @@ Nothing here is clever: a double that needs tests of its own is no double.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,23 @@ CRASH = "crash"
 
 class Crash(Exception):
     """What a `RecordingLog` raises where a crash was placed."""
+
+
+class KeptMemory:
+    """What a capture remembers, as JSON and in memory: it outlives the capture, and can be set back or lost."""
+
+    def __init__(self) -> None:
+        self.plain: Any = None
+        self.older: list[Any] = [None]
+
+    def load(self) -> Any:
+        """What was saved last."""
+        return json.loads(json.dumps(self.plain))
+
+    def save(self, plain: Any) -> None:
+        """Keep it, and what was before."""
+        self.older.append(self.plain)
+        self.plain = json.loads(json.dumps(plain))
 
 
 class RecordingLog:

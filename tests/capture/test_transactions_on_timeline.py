@@ -34,7 +34,7 @@ from tests.transactions_oracle import (
 ORDINARY = settings.default.max_examples
 ORDERINGS = pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 SNAPSHOTS = pytest.mark.parametrize("snapshot", (False, True))
-STEPS = [name for name in failpoints.KNOWN if name.startswith("transactions.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("transactions."))
 Run = dict[str, list[Update]]
 
 

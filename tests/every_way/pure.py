@@ -33,6 +33,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.positions import places
 from cdcv2.timeline.recipe import BoundRecipe
+from tests.doubles import KeptMemory
 from tests.every_way.connector import PREFIX, TRANSACTIONS
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
@@ -92,21 +93,6 @@ class Came:
     def stop(self) -> str | None:
         """What stopped the last life."""
         return self.lives[-1][1] if self.lives else None
-
-
-@dataclass
-class KeptMemory:
-    """A memory that outlives the capture."""
-
-    plain: Any = None
-
-    def load(self) -> Any:
-        """What was saved last."""
-        return self.plain
-
-    def save(self, plain: Any) -> None:
-        """Keep it."""
-        self.plain = dict(plain)
 
 
 def recipe(world: World, way: Way) -> Recipe:

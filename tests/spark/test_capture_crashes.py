@@ -32,7 +32,7 @@ RUN = "clean_full"
 #: The snapshot and some transactions, in two micro-batches of which each releases something.
 RECORDS, BATCH = 1000, 500
 NOTES = "notes"
-STEPS = [name for name in failpoints.KNOWN if name.startswith("spark-capture.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("spark-capture."))
 
 
 def how() -> Recipe:

@@ -35,7 +35,7 @@ ROWS = RowType({"type": "record", "name": "thing", "fields": [
 ]})
 SCHEMA = "id long, note string, size double, tags array<string>, time long, diff long"
 STATEMENTS = "complete_through long, rows long"
-STEPS = [name for name in failpoints.KNOWN if name.startswith("generic.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("generic."))
 Row = tuple[int, str | None, int, int]
 
 

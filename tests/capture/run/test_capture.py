@@ -19,29 +19,12 @@ from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from tests.connector import PREFIX, History, Topics, histories, sent
-from tests.doubles import Crash, RecordingLog
+from tests.doubles import Crash, KeptMemory, RecordingLog
 
 A, B = "public.a", "public.b"
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
-STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 Logs = dict[str, RecordingLog]
-
-
-class KeptMemory:
-    """A memory that outlives the capture, and can be set back or lost."""
-
-    def __init__(self) -> None:
-        self.plain: Any = None
-        self.older: list[Any] = [None]
-
-    def load(self) -> Any:
-        """What was saved last."""
-        return self.plain
-
-    def save(self, plain: Any) -> None:
-        """Keep it, and what was before."""
-        self.older.append(self.plain)
-        self.plain = plain
 
 
 def recipe(**more: Any) -> Recipe:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -13,29 +12,12 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
-from tests.doubles import Crash, RecordingLog
+from tests.doubles import Crash, KeptMemory, RecordingLog
 from tests.keyed_connector import FULL, KEYLESS, PREFIX, TABLES, Database, Place, delivered, lived, read, recipe
 
-STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 Logs = dict[str, RecordingLog]
 Topics = dict[Place, list[Record]]
-
-
-class KeptMemory:
-    """A memory that outlives the capture, and can be set back or lost."""
-
-    def __init__(self) -> None:
-        self.plain: Any = None
-        self.older: list[Any] = [None]
-
-    def load(self) -> Any:
-        """What was saved last."""
-        return self.plain
-
-    def save(self, plain: Any) -> None:
-        """Keep it, and what was before."""
-        self.older.append(self.plain)
-        self.plain = plain
 
 
 def feed(capture: Capture, topics: Topics, chance: random.Random, often: float = 0.3) -> None:

@@ -19,14 +19,14 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
+from tests.capture.run.test_capture_recorded import said
 from tests.connector import Place
-from tests.doubles import RecordingLog
+from tests.doubles import KeptMemory, RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
-from tests.capture.run.test_capture_recorded import KeptMemory, said
 
 Logs = dict[str, RecordingLog]
 ALL = [*CHECKPOINTS, "final"]
-STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 #: How many random interleavings of each run.
 INTERLEAVINGS = {"clean_default": 20, "clean_full": 4}
 

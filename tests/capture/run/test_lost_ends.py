@@ -18,27 +18,13 @@ from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Position
 from cdcv2.rows.row_type import RowType
 from tests.connector import PREFIX, SNAPSHOT_LSN, histories, sent
-from tests.doubles import RecordingLog
+from tests.doubles import KeptMemory, RecordingLog
 from tests.envelopes import value
 from tests.recorded import TABLES, dump, ends, facts, recipe
 
 A, B = "public.a", "public.b"
 PLACE = (f"{PREFIX}.transaction", 0)
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
-
-
-class KeptMemory:
-    """A memory that outlives the capture."""
-
-    plain: dict[str, object] | None = None
-
-    def load(self) -> dict[str, object] | None:
-        """What was saved last."""
-        return self.plain
-
-    def save(self, plain: object) -> None:
-        """Keep it."""
-        self.plain = dict(plain)  # type: ignore[call-overload]
 
 
 def model(**more: object) -> Recipe:

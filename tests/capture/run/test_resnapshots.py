@@ -23,30 +23,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Place
-from tests.doubles import GivenRanges, RecordingLog
+from tests.doubles import GivenRanges, KeptMemory, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World
 from tests.timelines import NOTIFICATIONS
 
-STEPS = [name for name in failpoints.KNOWN if name.startswith("capture.")]
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 Logs = dict[str, RecordingLog]
-
-
-class KeptMemory:
-    """A memory that outlives the capture, as JSON, and can be set back or lost."""
-
-    def __init__(self) -> None:
-        self.plain: Any = None
-        self.older: list[Any] = [None]
-
-    def load(self) -> Any:
-        """What was saved last."""
-        return json.loads(json.dumps(self.plain))
-
-    def save(self, plain: Any) -> None:
-        """Keep it, and what was before."""
-        self.older.append(self.plain)
-        self.plain = json.loads(json.dumps(plain))
 
 
 def opened(logs: Logs, told: Sequence[int], memory: KeptMemory | None = None) -> Capture:

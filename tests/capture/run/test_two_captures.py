@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from hypothesis import given, settings, strategies as st
 
 from cdcv2.capture.run.commit_times import Capture
+from tests.capture.run.test_capture import content, end_of, frontiers, new_logs, recipe
 from tests.connector import Topics, histories, sent
-from tests.capture.run.test_capture import KeptMemory, content, end_of, frontiers, new_logs, recipe
+from tests.doubles import KeptMemory
 
 
 def turns(capture: Capture, topics: Topics, chance: random.Random) -> Iterator[None]:
