@@ -50,7 +50,7 @@ demo-small: $(SMALL)/.installed ## the same road without servers: recorded event
 	@$(SMALL)/bin/python -m cdcv2 demo --small
 
 $(SMALL)/.installed: setup.cfg pyproject.toml | python
-	@echo "== setting up $(SMALL): cdcv2 with three libraries, 220 MB, some seconds =="
+	@echo "== setting up $(SMALL): cdcv2 with two libraries, 220 MB, some seconds =="
 	@mkdir -p .work && { test -x $(SMALL)/bin/python || $(PYTHON) -m venv $(SMALL); }
 	@$(SMALL)/bin/python -m pip install --disable-pip-version-check -e . >.work/install-small.log 2>&1 || { tail -n 40 .work/install-small.log >&2; exit 1; }
 	@touch $@

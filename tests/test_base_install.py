@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 
 class Absent:
-    allowed = set(sys.stdlib_module_names) | {"cdcv2", "fastavro", "pyarrow", "sortedcontainers"}
+    allowed = set(sys.stdlib_module_names) | {"cdcv2", "pyarrow", "sortedcontainers"}
 
     def find_spec(self, name, path=None, target=None):
         # What sysconfig reads is of the standard library, under a name of the platform.
