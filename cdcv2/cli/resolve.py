@@ -61,11 +61,13 @@ def run(args: argparse.Namespace) -> Exit:
         for case in cases:
             if args.json:
                 decisions = [str(one) for one in case.decisions]
-                output.line(json_line({"case": case.name, **case.plain, "decisions": decisions}))
+                output.line(json_line(
+                    {"case": case.name, **case.plain, "decisions": decisions, "settled": case.settled}
+                ))
                 continue
             for line in _lines(case, whole=args.case is not None and not deciding):
                 output.line(line)
-    return Exit.DONE if all(case.decisions for case in cases) else Exit.WRONG
+    return Exit.DONE if all(case.settled for case in cases) else Exit.WRONG
 
 
 def _decide(quarantine: Quarantine, case: Case, args: argparse.Namespace) -> None:
@@ -92,8 +94,8 @@ def _lines(case: Case, *, whole: bool) -> Iterator[str]:
     yield f"{case.name}  {case.plain['table']}: {case.text}"
     for decision in case.decisions:
         yield f"  decided: {decision}"
-    if not case.decisions:
-        yield "  not decided"
+    if not case.settled:
+        yield "  still in dispute: that does not decide it" if case.decisions else "  not decided"
     if not whole:
         return
     for position, message in zip(case.plain["positions"], case.plain.get("messages", ())):

@@ -2,12 +2,13 @@
 
 ::
 
-    quarantine/4f1c09aa27be.json             two facts that contradict each other, or bytes that are no message
-    quarantine/4f1c09aa27be-9d2e41.decided   what was decided: a count, the diff of a row, that bytes are passed over
+    quarantine/4f1c09aa27be.json        two facts that contradict each other, or bytes that are no message
+    quarantine/9d2e41b07c55.decided     what was decided: a count, the diff of a row, that bytes are passed over
 
 A time in dispute holds the frontier, so nothing is given out that is not proven. A decision is taken by a person, once,
-and is never changed: it holds for all readers that name the folder. Case and decision name the timeline and the table
-that they are of, so that a decision is never applied to another history.
+and is never changed: it holds for all readers that name the folder. It is about a time, and not about a case, as
+several cases can be of one time; its file is named by what it is about. Case and decision name the timeline and the
+table that they are of: a decision is never applied to another history.
 """
 
 from __future__ import annotations
@@ -63,6 +64,19 @@ class Decision:
     row: Mapping[str, Any] | None = None
     diff: int | None = None
 
+    @property
+    def about(self) -> str:
+        """What can be decided once: how many updates a time has, the diff of a row at it, the bytes of a case."""
+        if self.time is None:
+            return _digest([self.case])
+        what = "count" if self.count is not None else self.row
+        return _digest([self.table, self.timeline, plain_time(self.time), what])
+
+    @property
+    def fact(self) -> tuple[int | None, int | None]:
+        """What was decided of it."""
+        return self.count, self.diff
+
     def __str__(self) -> str:
         if self.count is not None:
             return f"there are {self.count} updates at time {self.time}"
@@ -73,11 +87,28 @@ class Decision:
 
 
 class Case(NamedTuple):
-    """A contradiction, or bytes that are no message, with its evidence as JSON has it, and what was decided."""
+    """A contradiction, or bytes that are no message, with its evidence as JSON has it, and what was decided of it.
+
+    ``decisions`` are all that are about its time, whichever case they were taken at.
+    """
 
     name: str
     plain: Mapping[str, Any]
     decisions: tuple[Decision, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of it is in dispute any more, by its evidence and by what was decided."""
+        counts = [one.count for one in self.decisions if one.count is not None]
+        diffs = {_digest([one.row]): one.diff for one in self.decisions if one.diff is not None}
+        if self.what == "diff":
+            return _digest([self.plain["row"]]) in diffs
+        if self.what == "surplus":
+            gone = sum(diffs.get(_digest([one["row"]])) == 0 for one in self.plain["updates"])
+            stated: list[int] = counts or [int_from_plain(self.plain["first"])]
+            still: int = int_from_plain(self.plain["second"]) - gone
+            return still <= stated[0]
+        return bool(counts if self.what == "count" else self.decisions)
 
     @property
     def what(self) -> str:
@@ -123,13 +154,15 @@ class Quarantine:
         """All cases, by table and time. Raises MissingLogError where there is no folder."""
         if names_in(self.folder) is None:
             raise MissingLogError(f"there is no folder {self.folder}: nothing was put into quarantine there")
-        decided = dict[str, list[Decision]]()
-        for one in self.decisions():
-            decided.setdefault(one.case, []).append(one)
-        found = [
-            Case(path.stem, self._read(path), tuple(decided.get(path.stem, ())))
-            for path in matching(self.folder, "*.json")
-        ]
+        decisions = self.decisions()
+        found = list[Case]()
+        for path in matching(self.folder, "*.json"):
+            plain, name = self._read(path), path.stem
+            of = plain["table"], plain["timeline"], plain["time"]
+            found.append(Case(name, plain, tuple(
+                one for one in decisions
+                if (one.case == name if one.time is None else (one.table, one.timeline, plain_time(one.time)) == of)
+            )))
         return sorted(found, key=lambda case: (case.plain["table"], repr(case.plain["time"]).zfill(40), case.name))
 
     def case(self, name: str) -> Case:
@@ -152,23 +185,42 @@ class Quarantine:
         return name
 
     def decide(self, decision: Decision) -> None:
-        """Keep a decision. Raises RefusedError where another was taken about the same thing."""
+        """Keep a decision. Raises RefusedError where another was taken about the same thing, at any case."""
+        for path, one in self._decided().items():
+            if one.about == decision.about:
+                self._demand_same(path, one, decision)
+                return
         plain = {"version": VERSION, **asdict(decision)}
         plain["time"] = None if decision.time is None else plain_time(decision.time)
         plain["count"], plain["diff"] = (None if n is None else plain_int(n) for n in (decision.count, decision.diff))
-        subject = [decision.table, decision.timeline, plain["time"], plain["row"], decision.count is None]
-        name = f"{decision.case}-{_digest(subject)[:6]}.decided"
-        if not self._write(name, plain, replace=False) and self._decision(self.folder / name) != decision:
+        path = self.folder / f"{decision.about[:12]}.decided"
+        if not self._write(path.name, plain, replace=False):
+            self._demand_same(path, self._decision(path), decision)
+
+    def _demand_same(self, path: Path, one: Decision, other: Decision) -> None:
+        if one.fact != other.fact:
             raise RefusedError(
-                f"it was decided before that {self._decision(self.folder / name)}, and readers may have gone on with "
-                f"it: to decide otherwise, remove {self.folder / name} and whatever was made with it"
+                f"it was decided before that {one}, and readers may have gone on with it: to decide otherwise, remove "
+                f"{path} and whatever was made with it"
             )
 
     def decisions(self) -> list[Decision]:
-        """All decisions; none where there is no folder."""
+        """All decisions, none where there is no folder. Raises RefusedError where two contradict each other."""
+        return [*self._decided().values()]
+
+    def _decided(self) -> dict[Path, Decision]:
         if names_in(self.folder) is None:
-            return []
-        return [self._decision(path) for path in matching(self.folder, "*.decided")]
+            return {}
+        found, known = dict[Path, Decision](), dict[str, Path]()
+        for path in matching(self.folder, "*.decided"):
+            found[path] = one = self._decision(path)
+            before = known.setdefault(one.about, path)
+            if found[before].fact != one.fact:
+                raise RefusedError(
+                    f"two decisions contradict each other: in {before}, that {found[before]}, and in {path}, that "
+                    f"{one}. Remove the one that does not hold, and whatever was made with it"
+                )
+        return found
 
     def _decision(self, path: Path) -> Decision:
         plain = self._read(path)

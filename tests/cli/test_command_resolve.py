@@ -167,6 +167,74 @@ def test_a_decision_is_of_one_history_and_taken_once(run: Run, folder: Path, kin
     assert 2 == len(Quarantine(folder / "q").cases())
 
 
+#: What is in dispute twice at time 5: by its count, and by what is there; and by the diff of a row.
+TWICE: dict[str, list[Message]] = {
+    "count": [Updates([(ONE, 5, 1), (TWO, 5, 1)]), Progress([2], [7], {5: 1}), Progress([2], [7], {5: 2})],
+    "diff": [Updates([(ONE, 5, 1)]), Updates([(ONE, 5, 2), (TWO, 5, 1)]), Progress([2], [7], {5: 1})],
+}
+ROW_ONE = json.dumps({"id": 2, "price": 20, "name": "one"})
+#: Kind -> what is decided at its case, and at the case of a surplus to the contrary.
+CONTRARY = {
+    "count": (["--count", "1"], ["--count", "2"]),
+    "diff": (["--row", ROW_ONE, "--diff", "2"], ["--row", ROW_ONE, "--diff", "0"]),
+}
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("kind", TWICE)
+def test_one_thing_is_decided_once_for_all_cases_that_it_is_of(
+    run: Run, tmp_path: Path, kind: str, first: int
+) -> None:
+    """Two cases of one time cannot be decided otherwise than each other, and each shows what was decided."""
+    log, quarantine = write(tmp_path / "prices", *BEFORE, *TWICE[kind]), tmp_path / "q"
+    assert 3 == run("replay", log, "--quarantine", quarantine).code
+    cases = {one["what"]: one["case"] for one in map(json.loads, run("resolve", quarantine, "--json").out.splitlines())}
+    assert {kind, "surplus"} == set(cases)
+    turns = [(cases[kind], CONTRARY[kind][0]), (cases["surplus"], CONTRARY[kind][1])]
+    (case, words), (other, contrary) = turns[first], turns[1 - first]
+
+    run("resolve", quarantine, case, *words)
+    said = run("resolve", quarantine, other, *contrary)
+
+    assert 4 == said.code and "it was decided before" in said.err
+    assert run("resolve", quarantine, other, *words).code in (0, 3)
+    assert 1 == len(Quarantine(quarantine).decisions())
+    assert all("decided: " in run("resolve", quarantine, one).out for one in cases.values())
+
+
+@pytest.mark.parametrize("kind", ["surplus"])
+def test_a_case_is_decided_when_nothing_of_it_is_in_dispute(run: Run, folder: Path, kind: str) -> None:
+    """Its exit code is that of the readers."""
+    log, quarantine = folder / "prices", folder / "q"
+    run("replay", log, "--quarantine", quarantine)
+    case = json.loads(run("resolve", quarantine, "--json").out)["case"]
+
+    said = run("resolve", quarantine, case, "--count", 1)
+    assert 3 == said.code and "still in dispute" in said.out
+    assert 3 == run("resolve", quarantine).code == run("replay", log, "--quarantine", quarantine).code
+
+    assert 0 == run("resolve", quarantine, case, "--row", ROW_ONE, "--diff", "0").code
+    assert 0 == run("resolve", quarantine).code == run("replay", log, "--quarantine", quarantine).code
+
+
+@pytest.mark.parametrize("kind", ["count"])
+def test_two_decisions_that_contradict_each_other_are_refused(run: Run, folder: Path, kind: str) -> None:
+    """As an earlier release let them be taken."""
+    run("replay", folder / "prices", "--quarantine", folder / "q")
+    quarantine = Quarantine(folder / "q")
+    (case,) = quarantine.cases()
+    for count in (1, 2):
+        quarantine.decide(case.decision(count, None, None))
+        (path,) = (folder / "q").glob("[0-9a-f]*[0-9a-f].decided")
+        path.rename(folder / "q" / f"old-{count}.was")
+    for count in (1, 2):
+        (folder / "q" / f"old-{count}.was").rename(folder / "q" / f"{case.name}-{count}.decided")
+
+    said = run("replay", folder / "prices", "--quarantine", folder / "q")
+    assert 4 == said.code and "two decisions contradict each other" in said.err
+    assert 4 == run("resolve", folder / "q").code
+
+
 @pytest.mark.parametrize("kind", ["surplus"])
 def test_what_does_not_decide_a_case_is_refused(run: Run, folder: Path, kind: str) -> None:
     """A row that is not in the evidence would be one that no log has."""
