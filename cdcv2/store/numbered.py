@@ -15,8 +15,9 @@ import json
 import os
 import re
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cdcv2.core.json_text import parse_json
@@ -24,6 +25,7 @@ from cdcv2.core.own_json import RESTORE, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
 from cdcv2.store.file_system import in_words
 
+T = TypeVar("T")
 _NUMBERED = re.compile(r"(\d{20})\.json\Z")
 
 
@@ -100,14 +102,26 @@ class Numbered:
             raise ForeignStateError(f"{path} is damaged (no object): {RESTORE}")
         return without_digest(plain, path)
 
+    def stamp(self, number: int) -> tuple[int, int, int] | None:
+        """What changes when the file of a number becomes another one, as none is written in place; None: not there."""
+        try:
+            found = self._path(number).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def last(self) -> tuple[int, dict[str, Any] | None]:
         """The greatest number and its value, -1 and None where there is none yet. Raises what :meth:`read` raises."""
+        return self.newest(self.read)
+
+    def newest(self, read: Callable[[int], T]) -> tuple[int, T | None]:
+        """The same, where ``read`` makes the value of a number, and raises OutputError when it is not there."""
         while True:
             number = max(self.numbers(), default=-1)
             if number < 0:
                 return number, None
             try:
-                return number, self.read(number)
+                return number, read(number)
             except OutputError:
                 if max(self.numbers(), default=-1) == number:
                     raise
@@ -127,7 +141,8 @@ class Numbered:
                 # Another process may make it at the same moment.
                 self.folder.mkdir(parents=True, exist_ok=True)
             with open(temporary, "w", encoding="utf-8") as file:
-                json.dump(with_digest(plain), file, separators=(",", ":"))
+                # Not dump: that goes through Python, value by value.
+                file.write(json.dumps(with_digest(plain), separators=(",", ":")))
                 file.flush()
                 os.fsync(file.fileno())
             try:

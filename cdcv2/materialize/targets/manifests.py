@@ -130,11 +130,22 @@ class Manifests(ABC, Generic[S]):
     def __init__(self, folder: str | Path) -> None:
         self.path = local_path(folder)
         self._numbered = Numbered(self.path / "_manifests", f"the {self.KIND.WHAT}")
+        # Number -> its file's stamp, and the manifest: each is read once.
+        self._read: dict[int, tuple[Any, S]] = {}
 
     def last(self) -> tuple[int, S | None]:
         """The manifest that counts, and its number; -1 and None where there is none yet."""
-        number, plain = self._numbered.last()
-        return number, None if plain is None else self.KIND.from_plain(plain, self.path)
+        return self._numbered.newest(self.manifest)
+
+    def manifest(self, number: int) -> S:
+        """The one with this number. Raises OutputError when it is not there, ForeignStateError when it is damaged."""
+        stamp = self._numbered.stamp(number)
+        known = self._read.get(number)
+        if known is None or stamp is None or known[0] != stamp:
+            known = self._read[number] = stamp, self.KIND.from_plain(self._numbered.read(number), self.path)
+            for old in [one for one in self._read if one <= number - 2 * self.KEPT]:
+                del self._read[old]
+        return known[1]
 
     @abstractmethod
     def file(self, table: str, part: Part) -> Path:

@@ -116,6 +116,30 @@ def test_files_stay_few_and_what_is_replaced_goes(tmp_path: Path) -> None:
     assert Antichain([41]) == view.frontier
 
 
+def test_a_manifest_is_read_once_and_again_when_its_file_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are kept, and however often what counts is asked for; a folder that was restored is seen."""
+    lake, read = tmp_path / "lake", list[Path]()
+    before = numbered.Numbered.read
+
+    def counted(files: numbered.Numbered, number: int) -> dict[str, Any]:
+        read.append(files.folder)
+        return before(files, number)
+
+    monkeypatch.setattr(numbered.Numbered, "read", counted)
+    keep(lake, cuts(*([((str(number), number), 1)] for number in range(20))))
+    folder = Folder(lake)
+    number, manifest = folder.last()
+    again, restored = folder.last(), Folder(lake)
+
+    assert manifest is again[1] and manifest is not None
+    assert read.count(lake / "_manifests") <= number + 3
+    (lake / "_manifests" / f"{number:020d}.json").unlink()
+    restored.change(lambda before: before and dataclasses.replace(manifest, removing=("one",)))
+    assert (number, ("one",)) == (number, folder.manifest(number).removing)
+
+
 def test_who_is_overtaken_while_a_merge_is_put_leaves_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The manifest is there, another instance puts the next one upon it: then the merged file counts, and stays."""
     lake = tmp_path / "lake"

@@ -20,7 +20,7 @@ from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, OutputError, UsageError
+from cdcv2.errors import OutputError, UsageError
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Table
 from cdcv2.materialize.spread import Hand
@@ -96,10 +96,10 @@ class LakeDriver(StagedDriver):
         return LakeHand(self._view(), self._opened().tables)
 
     def _view(self) -> LakeView:
-        try:
-            return open_lake(self._folder.path)
-        except MissingLogError:
-            raise self._gone() from None
+        _, manifest = self._folder.last()
+        if manifest is None:
+            raise self._gone()
+        return LakeView(Folder(self._folder.path), manifest)
 
     def _gone(self) -> OutputError:
         return OutputError(

@@ -92,19 +92,27 @@ class Folder(Manifests[Manifest]):
         old = [number for number in self._numbered.numbers() if number < first_kept]
         if not old:
             return
-        named = [self._named(number) for number in old]
-        kept = set[Path]().union(*(self._named(number) for number in self._numbered.numbers() if number >= first_kept))
+        named = self._named(*old)
+        kept = self._named(*(number for number in self._numbered.numbers() if number >= first_kept))
         self._numbered.prune(first_kept)
-        for path in set[Path]().union(*named) - kept:
-            path.unlink(missing_ok=True)
+        for table, name in named - kept:
+            self._path(table, name).unlink(missing_ok=True)
 
-    def _named(self, number: int) -> set[Path]:
-        try:
-            manifest = Manifest.from_plain(self._numbered.read(number), self.path)
-        except OutputError:
-            # Another instance forgets the same ones.
-            return set()
-        return {self.file(name, part) for name, parts in manifest.parts.items() for part in parts}
+    def _named(self, *numbers: int) -> set[tuple[str, str]]:
+        """Table and name of each file that one of these manifests has."""
+        found = set[tuple[str, str]]()
+        for number in numbers:
+            try:
+                manifest = self.manifest(number)
+            except OutputError:
+                # Another instance forgets the same ones.
+                continue
+            found.update((table, part.name) for table, parts in manifest.parts.items() for part in parts)
+        return found
+
+    def _paths(self) -> set[Path]:
+        """The files that any manifest names."""
+        return {self._path(table, name) for table, name in self._named(*self._numbered.numbers())}
 
     def orphans(self) -> list[Path]:
         """See :class:`Manifests`."""
@@ -112,7 +120,7 @@ class Folder(Manifests[Manifest]):
         tables = () if manifest is None else manifest.tables
         there = {path for name in tables for path in self.path.glob(f"{escape(name)}/*.parquet") if is_staged(path)}
         # The manifests are read later: what they name by then is no orphan.
-        return sorted(there - set[Path]().union(*map(self._named, self._numbered.numbers())))
+        return sorted(there - self._paths())
 
     def remove(self, orphans: Iterable[Path]) -> list[Path]:
         """See :class:`Manifests`. Who merges commits nothing, so no fence stops one that was frozen with a merged file.
@@ -124,7 +132,7 @@ class Folder(Manifests[Manifest]):
 
         def decide(before: Manifest | None) -> Manifest | None:
             # Named meanwhile: it stays.
-            named = set[Path]().union(*map(self._named, self._numbered.numbers()))
+            named = self._paths()
             going[:] = [path for path in wanted if path not in named]
             return before and replace(before, removing=tuple(path.stem for path in going))
 
@@ -136,4 +144,7 @@ class Folder(Manifests[Manifest]):
 
     def file(self, table: str, part: Part) -> Path:
         """Where a file lies."""
-        return self.path / table / f"{part.name}.parquet"
+        return self._path(table, part.name)
+
+    def _path(self, table: str, name: str) -> Path:
+        return self.path / table / f"{name}.parquet"
