@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from cdcv2.capture.contradictions import Commit
+from cdcv2.capture.log_set import Advance
 from cdcv2.core.antichain import Antichain
 
 
@@ -38,6 +39,11 @@ class Release:
     def frontier(self) -> Antichain:
         """Up to where the logs are complete once it is written."""
         return Antichain([self.through + 1])
+
+    @property
+    def advance(self) -> Advance:
+        """How far it brings the logs, and of which tables."""
+        return Advance(self.frontier, self.begins, self.uncovered, self.partial, self.empty)
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,16 @@ t are all that a capture needs to go on exactly as it would have. What comes aga
 told by what TEMP holds: rows by their place in the transaction, and those of transactions given out by the commit
 that they come after.
 
-Durable is first the binding; then the updates of output and TEMP; then TEMP's statement, then the output's: where the
+Durable is first the binding; then what is finished (:mod:`cdcv2.capture.log_set`), TEMP before the output: where the
 output is known to be complete, the state to go on from is there, too. :func:`resume` goes on at the meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import NamedTuple
 
-from cdcv2 import failpoints
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.state import State
 from cdcv2.capture.temp import Begun, Doubt, Held, Row, Said, Tx
@@ -32,14 +31,9 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.open_times import OpenTimes
-from cdcv2.protocol.writer import Writer
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 from cdcv2.timeline.remap import Remap
-
-UPDATES_DURABLE = failpoints.declare("transactions.updates-durable", "output and TEMP are durable; no statement is")
-TEMP_STATED = failpoints.declare("transactions.temp-stated", "the statement of TEMP is durable; none of the output is")
-TABLE_STATED = failpoints.declare("transactions.table-stated", "the statement of one more table is durable")
 
 
 class Summary(NamedTuple):
@@ -220,28 +214,6 @@ class Transactions:
     def _complete(self) -> Antichain | None:
         """Up to where what is given out is complete; None: nothing is."""
         return self._frontier if self._whole.has_given else None
-
-
-def write(summary: Summary, temp: Writer | None, outputs: Mapping[str, Writer]) -> None:
-    """Make what is finished durable and state it, in the order in which a crash does no harm.
-
-    A log that was finished before a crash, as its remap was closed, has no writer: None, or no such table. The bindings
-    up to ``summary.frontier`` must be durable. When it raises, go on by :func:`resume` with new writers:
-    what a log has already is not written again. Raises what the logs raise. Cost: linear in what is written.
-    """
-    if temp is not None:
-        temp.extend(summary.temp)
-        temp.stage(summary.frontier)
-    for table, writer in outputs.items():
-        writer.extend(summary.output[table])
-        writer.stage(summary.frontier)
-    failpoints.reach(UPDATES_DURABLE)
-    if temp is not None:
-        temp.commit()
-    failpoints.reach(TEMP_STATED)
-    for writer in outputs.values():
-        writer.commit()
-        failpoints.reach(TABLE_STATED)
 
 
 class Resume(NamedTuple):

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 
 from cdcv2 import failpoints
+from cdcv2.capture import log_set
+from cdcv2.capture.log_set import Advance, WriterLogs
 from cdcv2.capture.recalled import Recalled
 from cdcv2.capture.temp import SNAPSHOT, Begun, Done, Through, Tx
-from cdcv2.capture.transactions_on_timeline import Summary, Transactions, resume, write
+from cdcv2.capture.transactions_on_timeline import Summary, Transactions, resume
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.failpoints import PlacedCrash
@@ -34,7 +36,7 @@ from tests.transactions_oracle import (
 ORDINARY = settings.default.max_examples
 ORDERINGS = pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 SNAPSHOTS = pytest.mark.parametrize("snapshot", (False, True))
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("transactions."))
+STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("release."))
 Run = dict[str, list[Update]]
 
 
@@ -173,7 +175,11 @@ def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Choo
         step, nth = choose.pick(STEPS), choose.integer(1, 4) if crashes else 10**6
         with suppress(PlacedCrash), failpoints.placed(step, nth=nth):
             for summary in fed(choose, history, place_of(source, history), reclock, operator):
-                write(summary, writers.get(""), {table: writers[table] for table in CAPTURED if table in writers})
+                if "" in writers:
+                    writers[""].extend(summary.temp)
+                outputs = {table: writers[table] for table in CAPTURED if table in writers}
+                logs_of_it = WriterLogs(outputs, lambda table: summary.output[table])
+                log_set.write(logs_of_it, Advance(summary.frontier), temp=writers.get(""))
     whole = Transactions(CAPTURED, ordering=ordering, snapshot=True)
     expected = carry(choose, history, {}, Reclock(remap), whole)
 

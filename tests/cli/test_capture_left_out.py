@@ -12,7 +12,8 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture.binder import BOUND
 from cdcv2.capture.run.left_out import BROUGHT, IN_FORCE, Logs
-from cdcv2.capture.run.on_remap import READ, TABLE_STAGED, TABLE_STATED
+from cdcv2.capture.log_set import TABLE_STATED, TABLE_WRITTEN
+from cdcv2.capture.run.on_remap import READ
 from cdcv2.errors import UsageError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
@@ -97,7 +98,7 @@ def test_the_log_of_a_table_that_is_left_out_comes_to_where_the_recipe_begins(ru
     assert 0 == run("verify", "--full", site.folder / "logs").code
 
 
-@pytest.mark.parametrize("step", [IN_FORCE, READ, TABLE_STAGED, TABLE_STATED, BROUGHT])
+@pytest.mark.parametrize("step", [IN_FORCE, READ, TABLE_WRITTEN, TABLE_STATED, BROUGHT])
 def test_killed_anywhere_the_next_start_does_the_rest(run: Run, site: Site, step: str) -> None:
     """Without the option, too; and no compaction meanwhile forgets what the log lacks."""
     site.crash(step, ["clicks"], "--propose-recipe")

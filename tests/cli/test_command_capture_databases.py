@@ -340,7 +340,7 @@ def test_two_processes_one_killed_and_started_again(
             stderr=subprocess.PIPE,
         )
 
-    ended += [started("transactions.temp-stated:5"), started("")]
+    ended += [started("release.temp-stated:5"), started("")]
     said = [process.communicate(timeout=120) for process in ended]
     assert ([-9, 0], "") == ([process.returncode for process in ended], said[1][1])
     ended.append(started(""))

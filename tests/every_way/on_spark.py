@@ -28,8 +28,8 @@ from tests.every_way.world import Cut, World
 from tests.spark.binding import Bound, dumped
 from tests.spark.capturing import CaptureRun, dump_into, log_messages
 
-STEPS = ("capture.table-written", "capture.table-stated", "capture.stated", "transactions.temp-stated",
-         "transactions.table-stated", "shared-capture.read", "writer.updates-durable")  # fmt: skip
+STEPS = ("release.table-written", "release.table-stated", "release.stated", "release.temp-stated",
+         "release.updates-durable", "shared-capture.read", "writer.updates-durable")  # fmt: skip
 
 
 @dataclass(frozen=True)

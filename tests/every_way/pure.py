@@ -47,13 +47,12 @@ ROWS = RowType({"type": "record", "name": "t", "fields": [
 # In this order, whatever was imported first: a seed draws one of them, and is to be the same history everywhere.
 _WRITER = ("writer.updates-sent", "writer.updates-durable", "writer.statement-sent", "writer.statement-durable")
 PLAIN_STEPS = [
-    *_WRITER, "capture.table-written", "capture.updates-durable", "capture.table-stated", "capture.before-updates",
-    "capture.stated", "capture.remembered",
+    *_WRITER, "release.table-written", "release.updates-durable", "release.table-stated", "release.before-updates",
+    "release.stated", "release.remembered",
 ]
 BOUND_STEPS = [
-    *_WRITER, "shared-capture.bound", "coverage.start-durable", "transactions.updates-durable",
-    "transactions.temp-stated", "transactions.table-stated", "shared-capture.read", "shared-capture.table-staged",
-    "shared-capture.table-stated",
+    *_WRITER, "shared-capture.bound", "coverage.start-durable", "release.updates-durable", "release.temp-stated",
+    "release.table-stated", "shared-capture.read", "release.table-written", "release.before-updates",
 ]
 
 

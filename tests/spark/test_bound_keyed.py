@@ -76,8 +76,8 @@ def test_what_is_rare_comes_to_the_same_as_without_spark(spark: SparkSession, tm
 
 
 STEPS = [
-    ("shared-capture.read", 2), ("writer.updates-durable", 3), ("transactions.temp-stated", 2),
-    ("transactions.table-stated", 3),
+    ("shared-capture.read", 2), ("writer.updates-durable", 3), ("release.temp-stated", 2),
+    ("release.table-stated", 6),
 ]
 
 
@@ -106,7 +106,7 @@ def test_died_anywhere_its_state_is_what_the_logs_say(
         with pytest.raises(failpoints.PlacedCrash):
             bound.spark(spark, "logs", "--max-records", "700")
     known = Counter(bound.known(f"logs/{table}") for table in TABLES)
-    assert (len(known) > 1) == (step == "transactions.table-stated")
+    assert (len(known) > 1) == (step == "release.table-stated")
     bound.spark(spark, "logs", "--max-records", "2000")
     facts = bound.facts("logs")
 

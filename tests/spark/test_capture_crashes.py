@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.capture.facts import SnapshotRow
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
@@ -21,7 +22,7 @@ from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, R
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.spark.capture import commit_times
+from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
@@ -32,7 +33,10 @@ RUN = "clean_full"
 #: The snapshot and some transactions, in two micro-batches of which each releases something.
 RECORDS, BATCH = 1000, 500
 NOTES = "notes"
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("spark-capture."))
+STEPS = [
+    BEGUN, COUNTED, log_set.BEFORE_UPDATES, log_set.TABLE_WRITTEN, log_set.UPDATES_DURABLE, log_set.TABLE_STATED,
+    log_set.STATED, log_set.REMEMBERED,
+]
 
 
 def how() -> Recipe:
@@ -111,7 +115,7 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(
 ) -> None:
     """Twice over at each step, something lost each time."""
     # After the second release is stated there is nothing left to die in.
-    for life, nth in enumerate((1, 1) if step in (commit_times.STATED, commit_times.REMEMBERED) else (2, 1)):
+    for life, nth in enumerate((1, 1) if step in (log_set.STATED, log_set.REMEMBERED) else (2, 1)):
         with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
             run.run(spark)
         LOSSES[(number + 2 * life + 1) % len(LOSSES)](run)
@@ -134,7 +138,7 @@ def test_what_was_captured_is_not_written_again(run: CaptureRun, spark: SparkSes
 
 def test_two_captures_may_write_the_same_logs(run: CaptureRun, spark: SparkSession, tmp_path: Path) -> None:
     """Begun one after the other, with a memory each and other batches: the same facts, so nobody minds."""
-    with failpoints.placed(commit_times.TABLE_STATED, 3), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(log_set.TABLE_STATED, 3), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     second = CaptureRun(tmp_path, how(), files=None)
     second.state = tmp_path / "second"
@@ -169,7 +173,7 @@ def test_nothing_is_stated_that_differs_from_a_statement_that_waits(run: Capture
 
 def test_orphans_that_agree_are_counted_and_not_written_again(run: CaptureRun, spark: SparkSession) -> None:
     """A crash left updates without their statement; the next life states them."""
-    with failpoints.placed(commit_times.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(log_set.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     before = updates(run)
     run.run(spark)

@@ -83,8 +83,8 @@ def found(run: CaptureRun) -> dict[str, tuple[set[object], object]]:
 
 #: One life after the other: where it dies, and which folder of its state is lost then.
 LIVES = [
-    ("capture.table-written", 2, "checkpoint"), ("capture.table-stated", 3, "memory"), ("capture.stated", 1, None),
-    ("capture.remembered", 1, "."), ("capture.table-stated", 3, None), ("spark-capture.counted", 2, "memory"),
+    ("release.table-written", 2, "checkpoint"), ("release.table-stated", 3, "memory"), ("release.stated", 1, None),
+    ("release.remembered", 1, "."), ("release.table-stated", 3, None), ("spark-capture.counted", 2, "memory"),
 ]
 
 
@@ -165,7 +165,7 @@ def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, 
     with pytest.raises(SourceStop, match=f"go on with --snapshot-again {world.told[0]} "):
         run.run(spark)
     run.recipe = replace(run.recipe, again=tuple(world.told))
-    with failpoints.placed("capture.table-stated", 2), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed("release.table-stated", 2), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     shutil.rmtree(run.state / "memory")
     for _ in range(2):

@@ -15,9 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, SourceStop, UsageError
+from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, ResumeError, SourceStop, UsageError
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
+from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture import stream as generic
 from cdcv2.spark.capture.stream import StreamCapture, capture_stream
@@ -35,7 +38,10 @@ ROWS = RowType({"type": "record", "name": "thing", "fields": [
 ]})
 SCHEMA = "id long, note string, size double, tags array<string>, time long, diff long"
 STATEMENTS = "complete_through long, rows long"
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("generic."))
+STEPS = [
+    generic.KEPT, log_set.BEFORE_UPDATES, log_set.TABLE_WRITTEN, log_set.UPDATES_DURABLE, log_set.TABLE_STATED,
+    log_set.STATED, log_set.REMEMBERED,
+]
 Row = tuple[int, str | None, int, int]
 
 
@@ -227,3 +233,15 @@ def test_a_state_without_its_checkpoint_is_refused(stream: Stream) -> None:
     stream.capture()
     shutil.rmtree(stream.folder / "state" / "checkpoint")
     stops(stream, ForeignStateError, "not that of this checkpoint")
+
+
+def test_updates_that_the_stream_does_not_have_are_refused_where_nothing_is_released(stream: Stream) -> None:
+    """Stated as none they would contradict the log for ever."""
+    log = DirectoryLog(stream.folder / "log", ROWS, create=True)
+    log.send(Updates([((1, "a", 0.0, ("x",)), 2, 1)]))
+    log.flush()
+    stream.rows([(1, "a", 7, 1)])
+    stream.said(5, 0)
+
+    stops(stream, ResumeError, "another history")
+    assert not [message for message in log_messages(stream.folder / "log", ROWS) if isinstance(message, Progress)]

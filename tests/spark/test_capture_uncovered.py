@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture.run import log_starts, table_writers
+from cdcv2.capture import log_set
+from cdcv2.capture.run import log_starts
+from cdcv2.errors import ResumeError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.spark.capture import commit_times
 from tests.cli.conftest import Run, Said, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import FIRST_OF_T, FIRST_OF_U, LATER, NAMED, PARTIAL, SAID, begins, change, changed, end
@@ -41,8 +42,8 @@ def check(capture: OnSpark) -> None:
 
 
 CRASHES = {
-    "from-envelope": [log_starts.COVERED, commit_times.TABLE_STATED],
-    "from-state": [table_writers.UPDATES_DURABLE],
+    "from-envelope": [log_starts.COVERED, log_set.TABLE_STATED],
+    "from-state": [log_set.UPDATES_DURABLE],
 }
 
 
@@ -102,3 +103,23 @@ def test_a_table_that_had_rows_before_its_first_record_is_left_out(
     )
     shown = capture.run("verify", capture.logs, "--full")
     assert 0 == shown.code and PARTIAL in shown.out and shown.out.endswith("complete through 160\n")
+
+
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+def test_updates_that_no_topic_has_are_refused_where_a_release_has_no_rows(
+    spark: SparkSession, run: Run, tmp_path: Path, before: str
+) -> None:
+    """Stated as none they would contradict the log for ever."""
+    capture = OnSpark(run, tmp_path, spark, *NOTIFIED, "--before", before)
+    share = [*BEGUN, *SAID, *FIRST_OF_T]
+    capture.job(share, tables="t")
+    log = DirectoryLog(capture.logs / "public.t")
+    messages = [entry.message for entry in log.read() if entry is not None]
+    row = next(message.updates[0][0] for message in messages if isinstance(message, Updates))
+    log.send(Updates([(row, 150, 1)]))
+    log.flush()
+
+    with pytest.raises(ResumeError, match="another history"):
+        capture.job([*share, end(1, 6, 160, other=1)], tables="t")
+    stated = [entry.message for entry in log.read() if entry is not None and isinstance(entry.message, Progress)]
+    assert [message for message in messages if isinstance(message, Progress)] == stated

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.spark
 SEEDS, KILLS, RECORDS = range(10, 15), 4, 5000
 KEYED_SEEDS = range(20, 22)
 STEPS = (
-    "shared-capture.bound", "shared-capture.read", "transactions.updates-durable", "transactions.temp-stated",
-    "transactions.table-stated",
+    "shared-capture.bound", "shared-capture.read", "release.updates-durable", "release.temp-stated",
+    "release.table-stated",
 )
 #: Seconds after which something is broken, and not only slow.
 PATIENCE = 300

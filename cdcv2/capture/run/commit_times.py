@@ -1,14 +1,8 @@
 """Capture without Spark: the records of one source become one log per table, with explicit commit times.
 
 The time of a row is the LSN at which its transaction was committed. A release makes all transactions up to some END
-durable in all logs, in an order that a crash anywhere leaves right:
-
-1. the updates of every table;
-2. one statement for every table, with rows in it or not, up to END + 1;
-3. the memory: from where the topics must be read again.
-
-A crash between the statements of two tables leaves some logs ahead. The next run resumes at the meet of all; what a
-log has already is not written again, and readers of the timeline see only the meet. With the memory lost, the topics
+durable in all logs, and states every table, with rows in it or not, up to END + 1: in the order of
+:mod:`cdcv2.capture.log_set`. Readers of the timeline see only the meet of the logs. With the memory lost, the topics
 are read from their start: it costs time, never facts.
 
 The file is long as it is one order: each method has a part in bringing facts, logs and memory from one release to the
@@ -22,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.commits import Commits
 from cdcv2.capture.contradictions import two_rows
@@ -34,7 +28,7 @@ from cdcv2.capture.open_rows import Held
 from cdcv2.capture.release import Release, Waiting
 from cdcv2.capture.run.source_check import Evidence, is_for_good
 from cdcv2.capture.run.state_file import Memory
-from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.run.table_writers import CoveredLogs, TableWriters
 from cdcv2.capture.state_check import demand_typed, same_topics, tells_alike
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
@@ -51,10 +45,6 @@ from cdcv2.timeline.positions import of_topics
 
 LOGGER = logging.getLogger(__name__)
 VERSION = 1
-
-BEFORE_UPDATES = failpoints.declare("capture.before-updates", "transactions are whole; nothing of them is written")
-STATED = failpoints.declare("capture.stated", "the statements of every table are durable; the memory is not")
-REMEMBERED = failpoints.declare("capture.remembered", "updates, statements and memory are durable")
 
 _CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
 
@@ -457,11 +447,14 @@ class Capture:
                     self._commits.rows_seen(tx, table, 0)
 
     def _write(self, release: Release) -> None:
-        failpoints.reach(BEFORE_UPDATES)
-        self._writers.write(
-            release, lambda table: self._updates(table, release), lambda: self._clock.release(release.through)
+        log_set.write(
+            CoveredLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
+            keep=lambda: self._clock.release(release.through), remember=lambda: self._settle(release),
         )
-        failpoints.reach(STATED)
+        self._tell(release)
+
+    def _settle(self, release: Release) -> None:
+        """All logs are stated: forget what is released, and remember how far that is."""
         self._commits.settle(release)
         for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
             self._held.drop(tx)
@@ -472,8 +465,6 @@ class Capture:
             if release.assumed:
                 LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
         self.save()
-        failpoints.reach(REMEMBERED)
-        self._tell(release)
 
     def _updates(self, table: str, release: Release) -> Iterator[Update]:
         if self._contents is not None:

@@ -13,21 +13,22 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
+from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.begins import Begins
 from cdcv2.capture.bound_facts import said, shows_rows_before
 from cdcv2.capture.coverage import unknown
 from cdcv2.capture.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
+from cdcv2.capture.log_set import Advance, LogSet
 from cdcv2.capture.partial_changes import ToldRows
 from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.run.log_starts import first_begun
 from cdcv2.capture.run.output_known import output_known
-from cdcv2.capture.run.table_writers import Tables
+from cdcv2.capture.run.table_writers import CoveredLogs, Tables
 from cdcv2.capture.snapshot_counts import Scanned
 from cdcv2.capture.temp import SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx
 from cdcv2.capture.temp_rows import TempRows
 from cdcv2.capture.topics import Ranges
-from cdcv2.capture.transactions_on_timeline import Summary, Transactions, write
+from cdcv2.capture.transactions_on_timeline import Summary, Transactions
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
@@ -272,12 +273,16 @@ class Database:
 
     def _write(self, summary: Summary) -> None:
         """Make durable, and state, what is finished."""
-        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
-        self._tables.cover(self._transactions.uncovered, summary.begins, self._transactions.partial)
-        self._tables.assume(self._empty)
-        writers = self._tables.writers if self.has_begun else {}
-        outputs = {table: writers[table] for table in first_begun(writers, summary.begins)}
-        write(summary._replace(temp=temp), self._temp, outputs)
+        self._temp.extend((self._rows.row(held), time, diff) for held, time, diff in summary.temp)
+        advance = Advance(
+            summary.frontier, summary.begins, self._transactions.uncovered, self._transactions.partial, self._empty,
+            begun=self.has_begun,
+        )
+        log_set.write(self._log_set(summary), advance, temp=self._temp)
+
+    def _log_set(self, summary: Summary) -> LogSet:
+        """The logs, with the updates of what is finished."""
+        return CoveredLogs(self._tables, lambda table: summary.output[table])
 
     def stopped(self) -> SourceStop | None:
         """What the source said that cannot be carried over, or what the logs keep of it."""

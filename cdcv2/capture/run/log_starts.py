@@ -9,7 +9,7 @@ these are never stated beyond a time at which it lacks something.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cdcv2 import failpoints
@@ -135,12 +135,3 @@ class LogStarts:
             raise UsageError(f"the log {log.name} cannot state that it begins later than others")
         log.describe(LogDescription(start=start))
         self._texts[table] = start
-
-
-def first_begun(tables: Iterable[str], begins: Collection[str]) -> list[str]:
-    """The order in which tables are stated: where the others are, nothing may be lacking of those that begin.
-
-    >>> first_begun("abc", "b")
-    ['b', 'a', 'c']
-    """
-    return sorted(tables, key=lambda table: (table not in begins, table))

@@ -33,8 +33,6 @@ from cdcv2.timeline.remap import Remap
 from cdcv2.timeline.shared import Won
 
 READ = failpoints.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
-TABLE_STAGED = failpoints.declare("shared-capture.table-staged", "the updates of one more table are durable")
-TABLE_STATED = failpoints.declare("shared-capture.table-stated", "the statement of one more table is durable")
 #: The first and the last time at which a log has updates; None: it has none.
 Span: TypeAlias = tuple[Time, Time] | None
 

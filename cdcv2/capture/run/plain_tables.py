@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.capture.facts import Record
-from cdcv2.capture.run.on_remap import TABLE_STAGED, TABLE_STATED, Span
+from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.run.on_remap import Span
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
@@ -77,13 +78,8 @@ class PlainTables(PlainOutput):
         writer.update(rows.row(record), into, 1)
 
     def advance(self, frontier: Antichain) -> None:
-        """The updates of every table, then the statements."""
-        for writer in self._writers.values():
-            writer.stage(frontier)
-            failpoints.reach(TABLE_STAGED)
-        for writer in self._writers.values():
-            writer.commit()
-            failpoints.reach(TABLE_STATED)
+        """Make what was taken durable, and state it."""
+        log_set.write(WriterLogs(self._writers), Advance(frontier))
 
     def close(self) -> None:
         """Release the logs."""

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
-from cdcv2 import failpoints
-from cdcv2.capture.release import Release
-from cdcv2.capture.run.log_starts import LogStarts, first_begun
+from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.capture.state_check import FORGET
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
@@ -19,14 +18,6 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.timeline.binding import check_int
 
 LOGGER = logging.getLogger(__name__)
-
-TABLE_WRITTEN = failpoints.declare(
-    "capture.table-written", "the updates of one more table are durable; no statement is"
-)
-UPDATES_DURABLE = failpoints.declare(
-    "capture.updates-durable", "the updates of every table are durable; no statement is"
-)
-TABLE_STATED = failpoints.declare("capture.table-stated", "the statement of one more table is durable")
 
 
 class Tables(Protocol):
@@ -155,22 +146,6 @@ class TableWriters:
 
     # -- writing
 
-    def write(
-        self, release: Release, updates: Callable[[str], Iterable[Update]], durable: Callable[[], object]
-    ) -> None:
-        """Make a release durable, and state it; ``durable`` is called between both. Raises what the logs raise."""
-        self.cover(release.uncovered, release.begins, release.partial)
-        self._starts.assume(release.empty)
-        for table, begins in self._starts.begin.items():
-            self._writers[table].extend(updates(table))
-            self._writers[table].stage(release.frontier.join(Antichain([begins])))
-            failpoints.reach(TABLE_WRITTEN)
-        failpoints.reach(UPDATES_DURABLE)
-        durable()
-        for table in first_begun(self._writers, release.begins):
-            self._writers[table].commit()
-            failpoints.reach(TABLE_STATED)
-
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Have the logs state which tables are not covered, and where those begin that are from now on.
 
@@ -195,6 +170,24 @@ class TableWriters:
         """Release the logs. States nothing."""
         for log in self.logs.values():
             log.close()
+
+
+class CoveredLogs(WriterLogs):
+    """Logs of which some may be of tables that the connector does not cover; ``updates`` of those that are."""
+
+    def __init__(self, tables: Tables, updates: Callable[[str], Iterable[Update]]) -> None:
+        super().__init__({}, updates)
+        self._of, self._begins = tables, dict[str, int]()
+
+    def cover(self, advance: Advance) -> None:
+        """As the logs state, and are to state now."""
+        self._of.cover(advance.uncovered, advance.begins, advance.partial)
+        self._of.assume(advance.empty)
+        self._writers, self._begins = self._of.writers, self._of.starts()
+
+    def begin(self, table: str) -> int:
+        """As the log states."""
+        return self._begins[table]
 
 
 def _plain_state(writer: Writer) -> dict[str, Any] | None:

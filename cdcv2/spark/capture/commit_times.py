@@ -5,9 +5,9 @@ A micro-batch is a trigger and a share of new records, nothing else. Of each:
 1. The executors classify the records (one pass; the rows stay cached there) and tell the driver numbers.
 2. The driver counts, and asks ``Commits`` which transactions are whole.
 3. The rows of those are taken from the cache, and where they came in earlier batches, read again from the topics by
-   range; consolidated, and written by the executors. The updates of all tables are durable before
-4. the driver states them, table by table. After that
-5. the memory says from where the topics must be read again.
+   range; consolidated, and written by the executors.
+4. The driver states them, table by table, and remembers from where the topics must be read again, in the order of
+   :mod:`cdcv2.capture.log_set`.
 
 A crash anywhere is healed by starting again: what is in the logs is recognized, what is not is written. So Spark's
 checkpoint has nothing to add to the memory; each run has a fresh one, which begins at the memory's positions. That a
@@ -24,16 +24,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.capture.commits import Commits
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.release import Release, Waiting
 from cdcv2.capture.run.commit_times import coverage_of, frontier_of, tables_of
-from cdcv2.capture.run.log_starts import first_begun
 from cdcv2.capture.run.source_check import Evidence, is_for_good
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import UnsafeTopicError, UsageError
+from cdcv2.errors import UsageError
 from cdcv2.logs.coverage import Coverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
@@ -41,7 +41,8 @@ from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.logs.stops import stop_of
 from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
 from cdcv2.spark.capture.classify import ROW, SAID, SNAPSHOT, classified
-from cdcv2.spark.capture.logs import TableLogs, Written, consolidated
+from cdcv2.spark.capture.log_set import Changes, FrameLogs
+from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import Report
 from cdcv2.spark.capture.state_file import Remembered
@@ -52,16 +53,6 @@ from cdcv2.spark.session import tune
 
 BEGUN = failpoints.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = failpoints.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
-BEFORE_UPDATES = failpoints.declare(
-    "spark-capture.before-updates", "transactions are whole; nothing of them is written"
-)
-UPDATES_DURABLE = failpoints.declare("spark-capture.updates-durable", "all updates are durable; no statement is")
-TABLE_STATED = failpoints.declare("spark-capture.table-stated", "the statement of one more table is durable")
-STATED = failpoints.declare("spark-capture.stated", "the statements of every table are durable; the memory is not")
-REMEMBERED = failpoints.declare("spark-capture.remembered", "updates, statements and memory are durable")
-
-#: About so many rows go into one task of a release: fewer make small messages, more make slow tasks.
-ROWS_PER_TASK = 20_000
 
 
 class Capture(CaptureQuery):
@@ -177,31 +168,23 @@ class Capture(CaptureQuery):
             if self._disputed(once):
                 return
             rows = once.unionByName(rows.where(~numbered))
-        failpoints.reach(BEFORE_UPDATES)
-        self.logs.cover(release.uncovered, release.begins, release.partial)
-        self.logs.assume(release.empty)
-        frontier = release.through + 1
-        written: dict[tuple[str, int], Written] = {}
-        if reading.rows():
-            spark.conf.set("spark.sql.shuffle.partitions", str(_tasks(reading.rows(), spark)))
-            written = self.logs.write(consolidated(rows), frontier)
-        _check(written, reading)
-        failpoints.reach(UPDATES_DURABLE)
-        self._tally.clock.release(release.through)
-        for table in first_begun(self.logs.tables, release.begins):
-            counts = {time: done.identities for (of, time), done in written.items() if of == table}
-            if self.logs.state(table, frontier, counts):
-                failpoints.reach(TABLE_STATED)
-        failpoints.reach(STATED)
-        self._tally.settle(release)
-        self._remember()
-        failpoints.reach(REMEMBERED)
-        updates = sum(done.identities for done in written.values())
+        changes = Changes(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
+        logs = FrameLogs(self.logs, changes, spark)
+        log_set.write(
+            logs, release.advance, keep=lambda: self._tally.clock.release(release.through),
+            remember=lambda: self._settle(release),
+        )
+        updates = sum(done.identities for done in logs.written.values())
         self.updates += updates
         self._tell_release(
             release, f"{updates} updates ({self.transactions + len(release.transactions)} and {self.updates} in this "
             "run)", updates=updates, total_updates=self.updates,
         )
+
+    def _settle(self, release: Release) -> None:
+        """All logs are stated: forget what is released, and remember how far that is."""
+        self._tally.settle(release)
+        self._remember()
 
     def _remember(self) -> None:
         if not self._tally.sure:
@@ -267,20 +250,3 @@ def _commits(recipe: Recipe, remembered: Remembered | None, logs: TableLogs) -> 
 
 def _times(times: Mapping[int, int]) -> pa.Table:
     return pa.table({"tx": pa.array(times.keys(), pa.int64()), "time": pa.array(times.values(), pa.int64())})
-
-
-def _tasks(rows: int, spark: SparkSession) -> int:
-    return max(1, min(rows // ROWS_PER_TASK, 4 * spark.sparkContext.defaultParallelism))
-
-
-def _check(written: Mapping[tuple[str, int], Written], reading: Reading) -> None:
-    """Whether what was read for the release is what was counted before: the rows of a topic must not go away."""
-    found = {key: done.records for key, done in written.items()}
-    for key in sorted(found.keys() | reading.expected.keys()):
-        if found.get(key, 0) != reading.expected.get(key, 0):
-            table, time = key
-            raise UnsafeTopicError(
-                f"{reading.expected.get(key, 0)} rows of {table} at time {time} were counted in its topic, and then "
-                f"{found.get(key, 0)} were read there: something removes or rewrites its records. Nothing is stated of "
-                "them. Set cleanup.policy=delete and a longer retention.ms on the source's topics, and start again"
-            )

@@ -30,9 +30,13 @@ from pyspark.sql import types as spark
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import failpoints
+from cdcv2.capture import log_set
+from cdcv2.capture.log_set import Advance
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.rows.row_type import RowType
+from cdcv2.spark.capture.log_set import Changes, FrameLogs
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.state_file import LogTail
 from cdcv2.spark.capture.tails import LogSpec
@@ -48,9 +52,6 @@ Promise: TypeAlias = Callable[[DataFrame], Union[int, None]]
 KEPT = failpoints.declare(
     "generic.kept", "the rows of a batch are kept; nothing is released, and no manifest names them"
 )
-UPDATES_DURABLE = failpoints.declare("generic.updates-durable", "the updates of a release are durable; no statement is")
-STATED = failpoints.declare("generic.stated", "a release is durable and stated; the manifest does not say so")
-REMEMBERED = failpoints.declare("generic.remembered", "the manifest says what the batch did")
 
 VERSION = 1
 _ENCODED = "time long, data binary, diff long, frontier long, rows long, wrong string"
@@ -141,16 +142,24 @@ class StreamCapture:
         kept = session.read.schema(_ENCODED).parquet(readable(folder))
         self._kept.take(folder.name, kept)
         frontier = self._kept.complete() if self._promise is None else self._promised(frame)
+        remember = partial(self._remember, query, number)
         if frontier > self._kept.released:
-            self._release(session.read.schema(_ENCODED), frontier)
+            logs = FrameLogs(self._logs, self._changes(session.read.schema(_ENCODED), frontier), session)
+            log_set.write(logs, Advance(Antichain([frontier])), remember=partial(remember, frontier))
+        else:
+            remember()
+        self._kept.batch, self._kept.query = number, query
+        self._clean()
+
+    def _remember(self, query: str, number: int, released: int | None = None) -> None:
+        """Keep what the batch did: it is stated up to there, if anything was."""
+        if released is not None:
+            self._kept.release(released)
         self._number += 1
         self._manifest.put(self._number, {
             "version": VERSION, "query": query, "batch": number, **self._kept.plain(),
             "log": self._logs.tails()[self._spec.table].to_plain(),
         })
-        failpoints.reach(REMEMBERED)
-        self._kept.batch, self._kept.query = number, query
-        self._clean()
 
     def _promised(self, frame: DataFrame) -> int:
         frontier = self._promise(frame.where(F.col("time").isNotNull())) if self._promise is not None else None
@@ -160,21 +169,16 @@ class StreamCapture:
             raise UsageError(f"complete_through returned {frontier!r}: it takes a time, or None for nothing new")
         return frontier
 
-    def _release(self, reader: Any, frontier: int) -> None:
-        """State everything below the frontier."""
+    def _changes(self, reader: Any, frontier: int) -> Changes:
+        """What is kept below the frontier."""
         folders = self._kept.folders(frontier)
-        counts: dict[int, int] = {}
-        if folders:
-            rows = reader.parquet(*[readable(self._state / "rows" / folder) for folder in folders])
-            due = rows.where((F.col("time") >= self._kept.released) & (F.col("time") < frontier))
-            changes = due.groupBy("time", "data").agg(F.sum("diff").alias("diff"), F.count("*").alias("weight"))
-            columns = [F.lit(0).alias("table"), "time", "data", "diff", "weight"]
-            written = self._logs.write(changes.select(*columns), frontier)
-            counts = {time: done.identities for (_, time), done in written.items()}
-        failpoints.reach(UPDATES_DURABLE)
-        self._logs.state(self._spec.table, frontier, counts)
-        failpoints.reach(STATED)
-        self._kept.release(frontier)
+        if not folders:
+            return Changes(None, 0)
+        rows = reader.parquet(*[readable(self._state / "rows" / folder) for folder in folders])
+        due = rows.where((F.col("time") >= self._kept.released) & (F.col("time") < frontier))
+        changes = due.groupBy("time", "data").agg(F.sum("diff").alias("diff"), F.count("*").alias("weight"))
+        columns = [F.lit(0).alias("table"), "time", "data", "diff", "weight"]
+        return Changes(changes.select(*columns), self._kept.waiting(frontier))
 
     def _clean(self) -> None:
         """Remove the files that the manifest does not name, and manifests that nobody needs."""
@@ -248,9 +252,7 @@ class _Kept:
         for frontier, rows in sorted(set(self._stated)):
             if frontier < self.released:
                 continue
-            held = self._below + sum(
-                count for times in self.times.values() for time, count in times.items() if time < frontier
-            )
+            held = self._below + self.waiting(frontier)
             if held > rows:
                 raise SourceStop(
                     f"the stream was said to have {rows} rows before time {frontier}, and {held} have come",
@@ -262,6 +264,10 @@ class _Kept:
     def folders(self, frontier: int) -> list[str]:
         """Those with rows below the frontier."""
         return [folder for folder, times in self.times.items() if any(time < frontier for time in times)]
+
+    def waiting(self, frontier: int) -> int:
+        """How many rows have times below the frontier."""
+        return sum(count for times in self.times.values() for time, count in times.items() if time < frontier)
 
     def release(self, frontier: int) -> None:
         """Everything below the frontier is stated."""

@@ -8,7 +8,7 @@ written by the driver, which holds the rows that are in it, as that one does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -17,30 +17,28 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.capture.facts import Notification, Record
+from cdcv2.capture.log_set import Advance, LogSet
 from cdcv2.capture.run import on_remap
 from cdcv2.capture.run.database import Database
-from cdcv2.capture.run.log_starts import first_begun
 from cdcv2.capture.run.plain_tables import PlainOutput
 from cdcv2.capture.temp import SNAPSHOT, Held, Row
 from cdcv2.capture.temp_rows import TempRows
-from cdcv2.capture.transactions_on_timeline import TABLE_STATED, TEMP_STATED, UPDATES_DURABLE, Summary
+from cdcv2.capture.transactions_on_timeline import Summary
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
-from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture.logs import CHANGES, TableLogs, Written, consolidated
+from cdcv2.spark.capture.log_set import Changes, FrameLogs
+from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.remap_capture.classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
 from cdcv2.spark.remap_capture.tables import BoundTables
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.ordering import COMMIT_ORDER
 
-#: About so many rows go into one task of a write: fewer make small messages, more make slow tasks.
-ROWS_PER_TASK = 20_000
 _ROWS = pa.schema([
     ("table", pa.int32()), ("time", pa.int64()), ("tx", pa.int64()), ("number", pa.int64()), ("minus", pa.binary()),
     ("plus", pa.binary()),
@@ -80,38 +78,13 @@ class BoundOutput(on_remap.Output, Protocol):
         """Take the records of a stretch; None: there are none, and those of the one before are gone."""
 
 
-class _Logs:
-    """The logs of some tables and what is written into them, with the checks that belong to it."""
-
-    def __init__(self, logs: TableLogs, spark: SparkSession) -> None:
-        self.logs, self.spark = logs, spark
-
-    def write(self, changes: DataFrame | None, rows: int, frontier: int) -> dict[tuple[str, int], Written]:
-        """Make the changes of about so many rows durable; None where there are none."""
-        if changes is None and not self.logs.has_orphans(frontier):
-            return {}
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(self._tasks(rows)))
-        return self.logs.write(self.spark.createDataFrame([], CHANGES) if changes is None else changes, frontier)
-
-    def state(
-        self, frontier: int, counts: Mapping[tuple[str, int], int], step: str, begins: Collection[str] = ()
-    ) -> None:
-        """State every table that is covered, those first that begin now."""
-        for table in first_begun(self.logs.tables, begins):
-            if self.logs.state(table, frontier, {time: n for (of, time), n in counts.items() if of == table}):
-                failpoints.reach(step)
-
-    def _tasks(self, rows: int) -> int:
-        return max(1, min(rows // ROWS_PER_TASK, 4 * self.spark.sparkContext.defaultParallelism))
-
-
 class BoundPlain(PlainOutput):
     """Plain topics. ``tables`` maps a table to its topic and row type; ``number`` is that of the output."""
 
     def __init__(
         self, number: int, tables: Mapping[str, tuple[str, RowType]], logs: TableLogs, spark: SparkSession
     ) -> None:
-        self._number, self._tables, self._logs = number, dict(tables), _Logs(logs, spark)
+        self._number, self._tables, self._logs, self._spark = number, dict(tables), logs, spark
         self._share: Share | None = None
 
     @property
@@ -121,16 +94,16 @@ class BoundPlain(PlainOutput):
 
     def readers(self) -> dict[str, Reader]:
         """By the tables' numbers."""
-        numbers = {table: number for number, table in enumerate(self._logs.logs.tables)}
+        numbers = {table: number for number, table in enumerate(self._logs.tables)}
         return {topic: (numbers[table], row_type) for table, (topic, row_type) in self._tables.items()}
 
     def knowns(self) -> Iterator[tuple[str, Antichain]]:
         """How far each log is stated."""
-        yield from ((table, Antichain([known])) for table, known in self._logs.logs.known.items())
+        yield from ((table, Antichain([known])) for table, known in self._logs.known.items())
 
     def spans(self) -> Iterator[tuple[str, on_remap.Span]]:
         """When each log has updates."""
-        yield from self._logs.logs.spans.items()
+        yield from self._logs.spans.items()
 
     def take(self, record: Record, into: int) -> None:
         """The executors take them. Raises RefusedError."""
@@ -141,27 +114,26 @@ class BoundPlain(PlainOutput):
         self._share = share
 
     def advance(self, frontier: Antichain) -> None:
-        """The updates of every table, then the statements."""
-        upper = _int(frontier)
+        """Make what was taken durable, and state it."""
+        log_set.write(FrameLogs(self._logs, self._changes(_int(frontier)), self._spark), Advance(frontier))
+
+    def _changes(self, upper: int) -> Changes:
         share, expected = self._share, dict[tuple[str, int], int]()
-        changes: DataFrame | None = None
         if share is not None:
-            tables = self._logs.logs.tables
+            tables = self._logs.tables
             expected = {(tables[of], time): rows for (of, time), rows in share.plain.items() if time < upper}
-            rows = (F.col("kind") == PLAIN) & (F.col("output") == self._number) & (F.col("time") < upper)
-            changes = (
-                share.frame.where(rows).groupBy("table", "time", F.col("plus").alias("data"))
-                .agg(F.count("*").alias("diff"), F.count("*").alias("weight"))
-            )
-        written = self._logs.write(changes if expected else None, sum(expected.values()), upper)
-        _check({key: done.records for key, done in written.items()}, expected)
-        failpoints.reach(on_remap.TABLE_STAGED)
-        counts = {key: done.identities for key, done in written.items()}
-        self._logs.state(upper, counts, on_remap.TABLE_STATED)
+        if share is None or not expected:
+            return Changes(None, 0, expected)
+        rows = (F.col("kind") == PLAIN) & (F.col("output") == self._number) & (F.col("time") < upper)
+        frame = (
+            share.frame.where(rows).groupBy("table", "time", F.col("plus").alias("data"))
+            .agg(F.count("*").alias("diff"), F.count("*").alias("weight"))
+        )
+        return Changes(frame, sum(expected.values()), expected)
 
     def close(self) -> None:
         """Release the logs."""
-        self._logs.logs.close()
+        self._logs.close()
 
 
 class Marks:
@@ -219,7 +191,7 @@ class BoundDatabase(Database):
         self._marks = Marks()
         rows = TempRows(dict.fromkeys(recipe.tables, self._marks))
         super().__init__(recipe, BoundTables(logs), temp, ordering=ordering, names=names, rows=rows)
-        self._number, self._logs = number, _Logs(logs, spark)
+        self._number, self._logs, self._spark = number, logs, spark
         self._share: Share | None = None
 
     def readers(self) -> dict[str, Reader]:
@@ -235,7 +207,7 @@ class BoundDatabase(Database):
         self._share = share
         if share is None:
             return
-        tables, places = self._logs.logs.tables, share.places
+        tables, places = self._logs.tables, share.places
         for table, time, tx, number, place, after, of_table, anew, minus, plus in share.rows:
             changes = ((minus, -1),) if plus is None else ((plus, 1),) if minus is None else ((minus, -1), (plus, 1))
             if tx == NO_TX:
@@ -250,28 +222,20 @@ class BoundDatabase(Database):
             yield held, diff
 
     def _write(self, summary: Summary) -> None:
-        """TEMP here, the rows of what is given out by the executors; then the statements, TEMP's first."""
-        upper = _int(summary.frontier)
-        come = {held: None for held, _, diff in summary.temp if diff > 0 and isinstance(held, Row)}
+        """TEMP here, the rows of what is given out by the executors."""
+        come = [held for held, _, diff in summary.temp if diff > 0 and isinstance(held, Row)]
         self._marks.learn(self._fetched(self._marks.unknown(mark for held in come for mark, _ in held.changes)))
-        temp: list[Update] = [(self._rows.row(held), time, diff) for held, time, diff in summary.temp]
-        self._temp.extend(temp)
-        self._temp.stage(summary.frontier)
-        counts, left = _identities(summary), self._transactions.uncovered
-        self._tables.cover(left, summary.begins, self._transactions.partial)
-        self._tables.assume(self._empty)
-        went = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, Row) and held not in come]
-        earlier = [held for held in went if held.table not in left]
-        written = self._logs.write(*self._given(summary, earlier), upper)
-        _check({key: done.identities for key, done in written.items() if done.identities}, counts)
-        failpoints.reach(UPDATES_DURABLE)
-        self._temp.commit()
-        failpoints.reach(TEMP_STATED)
-        if self.has_begun:
-            self._logs.state(upper, counts, TABLE_STATED, summary.begins)
+        super()._write(summary)
         # One record's row may be another's, which comes when the first one goes.
         for held, _, diff in sorted(summary.temp, key=lambda update: -update[2]):
             self._marks.count(held, diff)
+
+    def _log_set(self, summary: Summary) -> LogSet:
+        come = {held for held, _, diff in summary.temp if diff > 0 and isinstance(held, Row)}
+        went = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, Row) and held not in come]
+        earlier = [held for held in went if held.table not in self._transactions.uncovered]
+        _int(summary.frontier)
+        return FrameLogs(self._logs, Changes(*self._given(summary, earlier), _identities(summary), True), self._spark)
 
     def _mine(self, share: Share) -> DataFrame:
         return share.frame.where((F.col("kind") == ROW) & (F.col("output") == self._number))
@@ -280,7 +244,7 @@ class BoundDatabase(Database):
         """What these marks stand for, from the executors."""
         if not marks or self._share is None:
             return {}
-        context = self._logs.spark.sparkContext
+        context = self._spark.sparkContext
         wanted = context.broadcast(marks)
         try:
             rows = self._mine(self._share).select("minus", "plus", "minus_mark", "plus_mark")
@@ -294,14 +258,14 @@ class BoundDatabase(Database):
         if not summary.given:
             return None, 0
         given = {NO_TX if tx == SNAPSHOT else int(tx): time for tx, time in summary.given.items()}
-        share, spark = self._share, self._logs.spark
+        share, spark = self._share, self._spark
         frames, numbers = list[DataFrame](), list[tuple[int, int]]()
         if earlier:
             frames.append(spark.createDataFrame(self._held_rows(earlier, given)))
             numbers += [
                 (row.tx, row.order) for row in earlier if isinstance(row.tx, int) and isinstance(row.order, int)
             ]
-        left = [at for at, table in enumerate(self._logs.logs.tables) if table in self._transactions.uncovered]
+        left = [at for at, table in enumerate(self._logs.tables) if table in self._transactions.uncovered]
         rows_of = () if share is None else share.rows
         fresh = [row for row in rows_of if row[1] <= given.get(row[2], -1) and row[0] not in left]
         if share is not None and fresh:
@@ -324,7 +288,7 @@ class BoundDatabase(Database):
 
     def _held_rows(self, rows: list[Row], given: Mapping[int, int]) -> pa.Table:
         """Rows that TEMP held before this stretch, as _ROWS."""
-        numbers = {table: number for number, table in enumerate(self._logs.logs.tables)}
+        numbers = {table: number for number, table in enumerate(self._logs.tables)}
         columns: list[list[Any]] = [[] for _ in _ROWS]
         for table, tx, order, _, changes, *_ in rows:
             images = {diff: self._marks.encode(mark) for mark, diff in changes}
@@ -353,18 +317,6 @@ def _identities(summary: Summary) -> dict[tuple[str, int], int]:
         for _, time, _ in updates:
             counts[table, check_int(time)] = counts.get((table, check_int(time)), 0) + 1
     return counts
-
-
-def _check(written: Mapping[tuple[str, int], int], expected: Mapping[tuple[str, int], int]) -> None:
-    """Whether what was written is what was decided on: the records of a topic must not go away, nor change."""
-    for table, time in sorted(written.keys() | expected.keys()):
-        found, wanted = written.get((table, time), 0), expected.get((table, time), 0)
-        if found != wanted:
-            raise UnsafeTopicError(
-                f"{wanted} updates of {table} at time {time} were read in its topic, and then {found} were found "
-                "there: something removes or rewrites its records. Nothing is stated of them. Set "
-                "cleanup.policy=delete and a longer retention.ms on the source's topics, and start again"
-            )
 
 
 def _marked(wanted: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,10 +20,10 @@ from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.doubles import Crash, KeptMemory, RecordingLog
+from tests.steps import RELEASE
 
 A, B = "public.a", "public.b"
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 Logs = dict[str, RecordingLog]
 
 
@@ -111,7 +111,7 @@ def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str
         logs = {table: log.again() for table, log in logs.items()}
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
-            with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
+            with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
                 feed(Capture(how, logs, memory=kept, updates_per_message=2), topics, chance)
             break
         except failpoints.PlacedCrash:

@@ -21,8 +21,8 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Updates
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
+from tests.steps import IN_FILES
 
-STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
 ROOT = Path(__file__).parents[3]
 
 
@@ -72,7 +72,7 @@ def test_the_directories_hold_the_truth(tmp_path: Path, name: str) -> None:
     assert before == {table: len(messages(tmp_path, table)) for table in TABLES}
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", IN_FILES)
 def test_a_crash_at_any_step_of_any_part_is_healed(tmp_path: Path, step: str) -> None:
     """Of the capture, the writer of a log, the files of a log: three times each, early and late."""
     chance = random.Random(step)
@@ -102,7 +102,7 @@ def killed(folder: Path, most: int, seed: int = 9) -> int:
     """
     chance, kills = random.Random(seed), 0
     while kills < most:
-        step = chance.choice(STEPS)
+        step = chance.choice(IN_FILES)
         crash = {"CDCV2_CRASH": f"{step}:{chance.randint(1, 6)}", "CDCV2_CRASH_HOW": "kill"}
         done = start_process("clean_full", folder, crash)
         if done.returncode == 0:

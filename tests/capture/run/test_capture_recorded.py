@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from cdcv2 import failpoints
+from cdcv2.capture import log_set
 from cdcv2.capture.facts import Truncate
-from cdcv2.capture.run import commit_times, table_writers
 from cdcv2.capture.run.commit_times import Capture, Captured
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
@@ -18,12 +18,12 @@ from cdcv2.protocol.messages import Updates
 from tests.connector import Place
 from tests.doubles import KeptMemory, RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, ends, facts, recipe, truth
+from tests.steps import RELEASE
 
 Logs = dict[str, RecordingLog]
 RUNS = ["clean_full", "crash_full"]
 #: How many random interleavings of each run; together well over a hundred.
 INTERLEAVINGS = {"clean_full": 16, "crash_full": 8}
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 
 
 def new_logs() -> Logs:
@@ -141,7 +141,7 @@ def test_any_interleaving_of_the_topics_gives_the_same_logs(run: str) -> None:
 
 
 @pytest.mark.parametrize("remembers", [True, False], ids=["memory kept", "memory lost"])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", RELEASE)
 def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembers: bool) -> None:
     """Died, started again, three times over at each step: nothing lost, nothing twice, no other fact."""
     expected = {table: said(log) for table, log in in_order("clean_full")[0].items()}
@@ -164,9 +164,9 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembe
 def test_every_step_of_a_release_is_known() -> None:
     """The crashes above are placed at what the code declares, each once."""
     assert sorted([
-        table_writers.TABLE_WRITTEN, table_writers.UPDATES_DURABLE, table_writers.TABLE_STATED,
-        commit_times.BEFORE_UPDATES, commit_times.STATED, commit_times.REMEMBERED,
-    ]) == STEPS
+        log_set.TABLE_WRITTEN, log_set.UPDATES_DURABLE, log_set.TABLE_STATED,
+        log_set.BEFORE_UPDATES, log_set.STATED, log_set.REMEMBERED,
+    ]) == RELEASE
 
 
 def test_identity_default_is_refused_with_the_remedy() -> None:

@@ -261,7 +261,7 @@ def see(timeline: Timeline, *looks: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.7.0.Final", "3.4.1.Final"])
-@pytest.mark.parametrize("step", ["transactions.updates-durable", "transactions.temp-stated"])
+@pytest.mark.parametrize("step", ["release.updates-durable", "release.temp-stated"])
 def test_what_temp_has_of_two_begins_counts_where_the_topic_has_lost_the_first(step: str, version: str) -> None:
     """A life is killed when TEMP has it and the tables do not state it, and the topic loses what is behind that."""
     killed, is_old = Timeline(restarted(version), random.Random(1), [ITEMS]), version < "3.7"

@@ -18,9 +18,9 @@ from cdcv2.capture.run.state_file import FileMemory
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, dump, recipe, truth
+from tests.steps import IN_FILES
 
 RUN = "clean_default"
-STEPS = sorted(name for name in failpoints.KNOWN if name.split(".")[0] in ("capture", "writer", "files"))
 ROOT = Path(__file__).parents[3]
 
 
@@ -50,7 +50,7 @@ def test_crashes_at_steps_of_any_part_are_healed(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", lambda _: None)
     chance = random.Random(4)
     crashed = 0
-    for step in chance.sample(STEPS, len(STEPS)):
+    for step in chance.sample(IN_FILES, len(IN_FILES)):
         if chance.random() < 0.3:
             (tmp_path / "_memory.json").unlink(missing_ok=True)
         try:
@@ -79,7 +79,7 @@ def killed(folder: Path, most: int, seed: int = 9) -> int:
     words = [sys.executable, "-m", "cdcv2", "capture", str(HOME / RUN / "topics.jsonl.gz"), "--prefix", RUN, "--rows",
              str(HOME / "rows"), "--into", str(into), "--before", "from-state", "--release-every", "250"]
     for number in range(most + 1):
-        kill = {"CDCV2_CRASH": f"{chance.choice(STEPS)}:{chance.randint(1, 6)}", "CDCV2_CRASH_HOW": "kill"}
+        kill = {"CDCV2_CRASH": f"{chance.choice(IN_FILES)}:{chance.randint(1, 6)}", "CDCV2_CRASH_HOW": "kill"}
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(kill if number < most else {})}
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode in ((-signal.SIGKILL, 0) if number < most else (0,)), done.stderr

@@ -14,8 +14,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from tests.doubles import Crash, KeptMemory, RecordingLog
 from tests.keyed_connector import FULL, KEYLESS, PREFIX, TABLES, Database, Place, delivered, lived, read, recipe
+from tests.steps import RELEASE
 
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 Logs = dict[str, RecordingLog]
 Topics = dict[Place, list[Record]]
 
@@ -76,7 +76,7 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
         logs = {table: log.again() for table, log in logs.items()}
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
-            with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
+            with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
                 feed(Capture(recipe(), logs, memory=kept, updates_per_message=2), topics, chance)
             break
         except failpoints.PlacedCrash:

@@ -23,10 +23,10 @@ from tests.capture.run.test_capture_recorded import said
 from tests.connector import Place
 from tests.doubles import KeptMemory, RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
+from tests.steps import RELEASE
 
 Logs = dict[str, RecordingLog]
 ALL = [*CHECKPOINTS, "final"]
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 #: How many random interleavings of each run.
 INTERLEAVINGS = {"clean_default": 20, "clean_full": 4}
 
@@ -125,7 +125,7 @@ def test_any_interleaving_of_the_topics_gives_the_same_logs(run: str) -> None:
 
 
 @pytest.mark.parametrize("remembers", [True, False], ids=["memory kept", "memory lost"])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", RELEASE)
 def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembers: bool) -> None:
     """Died, started again, three times over at each step; the state is rebuilt from logs that a crash left apart."""
     chance = random.Random(step)

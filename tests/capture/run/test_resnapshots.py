@@ -26,9 +26,9 @@ from cdcv2.protocol.log import Place
 from tests.doubles import GivenRanges, KeptMemory, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World
+from tests.steps import RELEASE
 from tests.timelines import NOTIFICATIONS
 
-STEPS = sorted(name for name in failpoints.KNOWN if name.startswith("capture."))
 Logs = dict[str, RecordingLog]
 
 
@@ -127,7 +127,7 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
         logs = {table: log.again() for table, log in logs.items()}
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
-            with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 3)):
+            with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
                 feed(opened(logs, world.told, kept), world.topics, chance)
             break
         except failpoints.PlacedCrash:
@@ -205,7 +205,7 @@ def test_who_does_what_the_line_says_arrives(seed: int, slots: int, memory: str)
             kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
             every = chance.choice((1, 5, 100))
             try:
-                with failpoints.placed(chance.choice(STEPS), nth=chance.randint(1, 6)):
+                with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 6)):
                     run(opened(logs, told, kept), GivenTopics(topics, chance), release_every=every)
                     break
             except failpoints.PlacedCrash:

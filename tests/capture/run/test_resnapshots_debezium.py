@@ -184,7 +184,7 @@ def test_a_snapshot_on_a_new_slot_under_load_heals_what_was_lost(
         assert found is not None, said
         told = reached("--snapshot-again", found[1])
         # What it waits for of the snapshot may still be on its way.
-        with failpoints.placed("capture.table-stated"), pytest.raises(failpoints.PlacedCrash):
+        with failpoints.placed("release.table-stated"), pytest.raises(failpoints.PlacedCrash):
             poll_until(lambda: cli.main([*words, "--snapshot-again", found[1]]) not in (Exit.DONE, Exit.MISSING), 60)
         assert poll_until(told, 60)
     held, times = contents(tmp_path / "logs")

@@ -1,0 +1,103 @@
+"""In which order a release becomes durable: a crash between any two steps finds nothing stated that is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcv2 import failpoints
+from cdcv2.capture import log_set
+from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.core.antichain import Antichain
+from cdcv2.failpoints import PlacedCrash
+from cdcv2.logs.memory import MemoryLog
+from cdcv2.protocol.messages import Progress
+from cdcv2.protocol.writer import Writer
+
+ADVANCE = Advance(Antichain([6]), begins={"b": 5})
+#: TEMP forgets what the tables have, so its statement waits until they have it; and the tables' wait for TEMP's. A
+#: table that begins now is stated before the others.
+ORDER = [
+    "coverage", "updates of TEMP", "updates of a", "updates of b", "clock", "statement of TEMP", "statement of b",
+    "statement of a", "memory",
+]
+#: After which of these each step of a crash lies.
+STEPS = [
+    (log_set.BEFORE_UPDATES, 1, 0), (log_set.TABLE_WRITTEN, 1, 3), (log_set.TABLE_WRITTEN, 2, 4),
+    (log_set.UPDATES_DURABLE, 1, 4), (log_set.TEMP_STATED, 1, 6), (log_set.TABLE_STATED, 1, 7),
+    (log_set.TABLE_STATED, 2, 8), (log_set.STATED, 1, 8), (log_set.REMEMBERED, 1, 9),
+]
+
+
+class Journaled(MemoryLog):
+    """A log that notes what becomes durable, in a journal that several share."""
+
+    def __init__(self, name: str, journal: list[str]) -> None:
+        super().__init__(name)
+        self._journal = journal
+
+    def flush(self) -> None:
+        """What was sent."""
+        for message in self._sent:
+            kind = "statement" if isinstance(message, Progress) else "updates"
+            self._journal.append(f"{kind} of {self.name}")
+        super().flush()
+
+
+class Covered(WriterLogs):
+    """Logs that note when they are told which of them are covered."""
+
+    journal: list[str]
+
+    def cover(self, advance: Advance) -> None:
+        """Of the release."""
+        self.journal.append("coverage")
+
+
+def write(journal: list[str], advance: Advance = ADVANCE) -> None:
+    """Two tables and TEMP, each with an update."""
+    temp = Writer(Journaled("TEMP", journal))
+    temp.update("held", 5, 1)
+    logs = Covered({of: Writer(Journaled(of, journal)) for of in "ab"}, lambda table: [("x", 5, 1)])
+    logs.journal = journal
+    log_set.write(
+        logs, advance, temp=temp, keep=lambda: journal.append("clock"), remember=lambda: journal.append("memory")
+    )
+
+
+def test_updates_then_the_clock_then_statements_then_the_memory() -> None:
+    """Each is durable before the next is written."""
+    journal: list[str] = []
+    write(journal)
+
+    assert ORDER == journal
+
+
+@pytest.mark.parametrize("step, nth, done", STEPS)
+def test_each_step_of_a_crash_is_where_its_name_says(step: str, nth: int, done: int) -> None:
+    """So that what is tried by it is what is meant."""
+    journal: list[str] = []
+    with failpoints.placed(step, nth), pytest.raises(PlacedCrash):
+        write(journal)
+
+    assert ORDER[:done] == journal
+
+
+def test_before_there_is_an_output_only_temp_is_stated() -> None:
+    """What came is held, and of no table anything is known."""
+    journal: list[str] = []
+    write(journal, Advance(Antichain([6]), begun=False))
+
+    assert ["coverage", "updates of TEMP", "clock", "statement of TEMP", "memory"] == journal
+
+
+def test_a_table_that_is_stated_already_gets_no_statement() -> None:
+    """Another run was killed behind its statement: what it has is not written again."""
+    journal: list[str] = []
+    ahead, behind = Journaled("ahead", journal), Journaled("behind", journal)
+    for log, upper in ((ahead, 9), (behind, 3)):
+        with Writer(log) as writer:
+            writer.advance([upper])
+    journal.clear()
+    log_set.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
+
+    assert ["statement of behind"] == journal
