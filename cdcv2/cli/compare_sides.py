@@ -112,7 +112,7 @@ def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -
 
 
 def _demand_still(source: Source, read: LogsRead, at: int | None) -> None:
-    """Return if the source, as it is, is what it was at that time."""
+    """Raise IncompleteError unless the source, as it is, is what it was at that time."""
     if at is None:
         return
     if at > source.high:

@@ -196,9 +196,9 @@ def _notes(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def demand_ordered(logs: Iterable[NamedLog], purpose: str) -> None:
-    """Return if all of them have transactions in the order of commits, for a purpose that needs it (``a view of``).
+    """Raise RefusedError unless all have transactions in commit order, for a purpose that needs it (``a view of``).
 
-    Raises RefusedError, naming purpose and table, and what reading the logs raises.
+    The error names purpose and table. Raises also what reading the logs raises.
     """
     for named in logs:
         check_ordered(description_of(named.log).ordering, f"{purpose} {named.table}")

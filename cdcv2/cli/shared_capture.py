@@ -143,14 +143,14 @@ def _remap(args: argparse.Namespace, asked: Wanted, ranges: Ranges, look: Look) 
 
 
 def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, look: Look, ranges: Ranges) -> None:
-    """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
+    """Raise an error unless the recipe can be continued, as far as that can be seen before it is proposed."""
     check_left_out(binder, _left(args, ranges))
     _check_logs(args, asked, binder)
     check_fresh(binder, asked, look, ranges, at_first=args.begin_at_first)
 
 
 def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:
-    """Whether the logs can be gone on with, as far as they are there. Makes none."""
+    """Raise an error unless the logs that are there can be continued. Makes none."""
     folder = together(args.into)
     if folder is not None:
         check_timeline(folder, str(binder.bound.timeline))

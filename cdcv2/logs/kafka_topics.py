@@ -176,7 +176,7 @@ def partitions_of(client: Client, topic: str) -> list[int]:
 
 
 def check_keeps(topic: Topic) -> None:
-    """Whether the topic keeps what is written to it. Raises UnsafeTopicError with the remedy."""
+    """Raise UnsafeTopicError, with the remedy, unless the topic keeps what is written to it."""
     if not topic.settings:
         LOGGER.warning("we may not read the settings of topic %s: that it keeps everything is not checked", topic.name)
     wrong = {name: topic.settings[name] for name, value in KEEPING.items() if topic.settings.get(name, value) != value}
@@ -192,7 +192,7 @@ def check_keeps(topic: Topic) -> None:
 
 
 def check_positions(topic: Topic, after: Positions) -> None:
-    """Whether everything from the positions on is there. Raises UnsafeTopicError."""
+    """Raise UnsafeTopicError unless everything from the positions on is there."""
     gone = sorted(set(after) - set(topic.spans))
     if gone:
         raise UnsafeTopicError(_anew(topic.name, f"has no partition {gone[0]}"))

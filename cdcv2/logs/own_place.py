@@ -17,11 +17,11 @@ from cdcv2.logs.description import LogDescription
 
 
 def check_place(path: Path, stated: LogDescription) -> None:
-    """Return if the log in ``path``, which states this, is in its own place. Cost: one look at its name.
+    """Raise ForeignStateError unless the log in ``path``, which states this, is in its own place. Cost: one name.
 
     A log of before states no name: then no other log of the note may have its identity, which takes a look at each.
 
-    Raises ForeignStateError with both names, RefusedError for a damaged note, and what reading the others raises.
+    The error has both names. Raises RefusedError for a damaged note, and what reading the others raises.
     """
     folder = path.absolute()
     if stated.table == folder.name:

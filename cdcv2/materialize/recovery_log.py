@@ -78,7 +78,7 @@ class Claimed:
         self._log, self._range, self._fence = log, wanted, fence
 
     def demand(self) -> None:
-        """Nothing but the question whether the range is still ours."""
+        """Raise FencedError unless the range is still ours; nothing else is done."""
         self._change({}, None)
 
     def patch(self, patch: Patch | None) -> dict[str, Any] | None:

@@ -138,7 +138,7 @@ class Runtime:
                     self.wait()
 
     def demand(self) -> None:
-        """Nothing but the question whether another instance has taken over. Raises FencedError then."""
+        """Raise FencedError if another instance has taken over; nothing else is done."""
         if self._claimed is not None:
             self._claimed.demand()
 

@@ -78,7 +78,7 @@ class Spread(Driver):
 
     @abstractmethod
     def took(self, number: int, receipt: Any) -> None:
-        """What a task for a table has staged belongs to the transaction. Raises OutputError when it is not there."""
+        """Make what a task for a table has staged part of the transaction. Raises OutputError if it is not there."""
 
 
 def carry(view: View, number: int, hand: Hand, groups: Iterable[tuple[Key, Iterable[Update]]]) -> Any:

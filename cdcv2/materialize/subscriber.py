@@ -69,7 +69,10 @@ class Subscriber:
         return moved
 
     def _demand_apart(self, lower: Antichain, upper: Antichain) -> None:
-        """Extents of one recovery log follow each other: none overlaps another, or ends behind what the view has."""
+        """Raise RefusedError unless the extents of one recovery log follow each other.
+
+        None overlaps another, or ends behind what the view has.
+        """
         others = [(one, end) for one, ends in self._open.items() for end in ends]
         met = [other for other in others if not other[0].dominates(upper) and not lower.dominates(other[1])]
         if not lower.dominates(self.frontier):

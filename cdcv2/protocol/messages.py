@@ -75,7 +75,7 @@ def _checked(update: object) -> Update:
 
 
 def check_data(data: Any) -> None:
-    """Return if ``data`` can be the data of an update. Raises MalformedError for what cannot be hashed."""
+    """Raise MalformedError unless ``data`` can be the data of an update: it can be hashed."""
     try:
         hash(data)
     except TypeError:

@@ -225,9 +225,9 @@ class Writer:
 
 
 def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> None:
-    """Whether it may be stated in the log ``name``, which holds the statements ``others`` already.
+    """Raise ResumeError unless it may be stated in the log ``name``, which holds the statements ``others`` already.
 
-    Raises ResumeError where one of them counts something else at a time of both. Cost: linear in the counts.
+    It may not where one of them counts something else at a time of both. Cost: linear in the counts.
 
     >>> check_stated(Progress([0], [9], {3: 1, 7: 2}), [Progress([5], [8], {7: 2})], "log")
     """

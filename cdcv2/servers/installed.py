@@ -15,9 +15,9 @@ _SERVERS = ("psycopg", "confluent_kafka", "pyspark")
 
 
 def check_demo(*more: str) -> None:
-    """Whether the libraries and the Java that a demonstration with servers needs are there, before it starts any.
+    """Raise MissingExtraError or UnavailableError unless a demonstration has the libraries and the Java that it needs.
 
-    ``more`` are libraries that it needs beside those of all. Raises MissingExtraError, UnavailableError.
+    ``more`` are libraries that it needs beside those of all. Called before it starts a server.
     """
     lacking = [name for name in (*_SERVERS, *more) if importlib.util.find_spec(name) is None]
     if lacking:

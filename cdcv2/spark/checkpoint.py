@@ -20,10 +20,10 @@ REMEDY = (
 
 
 def check(checkpoint: Path, done: tuple[str, int], state: Path) -> None:
-    """Whether the state, whose last batch is ``done`` (the query's identity and its number), has all that is done.
+    """Raise RefusedError unless the state has all up to its last batch ``done`` (the query's identity and its number).
 
     A state that has been moved on by another query since (a fresh checkpoint, and now the old one again) says nothing
-    about this one: it is ahead, or the batches themselves will tell. Raises RefusedError, OutputError.
+    about this one: it is ahead, or the batches themselves will show it. Raises OutputError, too.
     """
     last = _last(checkpoint)
     query, batch = done

@@ -44,7 +44,7 @@ def marks(directory: str, end: int, known: Mapping[int, str]) -> dict[int, str]:
 
 
 def check(directory: str, end: int, known: Mapping[int, str], state: Path | None, remedy: str = _REMEDY) -> None:
-    """Whether the directory is still the log of which ``state`` (None: a memory) has absorbed the files below ``end``.
+    """Raise an error unless the directory is the log whose files below ``end`` ``state`` (None: a memory) has absorbed.
 
     Raises UnsafeTopicError for a log that is shorter, ForeignStateError for one with other files.
     """

@@ -57,9 +57,9 @@ def streamable(path: str | Path) -> str:
 
 
 def nameable(spark: SparkSession, *paths: str | Path) -> None:
-    """Whether Java can name these files, and Hadoop find them.
+    """Raise UsageError unless Java can name these files, and Hadoop find them.
 
-    Raises UsageError: Java cannot where its locale has no such characters, and Hadoop not a colon within a pattern.
+    Java cannot where its locale has no such characters, and Hadoop not a colon within a pattern.
     """
     for path in paths:
         full = str(Path(path).absolute())

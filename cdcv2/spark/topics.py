@@ -82,9 +82,9 @@ def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]
 
 
 def check(described: Described, positions: Positions) -> None:
-    """Whether the topic has everything from ``positions`` on (no partition there: from the start), and will keep it.
+    """Raise UnsafeTopicError unless the topic has all from ``positions`` on (none: from the start), and will keep it.
 
-    Raises UnsafeTopicError with the remedy.
+    The error has the remedy.
     """
     check_keeps(described.topic)
     check_positions(described.topic, positions)

@@ -231,7 +231,7 @@ class Stage:
         return one
 
     def demand_whole(self) -> None:
-        """The history is in the view, as often as the driver claims. Raises NotConforming."""
+        """Raise NotConforming unless the history is in the view, as often as the driver claims."""
         truth, shown = self.workload.truth(), self.workload.shown(self.subject.view())
         if self.subject.guarantee == "exactly once" and shown != truth:
             raise NotConforming(f"in the end the store should show\n{truth}\nand shows\n{shown}")

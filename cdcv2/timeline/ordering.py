@@ -11,7 +11,7 @@ AS_COMPLETE = "complete"
 
 
 def check_ordered(ordering: str, purpose: str) -> None:
-    """Return if what is given out comes in the order of commits; raise RefusedError, naming the purpose, if not.
+    """Raise RefusedError, naming the purpose, unless what is given out comes in the order of commits.
 
     For whatever needs the state that a transaction found: before-images, TRUNCATE, materialization.
 

@@ -304,7 +304,7 @@ class Shared:
         return Proposal(self._recipes[-1].epoch, binding, None, self._name)
 
     def check_recipe(self, time: int) -> None:
-        """Return if the time is bound under our recipe, or will be; raise SourceStop, with the remedy, if not."""
+        """Raise SourceStop, with the remedy, unless the time is bound under our recipe, or will be."""
         bound = self.recipe_at(time)
         if bound.text != self._wanted:
             raise SourceStop(

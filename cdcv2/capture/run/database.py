@@ -341,7 +341,7 @@ class Database:
 
 
 def check_recipe(recipe: Recipe, ordering: str) -> None:
-    """Whether the database can be captured on a timeline, in this ordering. Raises UsageError and RefusedError."""
+    """Raise UsageError or RefusedError unless the database can be captured on a timeline, in this ordering."""
     if recipe.before == FROM_STATE:
         check_ordered(ordering, "--before from-state")
     if recipe.snapshot == "initial" and recipe.notification_topic is None:

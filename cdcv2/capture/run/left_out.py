@@ -85,9 +85,9 @@ class Logs:
         return [self.rows / folder / f"{table}.avsc", self.rows / f"{table}.avsc"]
 
     def demand_kind(self, name: str, of: Any, until: int | None) -> None:
-        """Return unless the log is a topic that has to come up to ``until``, and has not its row type.
+        """Raise RefusedError if the log is a topic that has to come up to ``until``, and has not its row type.
 
-        ``until`` None: it is not known yet how far that is. Raises RefusedError, naming topic and file. Cost:
+        ``until`` None: it is not known yet how far that is. The error names topic and file. Cost:
         the topic is read once, where the row type lacks.
         """
         place = self.address.of(name)
@@ -110,9 +110,9 @@ class Logs:
 
 
 def check_left_out(binder: Binder, logs: Logs) -> None:
-    """Return if the logs that our recipe leaves out can be brought up to where it will begin; before it is proposed.
+    """Raise RefusedError unless the logs that our recipe leaves out can be brought up to where it will begin.
 
-    Raises RefusedError for a topic without its row type, which can be mended only where nothing is decided yet.
+    Called before the recipe is proposed: a topic without its row type can be mended only where nothing is decided.
     """
     bound = binder.bound
     for name in sorted(bound.tables.keys() - binder.recipe.tables.keys()) if bound.mapping == MAPPING else ():

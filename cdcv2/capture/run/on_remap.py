@@ -264,10 +264,9 @@ class SharedCapture:
 
 
 def check_bound(remap: Remap, spans: Iterable[tuple[str, Span]]) -> None:
-    """Whether the logs have updates only where something is bound, as those that were written with this remap have.
+    """Raise ForeignStateError unless the logs have updates only where something is bound, as with this remap.
 
-    Looked at is the first and the last time of each: times of two timelines are hardly the same. Raises
-    ForeignStateError where they have others.
+    Looked at is the first and the last time of each: times of two timelines are hardly the same.
     """
     bound = {into for into, _ in remap.bindings()}
     for name, span in spans:

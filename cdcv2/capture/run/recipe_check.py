@@ -84,7 +84,7 @@ class _There:
 def check_there(
     binder: Binder, logs: Iterable[tuple[str, Callable[[], Log]]], databases: Iterable[DatabaseLogs] = ()
 ) -> None:
-    """Whether these logs, each with the table that it is of, were written with the remap, and none is too far behind.
+    """Raise ForeignStateError unless these logs (each with its table) were written with the remap, none too far behind.
 
     One that is not there, which opening it says by MissingLogError, begins with the recipe. Raises ForeignStateError
     and RefusedError as a capture does, and what opening and reading raise. Cost: the whole logs.
@@ -114,7 +114,7 @@ def _check_timeline(binder: Binder, log: Log) -> None:
 
 
 def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at_first: bool) -> None:
-    """Whether topics of which nothing is bound have their heads, and whether their first records can be captured.
+    """Raise an error unless topics of which nothing is bound have their heads, and first records that can be captured.
 
     Raises UnsafeTopicError, DecodeError and SourceStop as a capture does, and what reading raises.
     """
@@ -128,7 +128,7 @@ def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at
 
 
 def check_first(asked: Wanted, look: Look, ranges: Ranges) -> None:
-    """Whether the first records of all topics can be captured; asked before a timeline is begun with the recipe.
+    """Raise an error unless the first records of all topics can be captured; before a timeline starts with the recipe.
 
     A wrong row type is then an error that leaves nothing behind. Raises DecodeError and SourceStop as a capture does,
     and what reading raises, but for UnavailableError.

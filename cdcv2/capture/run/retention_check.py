@@ -19,9 +19,9 @@ _AT_FIRST = ". A plain topic of which nothing is bound may begin with what is th
 
 
 def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collection[str]) -> None:
-    """Whether all that is bound and not written, and all that is not bound, is there: ``read`` is what is written.
+    """Raise UnsafeTopicError unless all that is bound and not written is there, and all that is not bound.
 
-    Raises UnsafeTopicError, naming the times that are lost.
+    ``read`` is what is written. The error names the times that are lost.
     """
     bound = of_topics(places(remap.current), topics)
     spans, begun = of_topics_spans(look, topics), {topic for topic, _ in bound}

@@ -41,7 +41,7 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
 
 
 def check_timeline(into: Path, timeline: str) -> None:
-    """Whether the logs in ``into`` are of this timeline, if there are any. Raises as :func:`note_timeline`."""
+    """Raise as :func:`note_timeline` unless the logs in ``into``, if there are any, are of this timeline."""
     if is_there(into / CAPTURE_FILE):
         _check_same(into, timeline)
 

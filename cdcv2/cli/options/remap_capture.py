@@ -49,7 +49,7 @@ def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def check_numbers(args: argparse.Namespace, *names: str) -> None:
-    """Whether these arguments are numbers from 1 on, where they are given. Raises UsageError."""
+    """Raise UsageError unless these arguments are numbers from 1 on, where they are given."""
     for name in names:
         value = getattr(args, name)
         if value is not None and value < 1:

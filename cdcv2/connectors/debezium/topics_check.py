@@ -62,11 +62,11 @@ def listed(prefix: str, topics: Collection[str]) -> str:
 def check_meet(
     recipe: Recipe, topics: Collection[str], *, follow: bool, remark: Callable[[str], object], begun: bool = True
 ) -> None:
-    """Return if a capture of the recipe may go on; what lacks goes to ``remark``, if that may change.
+    """Raise MissingLogError unless a capture of the recipe may continue; ``remark`` gets what lacks and may still come.
 
     Tables without topics (:func:`unmet`) may get them if it follows, and if the connector's notifications state which
     are empty; the topic of these (:func:`unnotified`) may come if it follows, and one that has ``begun`` may need it no
-    more. Raises MissingLogError where nothing would ever be complete.
+    more. The error means that nothing would ever be complete.
     """
     doubt = unmet(recipe, topics)
     if doubt is not None and not follow and recipe.notification_topic not in topics:

@@ -177,7 +177,7 @@ class Manifests(ABC, Generic[S]):
             )
 
     def demand_same(self, manifest: S, message: Open) -> None:
-        """Whether what is opened goes on with what is there. Raises ForeignStateError, RefusedError."""
+        """Raise ForeignStateError or RefusedError unless what is opened continues what is there."""
         if manifest.materialization != message.materialization:
             raise ForeignStateError(
                 f"{self.path} holds the {manifest.WHAT} of {manifest.materialization!r}, not of "

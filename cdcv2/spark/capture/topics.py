@@ -64,7 +64,7 @@ class Topics(Protocol):
         """Everything from ``positions`` on, as a stream; it may begin earlier."""
 
     def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
-        """Whether a micro-batch has all from ``counted`` on (where none is given: from the start), each record once.
+        """Raise an error unless a micro-batch has all from ``counted`` on (none: from the start), each record once.
 
         Raises UnsafeTopicError for what lacks, MalformedError for what comes twice.
         """

@@ -193,14 +193,14 @@ def _open_remap(plan: BoundPlan, *, create: bool = False) -> RemapLog:
 
 
 def _check_proposed(plan: BoundPlan, binder: Binder, look: Look, ranges: Ranges) -> None:
-    """Whether the recipe can be carried on, as far as that can be seen before it is proposed."""
+    """Raise an error unless the recipe can be continued, as far as that can be seen before it is proposed."""
     check_left_out(binder, _left(plan, ranges))
     _check_logs(plan, binder)
     check_fresh(binder, plan.wanted, look, ranges, at_first=plan.options.begin_at_first)
 
 
 def _check_logs(plan: BoundPlan, binder: Binder) -> None:
-    """Whether the logs can be gone on with, as far as they are there. Makes none."""
+    """Raise an error unless the logs that are there can be continued. Makes none."""
     asked, folder = plan.wanted, together(plan.logs)
     if folder is not None:
         check_timeline(folder, str(binder.bound.timeline))

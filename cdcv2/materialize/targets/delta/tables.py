@@ -96,7 +96,7 @@ def make(folder: DeltaFolder, table: Table, materialization: str) -> Mark:
 
 
 def demand(folder: DeltaFolder, manifest: Manifest, table: Table) -> None:
-    """Raises RefusedError when the table has lost commits, or other columns than the binding says."""
+    """Raise RefusedError if the table has lost commits, or has other columns than the binding."""
     place, mark = folder.table(table.name), manifest.marks[table.name]
     if not delta().DeltaTable.is_deltatable(str(place)):
         raise _lost(place, "nothing", mark)

@@ -213,7 +213,7 @@ class ProcessDriver(Driver):
         return said
 
     def _demand_same(self, spec: Spec) -> None:
-        """What is kept was kept from the first: a table that comes later would lack what came before."""
+        """Raise RefusedError for a table that is new: it would lack what came before."""
         known = {one["collection"]["name"]: one for one in self._applied}
         for one in spec.bindings:
             name = one["collection"]["name"]
