@@ -39,7 +39,7 @@ from typing import Any, LiteralString
 
 from cdcv2.cli.asked_at import TAKES, asked_at
 from cdcv2.cli.collected import demand_history
-from cdcv2.cli.compare_sides import MOST_SHOWN, Part, asked, current, with_logs, with_target
+from cdcv2.cli.compare_sides import MOST_SHOWN, Part, added, asked, current, with_logs, with_target
 from cdcv2.cli.compare_source import Source, source_address
 from cdcv2.cli.console import Output
 from cdcv2.cli.coverage import remark_logs
@@ -269,15 +269,21 @@ def _expected(
 def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
     named = binding.view().table
     # Equal is what the types call equal that the columns have there; of one that is as in the log, those of the file.
-    table = _typed(view.kept(named), named)
+    kept = view.kept(named)
+    table = _typed(kept, named)
+    if kept.multiset:
+        table = replace(table, key=table.values[:-1], values=table.values[-1:])
+        there = (values for _, values in view.rows(table.name))
+        logs, lake = (Here(added(table, one), len(table.key)) for one in (rows.values(), there))
+        return Found(table, compare(logs, lake, len(table.key)))
     width = len(table.key)
     expected = Here(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
     target: Side | None = None
     if isinstance(view, PostgresView):
         target = view.side(table, _there(binding))
     if target is None:
-        there = current(binding, table, view.rows(table.name))
-        target = Here(((texts(table.fields, (*key, *values)), 1) for key, values in there), width)
+        found = current(binding, table, view.rows(table.name))
+        target = Here(((texts(table.fields, (*key, *values)), 1) for key, values in found), width)
     with told("read", table.name) if isinstance(view, PostgresView) else nullcontext():
         return Found(table, compare(expected, target, width))
 

@@ -21,6 +21,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.opening import CoveredLogs
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.materialize.protocol.messages import DELETED, Key, Table, Values
+from cdcv2.materialize.texts import texts
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
 from cdcv2.views.columns import columns_of
@@ -38,6 +39,14 @@ def current(binding: Binding, table: Table, rows: Iterable[tuple[Key, Values]]) 
     for key, values in rows:
         if not (mark is not None and values[mark]) and not (count is not None and not values[count]):
             yield key, values
+
+
+def added(table: Table, rows: Iterable[Values]) -> Iterator[tuple[Texts, int]]:
+    """Of a multiset without digests, each row once: its values are the key, and how often it is there the value."""
+    counts = Counter[Texts]()
+    for *row, count in rows:
+        counts[texts(table.key, row)] += count
+    return (((*row, *texts(table.values, [count])), 1) for row, count in counts.items() if count)
 
 
 def shown(table: TextTable, rows: Counter[Texts]) -> list[dict[str, Any]]:

@@ -39,7 +39,10 @@ class Shown(Protocol):
         """A table's keys and values."""
 
     def kept(self, table: Table) -> Table:
-        """The table with its columns in the types that they have there, by which its values are equal or not."""
+        """The table with its columns in the types that they have there, by which its values are equal or not.
+
+        A ``multiset`` only where it is kept without the digests of its rows: the key in ``rows`` is the row then.
+        """
 
     def close(self) -> None:
         """Leave."""

@@ -24,7 +24,8 @@ from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.fence import Piece, Range
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Checkpoint, Flush, Flushed, Key, Loaded, Open, Patch, StartCommit, Store, Values,
+    Acknowledge, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Loaded, Open, Patch, StartCommit, Store,
+    Values,
 )
 from cdcv2.materialize.protocol.turns import Turns
 from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
@@ -44,6 +45,9 @@ CARRIED = failpoints.declare(
 class Work(ABC):
     """What one task does for one table, on an executor. Used by one thread; nobody else has its keys."""
 
+    #: whether it takes Changes, in place of looking and staging
+    columns: bool = False
+
     @abstractmethod
     def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
         """What is at these keys; nothing for those that are not there."""
@@ -51,6 +55,10 @@ class Work(ABC):
     @abstractmethod
     def stage(self, stores: Sequence[Store]) -> None:
         """Take what is to be at these keys. Nobody may see it yet."""
+
+    def changes(self, message: Changes) -> None:
+        """Take rows that go and come, and stage them. Raises ConflictError as a driver does."""
+        raise UsageError(f"{type(self).__name__} takes one row after the other, and no Changes")
 
     @abstractmethod
     def finish(self) -> Any:
@@ -93,17 +101,45 @@ def carry(view: View, number: int, hand: Hand, groups: Iterable[tuple[Key, Itera
         return None
     work = hand.work(number)
     try:
-        combined, keys = Combined([view]), list[Key]()
-        for key, updates in chain([first], groups):
-            keys += combined.add(0, ((key, update) for update in updates))
-            if len(keys) >= AT_ONCE:
-                _stage(work, number, combined, keys)
-                combined, keys = Combined([view]), []
-        if keys:
-            _stage(work, number, combined, keys)
+        if work.columns:
+            _carry_columns(work, view, chain([first], groups))
+        else:
+            _carry_rows(work, view, number, chain([first], groups))
         return work.finish()
     finally:
         work.close()
+
+
+def _carry_rows(work: Work, view: View, number: int, groups: Iterable[tuple[Key, Iterable[Update]]]) -> None:
+    combined, keys = Combined([view]), list[Key]()
+    for key, updates in groups:
+        keys += combined.add(0, ((key, update) for update in updates))
+        if len(keys) >= AT_ONCE:
+            _stage(work, number, combined, keys)
+            combined, keys = Combined([view]), []
+    if keys:
+        _stage(work, number, combined, keys)
+
+
+def _carry_columns(work: Work, view: View, groups: Iterable[tuple[Key, Iterable[Update]]]) -> None:
+    combined = Combined([view])
+    for _, updates in groups:
+        combined.hold(0, [*updates])
+        if combined.size >= AT_ONCE:
+            _stage_columns(work, combined)
+            combined = Combined([view])
+    _stage_columns(work, combined)
+
+
+def _stage_columns(work: Work, combined: Combined) -> None:
+    worked = combined.net(0)
+    if worked is None:
+        return
+    net, _ = worked
+    try:
+        work.changes(Changes(0, net.gone, net.come, net.both))
+    except ConflictError as cause:
+        raise combined.judged(cause) from None
 
 
 def _stage(work: Work, number: int, combined: Combined, keys: Sequence[Key]) -> None:

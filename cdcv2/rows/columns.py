@@ -221,8 +221,8 @@ class UpdateBatch:
         return f"UpdateBatch({self.row_type}, {len(self)} updates)"
 
 
-def summed(keys: Sequence[Any], diffs: Any) -> tuple[pa.Array, pa.Array]:
-    """Of equal rows of these columns, the place of the first and the sum of the diffs, where that is not 0; in order.
+def summed(keys: Sequence[Any], diffs: Any, *, zeros: bool = False) -> tuple[pa.Array, pa.Array]:
+    """Of equal rows of these columns, the place of the first and the sum of the diffs, in order; no 0 but by ``zeros``.
 
     >>> places, sums = summed([pa.array(["a", "b", "a"])], pa.array([1, 1, 1]))
     >>> places.to_pylist(), sums.to_pylist()
@@ -239,7 +239,9 @@ def summed(keys: Sequence[Any], diffs: Any) -> tuple[pa.Array, pa.Array]:
     names = [str(place) for place in range(len(keys))]
     given = pa.table([*keys, diffs, pa.array(range(len(diffs)), pa.int64())], [*names, "diff", "place"])
     grouped = given.group_by(names, use_threads=False).aggregate([("diff", "sum"), ("place", "min")])
-    left = grouped.filter(pc.not_equal(grouped.column("diff_sum"), 0)).sort_by("place_min").combine_chunks()
+    if not zeros:
+        grouped = grouped.filter(pc.not_equal(grouped.column("diff_sum"), 0))
+    left = grouped.sort_by("place_min").combine_chunks()
     try:
         sums = left.column("diff_sum").cast(pa.int64())
     except pa.ArrowInvalid:

@@ -1,8 +1,9 @@
-"""The net change of rows by key, as columns: which rows go, and which come.
+"""The net change of rows by key, and of counts of rows, as columns: which rows go, and which come.
 
 Of a transaction, a key has one row that goes at most, and one that comes at most. A key with more is *odd*: it would
 have two current rows, or a row less than no times. No target can have it, so it takes the way of a Load and a Store,
-where :meth:`~cdcv2.views.combine.View.after` judges it with what is there.
+where :meth:`~cdcv2.views.combine.View.after` judges it with what is there. Of a multiset, the count of a row changes,
+and nothing is odd.
 
 A row that goes must be the row that is there, and where only one comes none may be. That is for the target to find out,
 in the transaction that commits: so nothing is looked up before.
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcv2.errors import MalformedError
-from cdcv2.materialize.protocol.messages import DELETED, Key
+from cdcv2.materialize.protocol.messages import DELETED, Field, Key
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.columns import UpdateBatch, summed
 from cdcv2.rows.row_type import RowType
@@ -30,7 +31,8 @@ class Net:
     """What a transaction does to the rows of a table; columns are those of the table, the key's first.
 
     ``gone`` and ``come`` have a key once. The first ``both`` rows of each have the same keys, in the same order: these
-    keys change their rows. The ``odd`` keys are in neither.
+    keys change their rows. The ``odd`` keys are in neither. Of a multiset, the columns are those of the rows, and by
+    how much their counts change; see :class:`~cdcv2.materialize.protocol.messages.Changes`.
     """
 
     gone: pa.Table
@@ -55,15 +57,11 @@ class NetChanges:
 
     def net(self, updates: Sequence[Update]) -> Net:
         """What these updates come to. Raises MalformedError for a null in a key, and for diffs of over 64 bits."""
-        batch = UpdateBatch.of(self._row_type, updates)
-        if batch is None:
-            raise MalformedError(f"{self._target}: an update has a diff of over 64 bits, which no log can state")
-        rows = batch.rows
-        columns = [one.array(self._row_type, rows.column(one.index)) for one in self._columns]
+        columns, diffs = _of(self._row_type, self._target, self._columns, updates)
         for given in columns[: self._width]:
             if given.null_count:
                 self._key_of(updates[pc.index(given.is_null(), True).as_py()][0])
-        places, sums = summed(columns, batch.diffs)
+        places, sums = summed(columns, diffs)
         found = pa.table([column.take(places) for column in columns], [one.field.name for one in self._columns])
         return self._by_key(found, sums)
 
@@ -98,6 +96,43 @@ class NetChanges:
         first = _taken(rows, gone)
         first = first.append_column(DELETED, pa.repeat(False, len(first)))
         return Net(first, then.append_column(DELETED, marks), len(first), found)
+
+
+class NetCounts:
+    """The counts of one binding's rows: from updates to which rows are there less often, and which more often.
+
+    ``columns`` are those of the rows, ``count`` is the column of the table that has the count.
+    """
+
+    def __init__(self, row_type: RowType, target: str, columns: Sequence[Column], count: Field) -> None:
+        self._row_type, self._target, self._columns = row_type, target, columns
+        self._names = [*(one.field.name for one in columns), count.name]
+
+    def net(self, updates: Sequence[Update]) -> Net:
+        """What these updates come to. Raises MalformedError for diffs of over 64 bits.
+
+        Where rows only come they stay as they are, also one that comes twice: whoever reads adds them up.
+        """
+        columns, diffs = _of(self._row_type, self._target, self._columns, updates)
+        if pc.less_equal(pc.min(diffs), 0).as_py():
+            places, diffs = summed(columns, diffs)
+            columns = [column.take(places) for column in columns]
+        rows = pa.table([*columns, diffs], self._names)
+        goes = pc.less(rows.column(rows.num_columns - 1), 0)
+        if not pc.any(goes, min_count=0).as_py():
+            return Net(rows.slice(0, 0), rows, 0, frozenset())
+        return Net(rows.filter(goes), rows.filter(pc.invert(goes)), 0, frozenset())
+
+
+def _of(
+    row_type: RowType, target: str, wanted: Sequence[Column], updates: Sequence[Update]
+) -> tuple[list[pa.Array], pa.ChunkedArray]:
+    """These columns of the updates, and their diffs."""
+    batch = UpdateBatch.of(row_type, updates)
+    if batch is None:
+        raise MalformedError(f"{target}: an update has a diff of over 64 bits, which no log can state")
+    rows = batch.rows
+    return [one.array(row_type, rows.column(one.index)) for one in wanted], batch.diffs
 
 
 def _taken(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError, ViewError
-from cdcv2.views.changes import Net, NetChanges
+from cdcv2.views.changes import Net, NetChanges, NetCounts
 from cdcv2.materialize.protocol.messages import DELETED, ConflictError, Field, Key, Loaded, Store, Table, Values
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.columns import arrow_schema
@@ -100,11 +100,14 @@ class View(Protocol):
     table: Table
 
     @property
-    def changes(self) -> NetChanges | None:
+    def changes(self) -> NetChanges | NetCounts | None:
         """What works its transactions out as columns; None: it has to know what is there, or has no exact columns."""
 
     def key_of(self, row: Any) -> Key:
         """The key that a row belongs to. Raises MalformedError for a null in it."""
+
+    def place(self, row: Any) -> Key:
+        """By what a ConflictError names the row: its key, or in a multiset the values of its columns."""
 
     def begin(self) -> Any:
         """The accumulator of no updates."""
@@ -168,6 +171,9 @@ class _Rows:
 
     def key_of(self, row: Any) -> Key:
         return _key(self._binding.target, self._key_columns, row)
+
+    def place(self, row: Any) -> Key:
+        return self.key_of(row)
 
     def begin(self) -> dict[Any, int]:
         return {}
@@ -248,17 +254,22 @@ class _Rows:
 class _Multiset:
     """All rows with their counts: the accumulator is [row, sum of its diffs]."""
 
-    changes: NetChanges | None = None
-
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
         self._columns = columns_of(binding.row_type)
-        fields = (*(column.field for column in self._columns), Field(COUNT, "long"))
-        soft = binding.deletes == "soft"
-        self.table = Table(binding.target, (Field(IDENTITY, "string"),), fields, binding.delta, soft)
+        count, soft = Field(COUNT, "long"), binding.deletes == "soft"
+        fields = (*(column.field for column in self._columns), count)
+        self.changes: NetCounts | None = None
+        if not binding.delta and arrow_schema(binding.row_type) is not None:
+            self.changes = NetCounts(binding.row_type, binding.target, self._columns, count)
+        counted = self.changes is not None
+        self.table = Table(binding.target, (Field(IDENTITY, "string"),), fields, binding.delta, soft, counted)
 
     def key_of(self, row: Any) -> Key:
         return (hashlib.sha256(self._binding.row_type.encode(row)).hexdigest(),)
+
+    def place(self, row: Any) -> Key:
+        return tuple([column.value(row) for column in self._columns])
 
     def begin(self) -> list[Any]:
         return [None, 0]
@@ -281,7 +292,7 @@ class _Multiset:
 class _Reduced:
     """Reductions by key: the accumulator is a list, one of each reduction."""
 
-    changes: NetChanges | None = None
+    changes: NetChanges | NetCounts | None = None
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
@@ -301,6 +312,9 @@ class _Reduced:
 
     def key_of(self, row: Any) -> Key:
         return _key(self._binding.target, self._key_columns, row)
+
+    def place(self, row: Any) -> Key:
+        return self.key_of(row)
 
     def begin(self) -> list[Any]:
         return [bound.begin() for bound in self._bounds]
@@ -379,12 +393,14 @@ class Combined:
 
     def judged(self, cause: ConflictError) -> ViewError:
         """What is wrong at a key where the target has not the row that changes as columns go with."""
-        view = self._views[cause.binding]
-        held = view.begin()
-        for _, (row, time, diff) in self._of(cause.binding, {cause.key}):
-            held = view.add(held, row, time, diff)
+        view, key = self._views[cause.binding], cause.key
+        # As text: a NaN is no other one's equal.
+        held, place = view.begin(), repr(cause.key)
+        for row, time, diff in self._held[cause.binding]:
+            if repr(view.place(row)) == place:
+                held, key = view.add(held, row, time, diff), view.key_of(row)
         try:
-            view.after(cause.key, held, cause.there)
+            view.after(key, held, cause.there)
         except ViewError as found:
             return found
         return cause

@@ -121,7 +121,7 @@ def kept(place: Path) -> Any:
     return checkpoint.state
 
 
-@pytest.mark.parametrize("name", ["lake", "delta"])
+@pytest.mark.parametrize("name", ["lake", "counts", "delta"])
 def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: Path, name: str) -> None:
     """Its tables, manifests, and recovery log, a folder and an SQLite file; over logs that are gone on with, too."""
     pytest.importorskip("deltalake" if name == "delta" else "pyarrow")
@@ -129,7 +129,8 @@ def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: P
     shutil.copytree(GOLDEN / name, place)
     shutil.copytree(GOLDEN / "commit-times", logs)
     file = captures.views(place, logs / "logs", name)
-    assert {"bookmarks"} == set(kept(place))
+    # The youngest states its timeline.
+    assert {"bookmarks"} == set(kept(place)) - ({"timeline"} if name == "counts" else set())
     compared, again = run("compare", file), run("materialize", file, "--json")
     assert (0, 0, 0) == (compared.code, again.code, json.loads(again.out)["transactions"]), compared.err + again.err
     captured(run, logs, dumps, "commit-times")

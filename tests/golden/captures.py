@@ -2,7 +2,8 @@
 
 As :mod:`tests.golden.write`, by commands alone: captures of the first part of recorded topics, in two runs each, so
 that what they remember is of readers in mid-history; and what ``cdcv2 materialize`` made of one of them. The folder
-``captures`` was written before a log had an identity, and a value of ``last`` the rows behind it.
+``captures`` was written before a log had an identity, and a value of ``last`` the rows behind it; ``counts`` in it
+since the files of a multiset in a lake are changes of counts.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ MATERIALIZED = {
     "lake": ("lake", "recovery", ""),
     "delta": ("delta", "{sqlite: recovery.sqlite}", ""),
     "last": ("lake", "recovery", LAST),
+    "counts": ("lake", "recovery", ""),
 }
 
 

@@ -73,7 +73,8 @@ class Table:
     """One view in the foreign system.
 
     ``delta``: it is only ever pushed to, what is stored are changes. ``soft``: what is gone stays there, marked, and
-    nothing is ever deleted.
+    nothing is ever deleted. ``multiset``: its key is a digest of the other columns, the last of which is how often such
+    a row is there; a driver that keeps it so may take :class:`Changes` of these counts.
     """
 
     name: str
@@ -81,6 +82,12 @@ class Table:
     values: tuple[Field, ...]
     delta: bool = False
     soft: bool = field(default=False, compare=False)
+    multiset: bool = field(default=False, compare=False)
+
+    @property
+    def stored(self) -> tuple[Field, ...]:
+        """The columns that Changes have: of a multiset those of the rows, without digest and count."""
+        return self.values[:-1] if self.multiset else self.fields
 
     @property
     def erased(self) -> bool:
@@ -233,6 +240,10 @@ class Changes:
     the same order: these change. Nothing was looked up, so the driver has to see to it, in the transaction that
     commits, that a row that goes is the row that is there, and that none is where one only comes (in a table that is
     ``marked``, none that is not marked). Otherwise it raises :class:`ConflictError`, and nothing was changed.
+
+    Of a ``multiset``, both have the columns of the rows, and last by how much the row's count changes: below 0 in
+    ``gone``, where a row stands once, and above in ``come``, where it may stand several times. No row stands in both.
+    The driver has to see to it that what goes is there as often.
     """
 
     binding: int
@@ -245,8 +256,9 @@ class ConflictError(ViewError):
     """A driver found at a key another row than Changes go with. The runtime knows the log's rows, and says which.
 
     Attributes:
+        key: the key; of a multiset, the row.
         binding: the number of the table.
-        there: the values at the key; None where nothing is.
+        there: the values at the key, or of a multiset the row and its count; None where nothing is.
     """
 
     def __init__(self, target: str, binding: int, key: Key, there: Values | None) -> None:

@@ -23,7 +23,6 @@ from cdcv2.rows.source_types import SourceType
 from cdcv2.store.numbered import Numbered, local_path
 
 S = TypeVar("S", bound="Applied")
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,18 @@ class Applied(ABC):
     #: what the folder holds, as errors and the file itself say it
     WHAT: ClassVar[str]
     FORMAT: ClassVar[str]
+    #: the newest version of the file that is read
+    NEWEST: ClassVar[int] = 1
 
     materialization: str
     start: Antichain
     tables: Mapping[str, Table]
     applied: Mapping[Range, Antichain] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def version(self) -> int:
+        """The oldest version of the file that can state this."""
+        return 1
 
     def kept(self, message: Open) -> Open:
         """What is opened, with the tables as they are kept here."""
@@ -68,7 +74,8 @@ class Applied(ABC):
     def kept_table(self, table: Table) -> Table:
         """A table as it is kept here: its columns in the types that they were made in; another one as it is."""
         there = self.tables.get(table.name)
-        return replace(there, soft=table.soft) if there == table and there is not None else table
+        found = replace(there, soft=table.soft) if there == table and there is not None else table
+        return replace(found, multiset=False)
 
     @property
     def frontier(self) -> Antichain:
@@ -96,7 +103,7 @@ class Applied(ABC):
     def to_plain(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {
-            "format": self.FORMAT, "version": _VERSION,
+            "format": self.FORMAT, "version": self.version,
             "materialization": self.materialization, "start": self.start.to_plain(),
             "applied": [[one.begin, one.end, at.to_plain()] for one, at in self.applied.items()],
             "tables": {name: _plain_table(table) for name, table in self.tables.items()},
@@ -106,9 +113,9 @@ class Applied(ABC):
     @classmethod
     def from_plain(cls: type[S], plain: Mapping[str, Any], place: object) -> S:
         """What :meth:`to_plain` made this of. Raises ForeignStateError for anything else."""
-        if plain.get("format") != cls.FORMAT or plain.get("version") != _VERSION:
+        if plain.get("format") != cls.FORMAT or plain.get("version") not in range(1, cls.NEWEST + 1):
             raise ForeignStateError(
-                f"{place} holds no {cls.WHAT} of cdcv2, version {_VERSION}: name another folder, or use a newer cdcv2"
+                f"{place} holds no {cls.WHAT} of cdcv2, version {cls.NEWEST}: name another folder, or use a newer cdcv2"
             )
         with reading(place):
             return cls(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import OutputError
-from cdcv2.materialize.protocol.messages import Key, Store, Table, Values
+from cdcv2.materialize.protocol.messages import Changes, Key, Store, Table, Values
 from cdcv2.materialize.spread import Hand, Work
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder
 from cdcv2.materialize.targets.delta.tables import DeltaView
-from cdcv2.materialize.targets.lake.files import LakeView, Place, Staged
+from cdcv2.materialize.targets.lake import counts
+from cdcv2.materialize.targets.lake.files import Place, Staged
+from cdcv2.materialize.targets.lake.view import LakeView
 
 
 def demand_there(path: Path) -> None:
@@ -76,7 +79,11 @@ class _Staging(Work):
 class _LakeWork(_Staging):
     def __init__(self, view: LakeView, table: Table) -> None:
         super().__init__(view.folder, table)
-        self._view = view
+        self._view, self.columns = view, table.multiset
+
+    def changes(self, message: Changes) -> None:
+        counts.stage(self._table, message, self._staged, partial(self._view.like, self._table.name))
+        self._rows += len(message.gone) + len(message.come)
 
     def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
         return self._view.look(self._table.name, keys)

@@ -68,7 +68,7 @@ class DeltaDriver(StagedDriver):
         self._message = manifest.kept(message)
         for table in self._message.tables:
             demand(self._folder, manifest, table)
-        return Opened(changes=frozenset(range(len(message.tables))))
+        return Opened(changes=frozenset(at for at, table in enumerate(message.tables) if not table.multiset))
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Look all keys up."""

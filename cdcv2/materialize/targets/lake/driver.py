@@ -15,6 +15,7 @@ removes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,19 @@ from cdcv2.errors import OutputError, UsageError
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Table
 from cdcv2.materialize.spread import Hand
+from cdcv2.materialize.targets.lake import counts
 from cdcv2.materialize.targets.lake.columns import canonical_keys
-from cdcv2.materialize.targets.lake.files import (
-    GONE, KEY, LakeView, Staged, arrow, current, open_lake, read_lake, read_part, type_of,
-)
+from cdcv2.materialize.targets.lake.files import DIFF, GONE, KEY, Staged, arrow, current, read_part, type_of
 from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
+from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
 from cdcv2.materialize.targets.manifests import Part
 from cdcv2.materialize.targets.staged import StagedDriver
 from cdcv2.materialize.targets.staging import LakeHand, demand_there
 
 __all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
+
+#: How many times as many files a multiset may have: an append looks nothing up in them.
+_APPENDED = 4
 
 
 class LakeDriver(StagedDriver):
@@ -66,12 +70,16 @@ class LakeDriver(StagedDriver):
         found = self._folder.change(lambda before: self._begun(before, message))
         self._folder.demand_there(found, state)
         self._message = self._view().manifest.kept(message)
-        return Opened(changes=frozenset(range(len(message.tables))))
+        # A multiset that an earlier release began goes on as it was: a Load and a Store for each row.
+        both = zip(message.tables, self._message.tables)
+        return Opened(changes=frozenset(at for at, (one, kept) in enumerate(both) if one.multiset == kept.multiset))
 
     def _begun(self, before: Manifest | None, message: Open) -> Manifest:
         """The manifest with all the tables of this materialization."""
         if before is None:
-            return Manifest(message.materialization, message.start, {table.name: table for table in message.tables})
+            tables = {table.name: table for table in message.tables}
+            multisets = {name: table.soft for name, table in tables.items() if table.multiset}
+            return Manifest(message.materialization, message.start, tables, counts=multisets)
         self._folder.demand_same(before, message)
         return before
 
@@ -87,6 +95,9 @@ class LakeDriver(StagedDriver):
     def changes(self, message: Changes) -> None:
         """Into the table's new file, when what is there is what they go with. Raises ConflictError otherwise."""
         pa, table = arrow(), self._opened().tables[message.binding]
+        if table.multiset:
+            counts.stage(table, message, self._file(message.binding), partial(self._view().like, table.name))
+            return
         gone, come = canonical_keys(table, message.gone), canonical_keys(table, message.come)
         there = self._view().at(table.name, pa.compute.unique(pa.chunked_array([gone, come])))
         self._stage(message, gone, come, there)
@@ -143,10 +154,15 @@ class LakeDriver(StagedDriver):
         _, manifest = self._folder.last()
         parts = () if manifest is None else manifest.parts.get(table.name, ())
         first = _first_merged([part.rows for part in parts])
-        if len(parts) <= self._most or first == len(parts) - 1:
+        most = self._most * _APPENDED if table.multiset else self._most
+        if manifest is None or len(parts) <= most or first == len(parts) - 1:
             return
-        rows = current([read_part(self._folder.file(table.name, part)) for part in parts[first:]])
-        if first == 0:
+        given = [read_part(self._folder.file(table.name, part)) for part in parts[first:]]
+        if table.multiset:
+            rows = counts.merged(table, given, manifest.counts[table.name])
+        else:
+            rows = current(given)
+        if first == 0 and not table.multiset:
             # There is nothing before it that could come back.
             rows = rows.filter(arrow().compute.invert(rows[GONE]))
         staged = Staged(self._folder, table)
@@ -197,5 +213,5 @@ def _check(table: Table) -> None:
         raise UsageError(f"{name!r} cannot be the name of a lake's table: it names a folder; no /, no leading . or _")
     for column in table.fields:
         type_of(column)
-        if column.name in (KEY, GONE):
+        if column.name in (KEY, GONE, DIFF):
             raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")

@@ -1,7 +1,8 @@
 """The Parquet files of a lake: their types, how one is staged, and how the current rows are read out of several.
 
 A file has the columns of its table and two more: ``cdcv2_key``, the key's canonical bytes, by which rows are found
-whatever the key's types are, and ``cdcv2_gone``.
+whatever the key's types are, and ``cdcv2_gone``. Of a multiset it has the columns of the rows, and ``cdcv2_diff``
+(:mod:`.counts`).
 """
 
 from __future__ import annotations
@@ -9,21 +10,19 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
+from cdcv2.errors import MalformedError, OutputError, UsageError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
-from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
 from cdcv2.materialize.targets.manifests import Part
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
-KEY, GONE = "cdcv2_key", "cdcv2_gone"
+KEY, GONE, DIFF = "cdcv2_key", "cdcv2_gone", "cdcv2_diff"
 #: how many rows are held in memory before they are written
 _BUFFER = 50_000
 #: kinds of values that are the same in many rows, often enough
@@ -95,8 +94,9 @@ class Place(Protocol):
 def file_schema(table: Table) -> Any:
     """The columns of a table's files."""
     pa = arrow()
-    columns = [pa.field(one.name, type_of(one)) for one in table.fields]
-    return pa.schema([*columns, pa.field(KEY, pa.binary()), pa.field(GONE, pa.bool_())])
+    columns = [pa.field(one.name, type_of(one)) for one in table.stored]
+    own = [pa.field(DIFF, pa.int64())] if table.multiset else [pa.field(KEY, pa.binary()), pa.field(GONE, pa.bool_())]
+    return pa.schema([*columns, *own])
 
 
 class Staged:
@@ -106,7 +106,7 @@ class Staged:
         self._pa, self._folder, self._table = arrow(), folder, table
         self._schema = file_schema(table)
         # What the columns of the source's types take, by their places.
-        typed = [(at, arrow_column(one)) for at, one in enumerate(table.fields)]
+        typed = [(at, arrow_column(one)) for at, one in enumerate(table.stored)]
         self._put = {at: one.put for at, one in typed if one is not None}
         # Of keys and numbers a dictionary takes longer to make than it saves, and zstd needs none.
         self._repeating = [one.name for one in table.values if one.kind in _REPEATING]
@@ -126,17 +126,23 @@ class Staged:
         Raises MalformedError for a value that its column cannot hold.
         """
         self._write()
-        columns = zip(self._schema, rows.columns, map(self._put.get, range(len(self._table.fields))))
+        self.add_table(self.typed(rows, [keys, gone]))
+
+    def typed(self, rows: Any, own: Sequence[Any]) -> Any:
+        """Columns of the table as the log has them, and the lake's ``own`` ones, as a file has them: a pyarrow.Table.
+
+        Raises MalformedError for a value that its column cannot hold.
+        """
+        columns = zip(self._schema, rows.columns, map(self._put.get, range(len(self._table.stored))))
         arrays = [
             self._array(field, column.to_pylist(), put) if put is not None else column.cast(field.type)
             for field, column, put in columns
         ]
-        table = self._pa.Table.from_arrays([*arrays, keys, gone], schema=self._schema)
-        self._told(lambda: self.add_table(table))
+        return self._pa.Table.from_arrays([*arrays, *own], schema=self._schema)
 
     def add_table(self, rows: Any) -> None:
         """Take rows as they stand in other files."""
-        self._opened().write_table(rows)
+        self._told(lambda: self._opened().write_table(rows))
         self._part = replace(self._part, rows=self._part.rows + rows.num_rows)
 
     def finish(self) -> Part:
@@ -159,8 +165,7 @@ class Staged:
             return
         columns = zip(self._schema, zip(*rows), map(self._put.get, range(len(self._schema))))
         arrays = [self._array(column, values, put) for column, values, put in columns]
-        table = self._pa.Table.from_arrays(arrays, schema=self._schema)
-        self._told(lambda: self.add_table(table))
+        self.add_table(self._pa.Table.from_arrays(arrays, schema=self._schema))
 
     def _array(self, column: Any, values: Sequence[Any], put: Callable[[Any], Any] | None) -> Any:
         try:
@@ -206,91 +211,35 @@ class Staged:
             ) from cause
 
 
-@dataclass(frozen=True)
-class LakeView:
-    """A lake as it was at one commit. While it is read, the lake may go on for a while; see :func:`open_lake`."""
+def read_part(path: Path, wanted: Any = None, column: str = KEY) -> Any:
+    """The rows of a file, or those that have one of the wanted values in a column.
 
-    folder: Folder
-    manifest: Manifest
-
-    @property
-    def frontier(self) -> Antichain:
-        """Everything not beyond it is in the view."""
-        return self.manifest.frontier
-
-    def read(self, table: str) -> Any:
-        """The current rows, as a pyarrow.Table with the table's columns. Raises MissingLogError for an unknown one."""
-        pa, found = arrow(), self._table(table)
-        names = [one.name for one in found.fields]
-        rows = current(self._parts(table))
-        if rows is None:
-            return pa.schema([pa.field(one.name, type_of(one)) for one in found.fields]).empty_table()
-        return rows.filter(pa.compute.invert(rows[GONE])).select(names)
-
-    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
-        """The same as Python values: keys and values."""
-        return rows_of(self._table(table), self.read(table))
-
-    def kept(self, table: Table) -> Table:
-        """The table with its columns in the types that they were made in."""
-        return self.manifest.kept_table(table)
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-    def look(self, table: str, keys: Iterable[Key]) -> Iterator[tuple[Key, Values]]:
-        """What is at these keys; nothing for those that are not there. Cost: reads every file's keys."""
-        pa = arrow()
-        yield from rows_of(self._table(table), self.at(table, pa.array([canonical(key) for key in keys], pa.binary())))
-
-    def at(self, table: str, keys: Any) -> Any:
-        """The same as columns, of canonical keys: a pyarrow.Table with the columns of a file."""
-        pa = arrow()
-        rows = current(self._parts(table, keys))
-        if rows is None:
-            return file_schema(self._table(table)).empty_table()
-        return rows.filter(pa.compute.invert(rows[GONE]))
-
-    def _table(self, name: str) -> Table:
-        try:
-            return self.manifest.tables[name]
-        except KeyError:
-            there = ", ".join(self.manifest.tables)
-            raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
-
-    def _parts(self, table: str, keys: Any = None) -> list[Any]:
-        return [read_part(self.folder.file(table, part), keys) for part in self.manifest.parts.get(table, ())]
-
-
-def read_part(path: Path, keys: Any = None) -> Any:
-    """The rows of a file, or those that have one of these canonical keys.
-
-    Raises OutputError when it is not there or damaged. Cost: of a file that has none of the keys, reading its keys.
+    Raises OutputError when it is not there or damaged. Cost: of a file that has none of them, reading that column.
     """
     pa = arrow()
     try:
         with pa.parquet.ParquetFile(path) as file:
             # Threads cost more than they gain where there is little to read.
             threads = path.stat().st_size > 1 << 20
-            if keys is None:
+            if wanted is None:
                 return file.read(use_threads=threads)
-            return pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, keys, threads)])
+            return pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, wanted, column, threads)])
     except (OSError, pa.ArrowException) as cause:
         raise OutputError(
             f"the lake's file {path} cannot be read: {reason(cause)}; open the lake again, or restore the file"
         ) from cause
 
 
-def _found(file: Any, keys: Any, threads: bool) -> Iterator[Any]:
-    """What a file has at these keys, one group of its rows after the other."""
+def _found(file: Any, wanted: Any, column: str, threads: bool) -> Iterator[Any]:
+    """What a file has with these values, one group of its rows after the other."""
     pa, names = arrow(), file.schema_arrow.names
-    others = [name for name in names if name != KEY]
+    others = [name for name in names if name != column]
     for group in range(file.num_row_groups):
-        held = file.read_row_group(group, [KEY], use_threads=False)
-        there = pa.compute.is_in(held[KEY], keys)
+        held = file.read_row_group(group, [column], use_threads=False)
+        there = pa.compute.is_in(held[column], wanted)
         if pa.compute.any(there).as_py():
             rows = file.read_row_group(group, others, use_threads=threads)
-            yield rows.append_column(held.schema.field(KEY), held[KEY]).filter(there).select(names)
+            yield rows.append_column(held.schema.field(column), held[column]).filter(there).select(names)
 
 
 def current(parts: Sequence[Any]) -> Any:
@@ -307,14 +256,16 @@ def current(parts: Sequence[Any]) -> Any:
 
 
 def rows_of(table: Table, rows: Any) -> Iterator[tuple[Key, Values]]:
-    """Rows as keys and values."""
-    width = len(table.key)
-    columns = [_values(one, rows[one.name]) for one in table.fields]
-    for at, one in enumerate(table.fields):
+    """Rows as keys and values; of a multiset, the key is the row, the values are the row and how often it is there."""
+    fields, width = table.fields, len(table.key)
+    if table.multiset:
+        fields, width = table.values, 0
+    columns = [_values(one, rows[one.name]) for one in fields]
+    for at, one in enumerate(fields):
         if one.kind == "integer":
             columns[at] = [None if value is None else int(value) for value in columns[at]]
     for row in zip(*columns):
-        yield row[:width], row[width:]
+        yield row[:-1] if table.multiset else row[:width], row[width:]
 
 
 def _values(field: Field, column: Any) -> list[Any]:
@@ -331,28 +282,3 @@ def logged(field: Field, column: Any) -> list[Any] | None:
     if typed.read_as is not None:
         column = column.cast(typed.read_as(arrow()))
     return [None if value is None else typed.get(value) for value in column.to_pylist()]
-
-
-def open_lake(folder: str | Path) -> LakeView:
-    """The lake in a folder as it is now: whole commits, over all its tables.
-
-    Files that were replaced since stay for some more commits; a view that is older raises OutputError: open it anew.
-    Raises MissingLogError where no lake is.
-    """
-    place = Folder(folder)
-    _, manifest = place.last()
-    if manifest is None:
-        raise MissingLogError(f"there is no lake in {place.path}: the name is wrong, or nothing was materialized yet")
-    return LakeView(place, manifest)
-
-
-def read_lake(folder: str | Path, table: str) -> Any:
-    """The current rows of a table, as a pyarrow.Table, of one commit. Raises as :func:`open_lake` does."""
-    while True:
-        view = open_lake(folder)
-        try:
-            return view.read(table)
-        except OutputError:
-            # It may have been replaced while it was read, by many commits.
-            if view.folder.last()[1] == view.manifest:
-                raise

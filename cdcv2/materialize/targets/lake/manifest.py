@@ -1,14 +1,16 @@
 """What lies in a lake: Parquet files of changed rows per table, and numbered manifests that say which of them count.
 
 A manifest names, for each table, its files in order; a file has the rows that a transaction has changed, whole, or that
-they are gone, and of a key the *last* file counts. Manifests are put if absent, so whoever reads the greatest one sees
-whole commits over all tables, and nothing of one that is under way. Besides, it says per range of keys up to where it
-was applied, which is how applying a transaction a second time is known to be nothing.
+they are gone, and of a key the *last* file counts; of a multiset, the changes of all files are added (:mod:`.counts`).
+Manifests are put if absent, so whoever reads the greatest one sees whole commits over all tables, and nothing of one
+that is under way. Besides, it says per range of keys up to where it was applied, which is how applying a transaction a
+second time is known to be nothing.
 
 ::
 
     folder/_manifests/00000000000000000007.json
-    folder/TABLE/9f3c....parquet         columns of the table, cdcv2_key (canonical bytes), cdcv2_gone
+    folder/TABLE/9f3c....parquet         columns of the table, cdcv2_key (canonical bytes), cdcv2_gone;
+                                         of a multiset, columns of the rows, and cdcv2_diff
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import checked
 from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.targets.manifests import Applied, Manifests, Part, is_staged
 
 
@@ -30,13 +33,25 @@ from cdcv2.materialize.targets.manifests import Applied, Manifests, Part, is_sta
 class Manifest(Applied):
     """What counts: see the module. ``parts``: table -> its files in order.
 
-    ``removing``: names of files that are being removed, which nobody may name any more.
+    ``removing``: names of files that are being removed, which nobody may name any more. ``counts``: the multisets whose
+    files are changes of counts, and whether a row stays whose count is 0; one that an earlier release began has files
+    as the other tables have.
     """
 
-    WHAT, FORMAT = "lake", "cdcv2 lake"
+    WHAT, FORMAT, NEWEST = "lake", "cdcv2 lake", 2
 
     parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     removing: tuple[str, ...] = ()
+    counts: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        """See :class:`Applied`. An earlier release would take changes of counts for counts: it must refuse them."""
+        return 2 if self.counts else 1
+
+    def kept_table(self, table: Table) -> Table:
+        """See :class:`Applied`."""
+        return replace(super().kept_table(table), multiset=table.name in self.counts)
 
     def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[Part]]) -> Manifest:
         """After a transaction; its files for one table have different keys."""
@@ -56,13 +71,17 @@ class Manifest(Applied):
         return {
             "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
             **({"removing": list(self.removing)} if self.removing else {}),
+            **({"counts": dict(self.counts)} if self.counts else {}),
         }
 
     @classmethod
     def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
         """See :class:`Applied`."""
         parts = {name: tuple(map(Part.from_plain, parts)) for name, parts in plain["files"].items()}
-        return {"parts": parts, "removing": tuple(checked(one, str) for one in plain.get("removing", ()))}
+        return {
+            "parts": parts, "removing": tuple(checked(one, str) for one in plain.get("removing", ())),
+            "counts": {name: checked(zeros, bool) for name, zeros in plain.get("counts", {}).items()},
+        }  # fmt: skip
 
 
 class Folder(Manifests[Manifest]):

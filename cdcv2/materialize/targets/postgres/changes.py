@@ -42,7 +42,7 @@ def takes_changes(table: Table, kept: Table) -> bool:
     spelled = any(
         now.source is None and normal_of(field) is not None for field, now in zip(table.fields, kept.fields)
     )
-    return not spelled and len(table.fields) + len(table.values) <= _MOST_COLUMNS
+    return not table.multiset and not spelled and len(table.fields) + len(table.values) <= _MOST_COLUMNS
 
 
 class PostgresChanges:

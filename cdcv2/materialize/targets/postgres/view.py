@@ -75,8 +75,8 @@ class PostgresView:
         return side(self._session, table, self._tables[table.name].table, where)
 
     def kept(self, table: Table) -> Table:
-        """The table as it is asked for: nothing is materialized into columns of other types."""
-        return table
+        """The table as it is asked for: nothing is materialized into columns of other types. A row has its digest."""
+        return replace(table, multiset=False)
 
     def close(self) -> None:
         """Leave."""

@@ -1,0 +1,124 @@
+"""A lake as it is read: of one commit, whole.
+
+Of rows by key and of reductions, the last file that has a key counts; of a multiset, the changes of all files add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError, OutputError
+from cdcv2.materialize.intake import canonical
+from cdcv2.materialize.protocol.messages import Key, Table, Values
+from cdcv2.materialize.targets.lake.counts import added, probe
+from cdcv2.materialize.targets.lake.files import (
+    DIFF, GONE, KEY, arrow, current, file_schema, read_part, rows_of, type_of,
+)
+from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
+
+
+@dataclass(frozen=True)
+class LakeView:
+    """A lake as it was at one commit. While it is read, the lake may go on for a while; see :func:`open_lake`."""
+
+    folder: Folder
+    manifest: Manifest
+
+    @property
+    def frontier(self) -> Antichain:
+        """Everything not beyond it is in the view."""
+        return self.manifest.frontier
+
+    def read(self, table: str) -> Any:
+        """The current rows, as a pyarrow.Table with the table's columns. Raises MissingLogError for an unknown one."""
+        pa, found = arrow(), self._table(table)
+        if found.multiset:
+            return self._added(found)
+        names = [one.name for one in found.fields]
+        rows = current(self._parts(table))
+        if rows is None:
+            return pa.schema([pa.field(one.name, type_of(one)) for one in found.fields]).empty_table()
+        return rows.filter(pa.compute.invert(rows[GONE])).select(names)
+
+    def _added(self, table: Table) -> Any:
+        """Each row of a multiset once, and how often it is there."""
+        pa = arrow()
+        rows = pa.concat_tables([file_schema(table).empty_table(), *self._parts(table.name)])
+        places, sums = added(table, rows, self.manifest.counts[table.name])
+        wrong = pa.compute.less(sums, 0)
+        if pa.compute.any(wrong, min_count=0).as_py():
+            row = rows.take(places.filter(wrong).slice(0, 1)).drop_columns([DIFF]).to_pylist()[0]
+            raise OutputError(
+                f"the lake in {self.folder.path} has the row {row} of {table.name} {sums.filter(wrong)[0]} times: a "
+                "file was lost or changed. Restore the folder, or begin again with it and the recovery log empty"
+            )
+        return rows.take(places).drop_columns([DIFF]).append_column(pa.field(table.values[-1].name, pa.int64()), sums)
+
+    def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
+        """The same as Python values: keys and values; of a multiset, the row, and the row with its count."""
+        return rows_of(self._table(table), self.read(table))
+
+    def kept(self, table: Table) -> Table:
+        """The table with its columns in the types that they were made in."""
+        return self.manifest.kept_table(table)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def look(self, table: str, keys: Iterable[Key]) -> Iterator[tuple[Key, Values]]:
+        """What is at these keys; nothing for those that are not there. Cost: reads every file's keys."""
+        pa = arrow()
+        yield from rows_of(self._table(table), self.at(table, pa.array([canonical(key) for key in keys], pa.binary())))
+
+    def at(self, table: str, keys: Any) -> Any:
+        """The same as columns, of canonical keys: a pyarrow.Table with the columns of a file."""
+        pa = arrow()
+        rows = current(self._parts(table, keys))
+        if rows is None:
+            return file_schema(self._table(table)).empty_table()
+        return rows.filter(pa.compute.invert(rows[GONE]))
+
+    def like(self, table: str, rows: Any) -> Any:
+        """Of a multiset, whatever could be these rows: a pyarrow.Table with the columns of a file, as ``rows`` has."""
+        column = probe(rows)
+        wanted = None if column is None else arrow().compute.unique(rows[column])
+        return arrow().concat_tables([rows.schema.empty_table(), *self._parts(table, wanted, column or "")])
+
+    def _table(self, name: str) -> Table:
+        try:
+            return self.manifest.kept_table(self.manifest.tables[name])
+        except KeyError:
+            there = ", ".join(self.manifest.tables)
+            raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
+
+    def _parts(self, table: str, wanted: Any = None, column: str = KEY) -> list[Any]:
+        return [read_part(self.folder.file(table, part), wanted, column) for part in self.manifest.parts.get(table, ())]
+
+
+def open_lake(folder: str | Path) -> LakeView:
+    """The lake in a folder as it is now: whole commits, over all its tables.
+
+    Files that were replaced since stay for some more commits; a view that is older raises OutputError: open it anew.
+    Raises MissingLogError where no lake is.
+    """
+    place = Folder(folder)
+    _, manifest = place.last()
+    if manifest is None:
+        raise MissingLogError(f"there is no lake in {place.path}: the name is wrong, or nothing was materialized yet")
+    return LakeView(place, manifest)
+
+
+def read_lake(folder: str | Path, table: str) -> Any:
+    """The current rows of a table, as a pyarrow.Table, of one commit. Raises as :func:`open_lake` does."""
+    while True:
+        view = open_lake(folder)
+        try:
+            return view.read(table)
+        except OutputError:
+            # It may have been replaced while it was read, by many commits.
+            if view.folder.last()[1] == view.manifest:
+                raise
