@@ -158,7 +158,7 @@ def begun(holdings: list[Holding], wanted: Range, start: Antichain) -> tuple[lis
 
     Raises RefusedError for parts with extents that one transaction cannot have.
     """
-    after = claim(holdings, wanted, value=holding_value(Checkpoint(start).to_plain()))
+    after = claim(holdings, wanted, value=holding_value(Checkpoint(start, committed=False).to_plain()))
     mine = next(one for one in after if one.range == wanted)
     return after, mine.fence, _recovered(holdings, mine, start)
 
@@ -169,8 +169,8 @@ def holding_value(checkpoint: Any) -> dict[str, Any]:
 
 
 def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recovered:
-    found = pieces(before, mine.range, lambda value: Checkpoint.from_plain(value["checkpoint"]).frontier, start)
-    own = Checkpoint.from_plain(mine.value["checkpoint"])
+    found = pieces(before, mine.range, lambda value: _checkpoint(value, start).frontier, start)
+    own = _checkpoint(mine.value, start)
     at = meet_of(found)
     near = sorted((old for old in before if old.range.overlaps(mine.range)), key=lambda old: -old.range.width)
     state: dict[str, Any] = {}
@@ -178,6 +178,19 @@ def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recove
         state = merge_patch(state, old.value["state"])
     checkpoint = own if len(found) == 1 and own.frontier == at else Checkpoint(at, None, own.views)
     return Recovered(checkpoint, found, state, _outstanding(near, found))
+
+
+def _checkpoint(value: Mapping[str, Any], start: Antichain) -> Checkpoint:
+    """That of a holding; RefusedError where its first transaction has begun, and would be another with this start."""
+    checkpoint = Checkpoint.from_plain(value["checkpoint"])
+    begun = checkpoint.begun_at(start)
+    if value["extent"] is not None and begun.frontier != checkpoint.frontier:
+        raise RefusedError(
+            f"a first transaction has begun that is from {checkpoint.frontier} on, and now the view is to begin at "
+            f"{start}: the store may have it already. Begin there once more (start: in the file), or take a new name "
+            "and an empty place"
+        )
+    return begun
 
 
 def _outstanding(near: list[Holding], found: tuple[Piece, ...]) -> Antichain | None:

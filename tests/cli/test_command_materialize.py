@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +34,7 @@ from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from tests.children import CDCV2, started
-from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, price, write
+from tests.cli.conftest import APPLE, HISTORY, PEAR, PRICES, Run, price, write
 from tests.materialize.targets.test_webhook import Receiver
 from tests.logs.polling import until
 
@@ -141,16 +140,32 @@ def test_a_file_uri_is_a_path(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_start_behind_what_the_log_begins_with_is_refused(run: Run, tmp_path: Path) -> None:
-    """It would leave that out, and nothing would show it; the time at which the log begins is taken."""
+    """It would leave that out, and nothing would show it; corrected, the same file begins where the log does."""
     write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([3], [5], {3: 1}))
     late = run("materialize", written(tmp_path, LAKE + "start: 4\n"))
 
     assert (4, True) == (late.code, "1 update at time 3" in late.err and "to begin at [4]" in late.err), late.err
     assert [] == list(open_lake(tmp_path / "lake").rows("now"))
-    shutil.rmtree(tmp_path / "lake")
-    shutil.rmtree(tmp_path / "recovery")
     begun = run("materialize", written(tmp_path, LAKE + "start: 3\n"))
-    assert (0, True) == (begun.code, "complete through 4; 1 transactions" in begun.out), begun.err
+    assert (0, True) == (begun.code, "complete through 4; 1 transactions, 1 updates read" in begun.out), begun.err
+    assert {(1,): (10, "apple")} == dict(open_lake(tmp_path / "lake").rows("now"))
+    assert 0 == run("compare", tmp_path / "prices.yaml").code
+
+
+@pytest.mark.parametrize("target", ["lake", "delta"])
+@pytest.mark.parametrize("recovery", ["recovery", "recovery.sqlite"])
+def test_a_start_that_was_taken_out_again_leaves_nothing_out(
+    run: Run, tmp_path: Path, target: str, recovery: str
+) -> None:
+    """What the refused start came to is no checkpoint: nothing was committed there."""
+    log = [Updates([(APPLE, 3, 1), (PEAR, 6, 1)]), Progress([0], [8], {3: 1, 6: 1})]
+    text = LAKE.replace("driver: lake", f"driver: {target}").replace("log: recovery", f"log: {recovery}")
+    write(tmp_path / "prices", *log)
+    assert 4 == run("materialize", written(tmp_path, text + "start: 5\n")).code
+    said = run("materialize", written(tmp_path, text))
+
+    assert (0, True) == (said.code, "complete through 7; 1 transactions, 2 updates read" in said.out), said
+    assert 0 == run("compare", tmp_path / "prices.yaml").code
 
 
 def test_a_log_that_ends_early_is_1_and_what_is_complete_is_there(run: Run, tmp_path: Path) -> None:

@@ -79,6 +79,22 @@ def test_what_was_committed_is_found_again(again: Again) -> None:
     assert (Checkpoint(Antichain([7])), {"deep": {"a": 1, "b": 2}, "c": 3}, None) == found(again().open(Range(), START))
 
 
+def test_what_was_opened_and_never_committed_may_begin_elsewhere(again: Again) -> None:
+    """Where it was to begin is no checkpoint, in the whole range or a part of it, until a first transaction begins."""
+    late, early = Antichain([120]), Antichain([3])
+    again().open(Range(), late)
+    again().open(Range(0, 99), late)
+
+    assert (Checkpoint(early), {}, None) == found(again().open(Range(), early))
+    assert [early] == [one.frontier for one in again().open(Range(), early).recovered.pieces]
+
+    again().open(Range(), late).prepare(Antichain([121]), None)
+    with pytest.raises(RefusedError, match=r"has begun that is from \[120\] on, and now the view is to begin at \[3\]"):
+        again().open(Range(), early)
+    again().open(Range(), late).commit(Checkpoint(Antichain([121])), None)
+    assert (Checkpoint(Antichain([121])), {}, None) == found(again().open(Range(), early))
+
+
 def found(claimed: Any) -> tuple[Any, ...]:
     """What an instance finds."""
     return claimed.recovered.checkpoint, claimed.recovered.state, claimed.recovered.extent

@@ -109,7 +109,8 @@ class Table:
 class Checkpoint:
     """How far the view has come: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
 
-    ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None where nobody has said.
+    ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None where nobody has said. ``committed``:
+    whether a transaction was; before the first one, ``frontier`` is only where the view was opened to begin.
 
     >>> Checkpoint.from_plain(Checkpoint(Antichain([7])).to_plain())
     Checkpoint(frontier=Antichain([7]), state=None)
@@ -118,10 +119,23 @@ class Checkpoint:
     frontier: Antichain
     state: Any = None
     views: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
+    committed: bool = field(default=True, compare=False, repr=False)
+
+    def begun_at(self, start: Antichain) -> Checkpoint:
+        """This, or, where nothing was committed yet, that of a view that has nothing and begins at ``start``.
+
+        What was opened with another start, and ended before its first commit, says nothing of what a view has.
+
+        >>> Checkpoint(Antichain([120]), committed=False).begun_at(Antichain([0]))
+        Checkpoint(frontier=Antichain([0]), state=None)
+        """
+        return self if self.committed else Checkpoint(start)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON holds it, with a version."""
         plain = {"version": 1, "frontier": self.frontier.to_plain(), "state": self.state}
+        if not self.committed:
+            plain["committed"] = False
         return plain if self.views is None else {**plain, "views": dict(self.views)}
 
     @classmethod
@@ -131,7 +145,9 @@ class Checkpoint:
             raise ForeignStateError(
                 f"{plain!r} is no checkpoint of version 1: somebody else wrote it, or a newer release did; use that one"
             )
-        return cls(Antichain.from_plain(plain["frontier"]), plain.get("state"), plain.get("views"))
+        # What does not state it was committed, or written before this was stated.
+        committed = plain.get("committed", True) is not False
+        return cls(Antichain.from_plain(plain["frontier"]), plain.get("state"), plain.get("views"), committed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -370,6 +370,23 @@ def test_a_table_that_is_new_in_a_view_that_has_begun_is_refused(connect: Connec
         run(connect, [ENTRIES], cuts(["a", 1], ["b", 2]))
 
 
+def test_where_a_view_was_to_begin_is_no_checkpoint(connect: Connect) -> None:
+    """A first run that came to no commit leaves the next one its own start."""
+
+    def none(checkpoint: Checkpoint) -> Iterator[Cut]:
+        raise MalformedError(f"the log has updates before {checkpoint.frontier}")
+        yield
+
+    for start in (7, 3):
+        late = Runtime("m", [ENTRIES], PostgresDriver(connect=connect), none, start=[start])
+        with pytest.raises(MalformedError, match=rf"before \[{start}\]"):
+            late.run()
+        late.close()
+    run(connect, [ENTRIES], cuts(["a", 1], ["b", 2]))
+
+    assert [("a", 1), ("b", 2)] == shown(connect, "SELECT id, amount FROM entries ORDER BY id")
+
+
 def test_rows_that_were_there_before_the_view_began_are_not_added_to(connect: Connect) -> None:
     """Another's, or its own under another name or with a lost checkpoint: sums would be twice what they are."""
     total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})

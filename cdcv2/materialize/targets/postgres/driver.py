@@ -159,14 +159,15 @@ class PostgresDriver(Spread):
                 )
 
     def _claim(self, session: Connection[Any], message: Open) -> Opened:
-        fresh = json.dumps(Checkpoint(message.start).to_plain())
+        fresh = json.dumps(Checkpoint(message.start, committed=False).to_plain())
         fence, near = postgres_fence.claim(session, message.materialization, message.range, fresh)
         session.commit()
         self._holding = {
             "name": message.materialization, "begin": message.range.begin, "end": message.range.end, "fence": fence,
         }  # fmt: skip
-        found = pieces(near, message.range, lambda text: _checkpoint(text).frontier, message.start)
-        own = next(_checkpoint(one.value) for one in near if one.range == message.range)
+        start = message.start
+        found = pieces(near, message.range, lambda text: _checkpoint(text).begun_at(start).frontier, start)
+        own = next(_checkpoint(one.value).begun_at(start) for one in near if one.range == message.range)
         even = len(found) == 1 and found[0].frontier == own.frontier
         return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
