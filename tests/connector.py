@@ -78,6 +78,12 @@ class Topics:
                     topics.append(place, fact)
         return topics
 
+    def endings(self) -> list[tuple[End, Position]]:
+        """What the transaction topic holds."""
+        place = f"{PREFIX}.transaction", 0
+        facts = enumerate(self.entries.get(place, ()))
+        return [(fact, Position(*place, offset)) for offset, fact in facts if isinstance(fact, End)]
+
     def ends(self) -> dict[Place, int]:
         """The next offset of each partition."""
         return {place: len(facts) for place, facts in self.entries.items()}

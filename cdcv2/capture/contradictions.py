@@ -197,6 +197,14 @@ def one_place(tx: object, table: str) -> Contradiction:
     return Contradiction(reason, NEW_SOURCE)
 
 
+def two_snapshot_rows(position: object) -> Contradiction:
+    """One position of a snapshot has two different rows."""
+    return Contradiction(
+        f"there are two different rows of the snapshot at {position}",
+        "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics",
+    )
+
+
 def two_rows(tx: object, table: str, number: object, where: str = "") -> Contradiction:
     """One number stands for two different rows."""
     return Contradiction(f"transaction {tx} has two different rows of {table} numbered {number}{where}", NEW_SOURCE)

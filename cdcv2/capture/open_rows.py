@@ -68,9 +68,9 @@ class Held:
         transaction.null_seq |= fact.seq is None
         return True
 
-    def note(self, tx: int, position: Position) -> None:
+    def note(self, tx: int, place: Place, offset: int) -> None:
         """A record of the transaction that is no row (its END, what stops it) must be read again with it."""
-        self._transaction(tx).began(_place(position), position.offset)
+        self._transaction(tx).began(place, offset)
 
     def counted(self, tx: int, table: str) -> tuple[int, int]:
         """How many rows of the table the transaction has by now, and the greatest of their numbers."""
@@ -89,13 +89,13 @@ class Held:
             self.rows += 1
         elif rows[where] != fact.row:
             return None
-        self.note_snapshot(fact.position, again)
+        self.note_snapshot(*where, again)
         return len(rows)
 
-    def note_snapshot(self, position: Position, again: int | None = None) -> None:
+    def note_snapshot(self, place: Place, offset: int, again: int | None = None) -> None:
         """A record about the snapshot must be read again with its rows."""
-        place, firsts = _place(position), self._snapshot_firsts.setdefault(again, {})
-        firsts[place] = min(position.offset, firsts.get(place, position.offset))
+        firsts = self._snapshot_firsts.setdefault(again, {})
+        firsts[place] = min(offset, firsts.get(place, offset))
 
     def changes(self, tx: int, table: str) -> Iterator[tuple[Any, int]]:
         """What the transaction does to the table."""
@@ -115,9 +115,12 @@ class Held:
         """The snapshot's rows of the table."""
         return iter(self._snapshots.get(again, {}).get(table, {}).values())
 
-    def undecided(self) -> list[tuple[int, list[str]]]:
-        """Transactions, and their tables, whose rows do not say which transaction came before."""
-        return [(tx, list(held.tables)) for tx, held in self._open.items() if held.null_seq]
+    def doubted(self) -> list[tuple[int, tuple[None], dict[str, int]]]:
+        """Transactions whose rows do not say which transaction came before: that, and the greatest numbers by table."""
+        return [
+            (tx, (None,), {table: numbers.highest for table, numbers in held.numbers.items()})
+            for tx, held in self._open.items() if held.null_seq
+        ]
 
     def drop(self, tx: int) -> None:
         """The transaction is released, or was before."""

@@ -98,6 +98,7 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
         with Writer(log) as writer:
             writer.advance([upper])
     journal.clear()
-    log_set.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
+    with failpoints.placed(log_set.TABLE_STATED, 2):
+        log_set.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
 
     assert ["statement of behind"] == journal

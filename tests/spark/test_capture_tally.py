@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commits import Commits
+from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import End, Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
@@ -18,6 +19,7 @@ from cdcv2.protocol.log import Position
 from cdcv2.spark.capture.batch_facts import Said, merged
 from cdcv2.spark.capture.before_images import KeyedCapture
 from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.rows_store import CountedRows
 from cdcv2.spark.capture.tally import Tally
 from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent
 from tests.recorded import TABLES as RECORDED
@@ -26,9 +28,23 @@ SEEDS = range(300)
 TABLES = ("public.a", "public.b")
 
 
-def new_tally(commits: Commits, positions: dict[Place, int]) -> Tally:
-    """A tally for the model's topics."""
-    return Tally(TABLES, f"{PREFIX}.transaction", "notifications", commits, positions)
+@dataclass
+class Counting:
+    """The engine of a capture of the model's topics, with what it counts."""
+
+    commits: Commits
+    positions: dict[Place, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kinds = dict.fromkeys(TABLES, next(iter(RECORDED.values())))
+        asked = Recipe(PREFIX, kinds, notification_topic="notifications")
+        self.rows = CountedRows(TABLES)
+        self.engine = CaptureEngine(self.commits, asked, self.rows)
+        self.tally = Tally(self.engine, self.rows, asked, self.positions)
+
+    def say(self, *shares: Said) -> None:
+        """Executors say this of a batch."""
+        self.tally.absorb(merged([share.to_json() for share in shares]))
 
 
 def batches(topics: Topics, chance: random.Random, start: dict[Place, int]) -> Iterator[list[tuple[Position, Fact]]]:
@@ -43,7 +59,7 @@ def batches(topics: Topics, chance: random.Random, start: dict[Place, int]) -> I
         yield batch
 
 
-def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random) -> list[str]:
+def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random) -> list[Said]:
     """What the executors say of a batch, each about some of its records."""
     shares = [Said(TABLES) for _ in range(chance.randint(1, 3))]
     screen = tally.screen()
@@ -53,21 +69,21 @@ def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random
         if screen.wants(place, position.offset):
             share.read(place, position.offset)
             share.add(fact, position, screen)
-    return [share.to_json() for share in shares]
+    return shares
 
 
 def test_two_tables_with_rows_at_one_place_stop_the_capture() -> None:
     """Each has all its numbers, and the transaction has fewer places than rows; a row that comes again has its own."""
     commits = Commits(TABLES, snapshot="none")
-    tally, share = new_tally(commits, {}), Said(TABLES)
+    counting, share = Counting(commits), Said(TABLES)
     for offset, (table, tx, order) in enumerate([("public.a", 7, 1), ("public.b", 7, 2), ("public.b", 7, 2),
                                                  ("public.a", 8, 1), ("public.b", 8, 1)]):  # fmt: skip
         position = Position(f"{PREFIX}.{table}", 0, offset)
-        share.add(RowFact(table, tx, order, 1, 0, "c", (), position), position, tally.screen())
+        share.add(RowFact(table, tx, order, 1, 0, "c", (), position), position, counting.tally.screen())
     for at, tx in enumerate((7, 8)):
         position = Position(f"{PREFIX}.transaction", 0, at)
-        share.add(End(tx, 100 + at, dict.fromkeys(TABLES, 1)), position, tally.screen())
-    tally.absorb(merged([share.to_json()]))
+        share.add(End(tx, 100 + at, dict.fromkeys(TABLES, 1)), position, counting.tally.screen())
+    counting.say(share)
 
     release = commits.ready()
     assert release is not None and [(7, 100)] == [*release.transactions]
@@ -88,21 +104,19 @@ class Run:
     memory: tuple[dict[str, object], dict[Place, int]] | None = None
     reread: int = 0
 
-    def start(self) -> tuple[Commits, Tally]:
+    def start(self) -> Counting:
         """A new process."""
         if self.memory is None:
-            commits = Commits(TABLES, notifications=self.notified, known=self.known)
-            return commits, new_tally(commits, {})
+            return Counting(Commits(TABLES, notifications=self.notified, known=self.known))
         plain, positions = self.memory
-        commits = Commits.restore(plain, TABLES, notifications=self.notified, known=self.known)
-        return commits, new_tally(commits, positions)
+        return Counting(Commits.restore(plain, TABLES, notifications=self.notified, known=self.known), positions)
 
-    def release(self, commits: Commits, tally: Tally, *, remember: bool) -> bool:
-        """Write what is ready, reading only where the tally says. Whether there was something."""
-        release = commits.ready()
+    def release(self, counting: Counting, *, remember: bool) -> bool:
+        """Write what is ready, reading only where the counts say. Whether there was something."""
+        release = counting.engine.ready()
         if release is None:
             return False
-        reading = tally.reading(release)
+        reading = counting.rows.reading(release)
         rows: dict[object, tuple[str, int, tuple[tuple[str, int], ...]]] = {}
         for place, (low, high) in reading.ranges.items():
             for fact in self.topics.entries[place][low:high + 1]:
@@ -119,22 +133,21 @@ class Run:
         assert counts == {key: count for key, count in reading.expected.items() if count}
         assert sum(counts.values()) == reading.rows()
         self.known = release.through + 1
-        tally.settle(release)
+        counting.engine.settle(release)
         if remember:
-            self.memory = commits.export(), tally.positions()
+            self.memory = counting.commits.export(), counting.tally.positions()
         return True
 
     def read(self, chance: random.Random, *, lives: int) -> Commits:
         """Read everything, dying ``lives`` times on the way, with and without the memory."""
         while True:
-            commits, tally = self.start()
-            start = tally.positions()
-            for batch in batches(self.topics, chance, start):
-                tally.absorb(merged(told(batch, tally, chance)))
+            counting = self.start()
+            commits = counting.commits
+            for batch in batches(self.topics, chance, counting.tally.positions()):
+                counting.say(*told(batch, counting.tally, chance))
                 if commits.wants_ends:
-                    commits.ends_read({place: end for place, end in self.topics.ends().items() if "public" in place[0]})
-                    commits.consumed(tally.counted)
-                self.release(commits, tally, remember=chance.random() < 0.8)
+                    counting.engine.ends_read(self.topics.ends(), counting.tally.counted)
+                self.release(counting, remember=chance.random() < 0.8)
                 assert commits.stopped() is None
                 if lives and chance.random() < 0.2:
                     break
@@ -165,12 +178,13 @@ def test_nothing_is_counted_or_kept_that_is_released() -> None:
         topics = sent(history, chance, crashes=2, notified=True)
         run = Run(topics, True)
         run.read(chance, lives=0)
-        commits, tally = run.start()
-        for batch in batches(topics, chance, tally.positions()):
-            tally.absorb(merged(told(batch, tally, chance)))
-            run.release(commits, tally, remember=True)
-        assert {place: end for place, end in topics.ends().items() if end} == tally.positions(), f"seed {seed}"
-        assert 0 == tally.rows_waiting
+        counting = run.start()
+        for batch in batches(topics, chance, counting.tally.positions()):
+            counting.say(*told(batch, counting.tally, chance))
+            while run.release(counting, remember=True):
+                pass
+        assert {place: end for place, end in topics.ends().items() if end} == counting.tally.positions(), f"seed {seed}"
+        assert 0 == counting.rows.waiting
 
 
 def test_the_end_that_is_lost_is_missed() -> None:
@@ -184,19 +198,19 @@ def test_the_end_that_is_lost_is_missed() -> None:
             continue
         tx = history.transactions[number].tx
         run = Run(sent(history, chance, notified=True).without_end(tx), True)
-        commits = run.start()[0]
         for _ in range(2):
-            commits, tally = run.start()
-            for batch in batches(run.topics, chance, tally.positions()):
-                tally.absorb(merged(told(batch, tally, chance)))
-                while run.release(commits, tally, remember=True):
+            counting = run.start()
+            commits = counting.commits
+            for batch in batches(run.topics, chance, counting.tally.positions()):
+                counting.say(*told(batch, counting.tally, chance))
+                while run.release(counting, remember=True):
                     pass
                 if commits.stopped() is not None:
                     break
             stop = commits.stopped()
             assert stop is not None and f"the END of transaction {tx} is missing" in stop.reason, f"seed {seed}"
             assert commits.lost
-            run.memory = commits.export(), tally.positions()
+            run.memory = commits.export(), counting.tally.positions()
         before = history.ends[number - 1] if number else SNAPSHOT_LSN if sum(history.snapshot.values()) else 0
         beyond = "stated beyond it" in stop.reason
         assert beyond != (before == commits.through), f"seed {seed}"
@@ -207,16 +221,16 @@ def test_the_end_that_is_lost_is_missed() -> None:
 def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
     """They are no repeats, and gone if they were taken for some."""
     commits = Commits(TABLES, snapshot="none")
-    tally = new_tally(commits, {})
+    counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
     position, early, late = Position(*place, 0), Said(TABLES), Said(TABLES)
-    early.add(End(7, 90, {}), Position(f"{PREFIX}.transaction", 0, 0), tally.screen())
-    tally.absorb(merged([early.to_json()]))
+    early.add(End(7, 90, {}), Position(f"{PREFIX}.transaction", 0, 0), counting.tally.screen())
+    counting.say(early)
     release = commits.ready()
     assert release is not None
-    tally.settle(release)
-    late.add(RowFact("public.a", 7, 1, 1, None, "c", (("row", 1),), position), position, tally.screen())
-    tally.absorb(merged([late.to_json()]))
+    counting.engine.settle(release)
+    late.add(RowFact("public.a", 7, 1, 1, None, "c", (("row", 1),), position), position, counting.tally.screen())
+    counting.say(late)
 
     stop = commits.stopped()
     assert stop is not None and "numbered 1, but its END 90 counts 0; the logs are stated beyond it" in stop.reason
@@ -225,11 +239,11 @@ def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
 def test_a_row_with_a_number_above_what_its_end_counts_stops_it() -> None:
     """Though there are as many rows as that counts: one of them is missing."""
     commits = Commits(TABLES, snapshot="none")
-    tally, said = new_tally(commits, {}), Said(TABLES)
+    counting, said = Counting(commits), Said(TABLES)
     position = Position(f"{PREFIX}.public.a", 0, 0)
-    said.add(RowFact("public.a", 7, 2, 2, None, "c", (("row", 1),), position), position, tally.screen())
-    said.add(End(7, 90, {"public.a": 1}), Position(f"{PREFIX}.transaction", 0, 0), tally.screen())
-    tally.absorb(merged([said.to_json()]))
+    said.add(RowFact("public.a", 7, 2, 2, None, "c", (("row", 1),), position), position, counting.tally.screen())
+    said.add(End(7, 90, {"public.a": 1}), Position(f"{PREFIX}.transaction", 0, 0), counting.tally.screen())
+    counting.say(said)
     release, stop = commits.ready(), commits.stopped()
 
     assert release is None
@@ -250,48 +264,59 @@ def test_a_large_transaction_is_read_twice_and_no_more() -> None:
 def test_what_stops_the_capture_is_seen_again_by_the_next_one() -> None:
     """A stop that no transaction holds open: what was read with it does not count as read, or it would be passed."""
     commits = Commits(TABLES, snapshot="none")
-    tally = new_tally(commits, {})
+    counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
     first, second = Said(TABLES), Said(TABLES)
     first.read(place, 0)
-    tally.absorb(merged([first.to_json()]))
-    assert {place: 1} == tally.positions()
+    counting.say(first)
+    assert {place: 1} == counting.tally.positions()
     second.read(place, 1)
-    second.add(SnapshotRow("public.a", 5, "first", "row", Position(*place, 1)), Position(*place, 1), tally.screen())
-    tally.absorb(merged([second.to_json()]))
+    row = SnapshotRow("public.a", 5, "first", "row", Position(*place, 1))
+    second.add(row, row.position, counting.tally.screen())
+    counting.say(second)
     assert commits.stopped() is not None
-    assert {place: 1} == tally.positions()
+    assert {place: 1} == counting.tally.positions()
+
+
+def test_positions_of_other_topics_are_not_remembered() -> None:
+    """One of them may be asked for the next time, and would be begun behind its end."""
+    counting, said = Counting(Commits(TABLES, snapshot="none")), Said(TABLES)
+    for place in ((f"{PREFIX}.public.a", 0), ("other", 0)):
+        said.read(place, 4)
+    counting.say(said)
+
+    assert {(f"{PREFIX}.public.a", 0): 5} == counting.tally.positions()
 
 
 def test_a_truncate_is_held_open_by_its_transaction() -> None:
     """The position stays before it, though its transaction has no row."""
     commits = Commits(TABLES, snapshot="none")
-    tally = new_tally(commits, {})
+    counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
     said = Said(TABLES)
     for offset in range(3):
         said.read(place, offset)
     truncate = Truncate("public.a", 9, 1, 1, 0, Position(*place, 1), "truncated", "delete")
-    said.add(truncate, Position(*place, 1), tally.screen())
-    tally.absorb(merged([said.to_json()]))
-    assert {place: 1} == tally.positions()
+    said.add(truncate, Position(*place, 1), counting.tally.screen())
+    counting.say(said)
+    assert {place: 1} == counting.tally.positions()
 
 
 def test_a_truncate_that_was_not_counted_stops_behind_its_released_transaction() -> None:
     """It is no duplicate, as a row above what END counts is none: the logs are stated beyond it."""
     commits = Commits(TABLES, snapshot="none")
-    tally = new_tally(commits, {})
+    counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
     said = Said(TABLES)
-    said.add(End(9, 70, {}), Position(f"{PREFIX}.transaction", 0, 0), tally.screen())
-    tally.absorb(merged([said.to_json()]))
+    said.add(End(9, 70, {}), Position(f"{PREFIX}.transaction", 0, 0), counting.tally.screen())
+    counting.say(said)
     release = commits.ready()
     assert release is not None
     commits.settle(release)
     late = Said(TABLES)
     late.add(Truncate("public.a", 9, 1, 1, 0, Position(*place, 1), "truncated", "delete"), Position(*place, 1),
-             tally.screen())
-    tally.absorb(merged([late.to_json()]))
+             counting.tally.screen())
+    counting.say(late)
     stop = commits.stopped()
 
     assert stop is not None and stop.lasting and "numbered 1, but its END 70 counts 0" in stop.reason

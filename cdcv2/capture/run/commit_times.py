@@ -12,21 +12,22 @@ next.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.commits import Commits
-from cdcv2.capture.contradictions import two_rows
+from cdcv2.capture.contradictions import Contradiction, two_rows, two_snapshot_rows
 from cdcv2.capture.coverage import had_rows
+from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
     Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
 )
 from cdcv2.capture.open_rows import Held
 from cdcv2.capture.release import Release, Waiting
-from cdcv2.capture.run.source_check import Evidence, is_for_good
+from cdcv2.capture.run.source_check import raise_stop
 from cdcv2.capture.run.state_file import Memory
 from cdcv2.capture.run.table_writers import CoveredLogs, TableWriters
 from cdcv2.capture.state_check import demand_typed, same_topics, tells_alike
@@ -38,15 +39,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
 from cdcv2.logs.coverage import Coverage
 from cdcv2.logs.release_times import Clock, ReleaseTimes
-from cdcv2.logs.stops import stop_of
 from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
-from cdcv2.timeline.positions import of_topics
 
 LOGGER = logging.getLogger(__name__)
 VERSION = 1
-
-_CORRUPT = "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics"
 
 
 @dataclass
@@ -99,36 +96,30 @@ class Capture:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
-        self._clock = Clock(times, logs.values())
         remembered = self._remembered()
         # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
         self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
-        # With no table covered the logs say nothing of how far this has come.
-        known = min(self.knowns().values(), default=((remembered["commits"] or {}).get("through") or -1) + 1)
-        self._commits = self._decisions(remembered["commits"], known)
-        kept = stop_of(self._writers.logs.values())
-        if kept is not None:
-            self._commits.keep(*kept)
-        sure = remembered["commits"] is not None or known == 0 or kept is not None
-        self._evidence = None if sure else Evidence(
-            self._writers.spans(), recipe.again, snapshot=recipe.snapshot == "initial"
+        self._held = Held()
+        self._engine = CaptureEngine.opened(
+            recipe, remembered["commits"], self._writers.stated(), self._held, Clock(times, logs.values())
         )
+        self._commits = self._engine.commits
         self._next: dict[Place, int] = {
             (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
         }
         self._topics: dict[str, str] = dict(remembered.get("topics", {}))
-        self._held = Held()
         self._contents: Contents | None = None
         if recipe.before == FROM_STATE:
+            known = min(self.knowns().values(), default=0)
             held = dict.fromkeys(self._writers.uncovered, 0) | dict.fromkeys(self.knowns(), known)
             self._contents = Contents.of(recipe.tables, logs, held, recipe.again, self._writers.starts())
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if that is of no open transaction: the next run must see it again.
         self._stopping: dict[Place, int] = {}
-        # The partition of the notifications, once one was read; and how many came of which other connectors.
-        self._notified: Place | None = None
+        # Whether a notification was read; and how many came of which other connectors.
+        self._notified = False
         self._strangers: dict[str, int] = {}
         self._failed = False
         self._old = OldConnector(recipe.prefix)
@@ -148,21 +139,6 @@ class Capture:
             LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
             return {"commits": None, "positions": {}, "logs": {}, "topics": remembered.get("topics", {})}
         return remembered
-
-    def _decisions(self, remembered: Mapping[str, Any] | None, known: int) -> Commits:
-        recipe, notifications = self._recipe, self._recipe.notification_topic is not None
-        held = self._writers.firsts() if known > 0 else None
-        uncovered, partial, leaves_out = self._writers.uncovered, self._writers.partial, self._writers.describing
-        if remembered is None:
-            return Commits(
-                recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, again=recipe.again,
-                held=held, empty=recipe.empty, uncovered=uncovered, partial=partial, leaves_out=leaves_out,
-            )
-        return Commits.restore(
-            remembered, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-            again=recipe.again, held=held, empty=recipe.empty, uncovered=uncovered, partial=partial,
-            leaves_out=leaves_out,
-        )
 
     def reads(self, topics: Mapping[str, str]) -> None:
         """What tells the topics from others of their names, where there is such a thing; to be remembered.
@@ -189,12 +165,12 @@ class Capture:
     @property
     def frontier(self) -> Antichain | None:
         """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
-        return frontier_of(self._commits, self._recipe)
+        return self._engine.frontier
 
     def waits(self) -> Waiting:
         """Why nothing more can be released."""
         waiting = self._commits.waits()
-        if waiting.what != "snapshot" or not self._strangers or self._notified is not None:
+        if waiting.what != "snapshot" or not self._strangers or self._notified:
             return waiting
         # The topic is there, and is that of others.
         number, others = sum(self._strangers.values()), ", ".join(sorted(self._strangers))
@@ -218,17 +194,8 @@ class Capture:
         return self._commits.open_transactions()
 
     def positions(self) -> dict[Place, int]:
-        """For each partition that the capture reads, from where it must be read again: all before it is released.
-
-        Not of other topics that a dump has: one of them may be named the next time, and would be begun behind its end.
-        """
-        positions = self._next | self._held.firsts()
-        for place, offset in self._stopping.items():
-            positions[place] = min(offset, positions[place])
-        first = self._commits.notifications_from
-        if first is not None and self._notified is not None:
-            positions[self._notified] = min(first, positions[self._notified])
-        return of_topics(positions, self._recipe.topics())
+        """For each partition that the capture reads, from where it must be read again: all before it is released."""
+        return self._engine.positions(self._next, self._stopping)
 
     def next_positions(self) -> dict[Place, int]:
         """For each partition seen, the offset behind the last record absorbed (or remembered)."""
@@ -266,107 +233,70 @@ class Capture:
         elif isinstance(fact, Begin):
             self._commits.begin(fact.tx)
         elif isinstance(fact, End):
-            if self._evidence is not None:
-                self._evidence.end(fact.lsn)
-            self._clock.end(fact.lsn, fact.ts_ms)
-            if self._commits.end(fact.tx, fact.lsn, fact.counts):
-                self._held.note(fact.tx, position)
+            self._engine.end(fact.tx, fact.lsn, fact.counts, fact.ts_ms, place, position.offset)
         elif isinstance(fact, SnapshotRow):
             self._snapshot_row(fact, place)
         elif isinstance(fact, Notification):
-            self._commits.notification(*fact)
-            self._notified = place
-            if not self._commits.snapshot_released:
-                self._held.note_snapshot(position)
+            self._notified = True
+            self._engine.notification(fact.kind, fact.table, fact.rows, place, fact.offset, fact.status)
         elif isinstance(fact, (Truncate, Unfit)):
-            self._halt(fact)
+            lsn = fact.lsn if isinstance(fact, Unfit) else None
+            self._engine.halt(
+                fact.table, fact.tx, lsn, fact.seq, fact.table_order, place, fact.position.offset, fact.reason,
+                fact.remedy,
+            )
         elif isinstance(fact, Nothing) and fact.of is not None:
             self._strangers[fact.of] = self._strangers.get(fact.of, 0) + 1
             if not self._commits.snapshot_released:
                 # The next start is to know of it, too.
-                self._held.note_snapshot(position)
-        if self._commits.reading_to_ends:
-            self._commits.consumed({place: position.offset + 1})
+                self._held.note_snapshot(place, position.offset)
+        self._engine.read_to({place: position.offset + 1})
         if self._commits.stopping and not self._stopping:
             self._stopping[place] = position.offset
 
     def reached(self, place: Place, following: int) -> None:
         """The partition has been read up to the offset ``following``, which may be behind its last record."""
         self._next[place] = max(following, self._next.get(place, 0))
-        if self._commits.reading_to_ends:
-            self._commits.consumed({place: self._next[place]})
+        self._engine.read_to({place: self._next[place]})
 
     def ended(self) -> None:
         """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
-        if self._evidence is not None:
-            self._evidence.finished()
+        self._engine.ended()
 
     def _row(self, fact: RowFact | ToldRow, place: Place) -> None:
-        self._commits.passed(place)
         if fact.seq is not None:
             self._reached[place] = fact.seq
-        if self._commits.is_repeat(fact.seq, fact.tx, fact.table, fact.table_order):
+        op = fact.told.op if isinstance(fact, ToldRow) else fact.op
+        if not self._engine.rows(
+            fact.table, fact.tx, fact.seq, place, fact.table_order, lambda: self._keep(fact), numbers_anew=fact.anew,
+            had=had_rows(op, fact.table_order),
+        ):
             self.counters.repeats += 1
-            return
-        self._commits.comes_after(fact.tx, fact.seq)
-        if fact.anew:
-            self._commits.numbers_anew(fact.tx)
-        if had_rows(fact.told.op if isinstance(fact, ToldRow) else fact.op, fact.table_order):
-            self._commits.had(fact.tx, fact.table)
+
+    def _keep(self, fact: RowFact | ToldRow) -> tuple[int, int] | Contradiction | None:
         new = self._held.admit(fact)
-        if new:
-            self.counters.rows += 1
-            self._commits.rows_seen(fact.tx, fact.table, *self._held.counted(fact.tx, fact.table))
-        elif new is None:
-            found = two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
-            self._commits.halt(fact.tx, found.reason, found.remedy)
-        else:
+        if new is None:
+            return two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
+        if not new:
             self.counters.repeats += 1
+            return None
+        self.counters.rows += 1
+        return self._held.counted(fact.tx, fact.table)
 
     def _snapshot_row(self, fact: SnapshotRow, place: Place) -> None:
-        if self._commits.is_told(fact.lsn):
-            self._told_snapshot_row(fact)
-            return
-        if self._commits.snapshot_released:
-            if self._evidence is not None:
-                self._evidence.snapshot(fact.table, fact.lsn, self._commits.through or 0)
-            self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
+        if not self._engine.snapshot_rows(
+            fact.table, fact.lsn, place, fact.position.offset, lambda again: self._keep_of_snapshot(fact, again)
+        ):
             self.counters.repeats += 1
-            return
-        number = self._held.admit_snapshot(fact)
-        if number is None:
-            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
-            return
-        self._commits.snapshot_rows(fact.table, fact.lsn, number)
-        self._commits.snapshot_read(fact.table, fact.lsn, place, fact.position.offset)
-        self._commits.snapshot_marked(fact.marker, fact.position)
-        self.counters.rows += 1
+        elif not self._commits.is_told(fact.lsn):
+            self._commits.snapshot_marked(fact.marker, fact.position)
 
-    def _told_snapshot_row(self, fact: SnapshotRow) -> None:
-        if fact.lsn <= (self._commits.through or 0):
-            self.counters.repeats += 1
-            return
-        number = self._held.admit_snapshot(fact, fact.lsn)
+    def _keep_of_snapshot(self, fact: SnapshotRow, again: int | None) -> int | Contradiction:
+        number = self._held.admit_snapshot(fact, again)
         if number is None:
-            self._commits.stop(f"there are two different rows of the snapshot at {fact.position}", _CORRUPT)
-            return
-        self._commits.snapshot_rows(fact.table, fact.lsn, number)
+            return two_snapshot_rows(fact.position)
         self.counters.rows += 1
-
-    def _halt(self, fact: Truncate | Unfit) -> None:
-        if fact.tx is not None:
-            if not self._commits.is_repeat(fact.seq, fact.tx, fact.table, fact.table_order):
-                self._commits.comes_after(fact.tx, fact.seq)
-                self._commits.halt(fact.tx, fact.reason, fact.remedy)
-                self._held.note(fact.tx, fact.position)
-        elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.is_told(fact.lsn):
-            if fact.lsn > (self._commits.through or 0):
-                self._commits.stop(fact.reason, fact.remedy)
-        elif isinstance(fact, Unfit) and fact.lsn is not None and self._commits.snapshot_released:
-            position = fact.position
-            self._commits.snapshot_read(fact.table, fact.lsn, (position.place, position.part), position.offset)
-        else:
-            self._commits.stop(fact.reason, fact.remedy)
+        return number
 
     def will_seek(self) -> None:
         """Whoever drives it reads the topics to their ends, where :attr:`seeks_another`, before the stop is for good.
@@ -407,10 +337,7 @@ class Capture:
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
         """Where the partitions of the topics end now, after :attr:`wants_ends` became true."""
-        every = bool(self._recipe.again)
-        found = {place: end for place, end in ends.items() if every or self._recipe.table(place[0])}
-        self._commits.ends_read(found, tables_of(found, self._recipe))
-        self._commits.consumed(self._next)
+        self._engine.ends_read(ends, self._next)
 
     # -- releases
 
@@ -422,48 +349,29 @@ class Capture:
         """
         if self._failed:
             raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
-        self._drop_undecided()
-        release = self._commits.ready()
+        release = self._engine.ready()
         if release is not None and self._contents is not None:
             release = self._contents.go_along(release, self._held, self._commits)
         if release is not None:
             self._failed = True
             self._write(release)
             self._failed = False
-        stop = self._commits.stopped()
-        if stop is not None and is_for_good(stop, self._writers.logs.values(), sure=self._sure):
-            if self._commits.lost:
-                self.save()
-            raise stop
+        raise_stop(self._engine, self._writers.logs.values(), self.save)
         # What was held back by a snapshot that was taken anew may be whole as well.
         return release if release is None or release.again is None else self.release() or release
-
-    def _drop_undecided(self) -> None:
-        for tx, tables in self._held.undecided():
-            counted = {table: self._held.counted(tx, table)[1] for table in tables}
-            if all([self._commits.is_repeat(None, tx, table, highest) for table, highest in counted.items()]):
-                self._held.drop(tx)
-                for table in tables:
-                    self._commits.rows_seen(tx, table, 0)
 
     def _write(self, release: Release) -> None:
         log_set.write(
             CoveredLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
-            keep=lambda: self._clock.release(release.through), remember=lambda: self._settle(release),
+            keep=lambda: self._engine.keep_time(release), remember=lambda: self._settle(release),
         )
         self._tell(release)
 
     def _settle(self, release: Release) -> None:
         """All logs are stated: forget what is released, and remember how far that is."""
-        self._commits.settle(release)
-        for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
-            self._held.drop(tx)
-        if release.again is not None:
-            self._held.drop_snapshot(release.again)
-        if release.snapshot is not None:
-            self._held.drop_snapshot()
-            if release.assumed:
-                LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
+        self._engine.settle(release)
+        if release.assumed:
+            LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
         self.save()
 
     def _updates(self, table: str, release: Release) -> Iterator[Update]:
@@ -485,17 +393,12 @@ class Capture:
                 Captured(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
             )
 
-    @property
-    def _sure(self) -> bool:
-        """Whether it is known that the topics are those of the logs."""
-        return self._evidence is None or self._evidence.sure
-
     def save(self) -> None:
         """Make the positions durable, so that the next start need not read what is released.
 
         Not while it is open whether the topics are those of the logs: who remembers does not ask that any more.
         """
-        if self._memory is None or not self._sure:
+        if self._memory is None or not self._engine.sure:
             return
         positions: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.positions().items()):
@@ -520,19 +423,9 @@ class Capture:
         self.close()
 
 
-def tables_of(places: Iterable[Place], recipe: Recipe) -> set[str]:
-    """The tables whose topics have these partitions."""
-    return {table for table in (recipe.table(topic) for topic, _ in places) if table is not None}
-
-
 def coverage_of(commits: Commits) -> Coverage:
     """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
     return Coverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
-
-
-def frontier_of(commits: Commits, recipe: Recipe) -> Antichain | None:
-    """Up to where the logs are complete; None where none of them has a statement: no table is covered yet."""
-    return None if commits.uncovered.issuperset(recipe.tables) else commits.frontier
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

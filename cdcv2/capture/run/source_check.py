@@ -1,81 +1,25 @@
-"""Are these the topics that the logs were made of? Asked by a capture without a memory, which would tell otherwise.
-
-All that such a capture reads at first looks like repeats, also of another source. But what the logs hold was told by
-the topics: rows of the snapshot at its LSN, everything else at the LSN of an END. So one time of each log, its last,
-must be found among the ENDs, in whose order it would have come; and the first one where the snapshot was taken. At
-the LSN of a snapshot that was taken anew there need be no END.
-"""
+"""When a capture by commit times raises a stop: one that lasts is kept in the logs, so it must be of their topics."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from cdcv2.core.order import Time
-from cdcv2.errors import ForeignStateError, SourceStop
+from cdcv2.capture.engine import CaptureEngine
+from cdcv2.errors import SourceStop
 from cdcv2.logs.stops import put_stop
 from cdcv2.protocol.log import Log
 
-#: The first and the last time at which a log has updates; None: it has none.
-Span = tuple[Time, Time]
 
+def raise_stop(engine: CaptureEngine, logs: Iterable[Log], remember: Callable[[], object]) -> None:
+    """Raise the SourceStop that has been reached, if any is; all before it is written.
 
-class Evidence:
-    """Compares what the topics say with the first and the last times of the logs.
-
-    >>> evidence = Evidence({"public.t": (100, 130)})
-    >>> evidence.end(110); evidence.end(130); evidence.snapshot("public.t", 100, 130); evidence.finished()
-
-    ``snapshot``: the logs begin with one. Each method raises ForeignStateError where the topics are of another source.
+    Where an END is lost the memory is saved by ``remember`` first. Raises what writing raises.
     """
-
-    def __init__(
-        self, spans: Mapping[str, Span | None], again: Collection[int] = (), *, snapshot: bool = True
-    ) -> None:
-        self._firsts = {table: None if span is None else _number(span[0]) for table, span in spans.items()}
-        first = min((time for time in self._firsts.values() if time is not None), default=0)
-        # Where the snapshot was taken, if it has rows; without one rows of a snapshot show nothing of the logs.
-        self._snapshot = first if snapshot else None
-        # Of each log the last time, which is an END's: only the first of all may be the snapshot's.
-        self._wanted = {_number(span[1]): table for table, span in sorted(spans.items()) if span is not None}
-        self._last = max(self._wanted, default=0)
-        for time in (first, *again):
-            self._wanted.pop(time, None)
-        self._highest = 0
-        #: Whether enough was seen of the topics: what comes now needs no comparing.
-        self.sure = not any(spans.values())
-
-    def snapshot(self, table: str, lsn: int, through: int) -> None:
-        """There is a row of the table's snapshot; the logs are stated up to ``through``.
-
-        One at the LSN of their snapshot, of a table that has none there, is theirs, and was not released; one beyond
-        what is stated is of another snapshot. Whether these stop the capture is not decided here.
-        """
-        if self._snapshot is None or lsn > through:
-            return
-        first = self._firsts.get(table, lsn)
-        if lsn not in (first, self._snapshot):
-            said = "has no updates" if first is None else f"begins at {first}"
-            raise _foreign(f"the topics have rows of a snapshot of {table} at {lsn}, and its log {said}")
-        self.sure |= not self._wanted
-
-    def end(self, lsn: int) -> None:
-        """There is an END; the ENDs come in order, and some again."""
-        self._highest = max(self._highest, lsn)
-        self._wanted.pop(lsn, None)
-        missed = min(self._wanted, default=lsn)
-        if missed < lsn:
-            raise _foreign(f"the log of {self._wanted[missed]} has updates at {missed}, and no transaction ends there")
-        self.sure |= lsn >= self._last
-
-    def finished(self) -> None:
-        """There is nothing more in the topics."""
-        if self._wanted:
-            last = max(self._wanted)
-            raise _foreign(
-                f"the log of {self._wanted[last]} has updates at {last}, and the last END of the topics is at "
-                f"{self._highest}"
-            )
-        self.sure = True
+    stop = engine.commits.stopped()
+    if stop is not None and is_for_good(stop, logs, sure=engine.sure):
+        if engine.commits.lost:
+            remember()
+        raise stop
 
 
 def is_for_good(stop: SourceStop, logs: Iterable[Log], *, sure: bool) -> bool:
@@ -88,15 +32,3 @@ def is_for_good(stop: SourceStop, logs: Iterable[Log], *, sure: bool) -> bool:
         return False
     put_stop(logs, stop)
     return True
-
-
-def _number(time: Time) -> int:
-    return time if type(time) is int else 0
-
-
-def _foreign(found: str) -> ForeignStateError:
-    return ForeignStateError(
-        f"the logs were made of other topics: {found}. Capture this source into logs of its own; or, if the topics "
-        "were cut off or made anew under the old names, begin anew with a new snapshot; or, if the logs were captured "
-        "with --snapshot-again, go on giving it"
-    )

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
+from cdcv2.capture.engine import LogsState
 from cdcv2.capture.log_set import Advance, WriterLogs
 from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.capture.state_check import FORGET
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
+from cdcv2.logs.stops import stop_of
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.writer import Writer
@@ -143,6 +145,13 @@ class TableWriters:
     def spans(self) -> dict[str, tuple[Time, Time] | None]:
         """The first and the last time at which each log has updates; None: it has none."""
         return {table: self._writers[table].span if table in self._writers else None for table in self.logs}
+
+    def stated(self) -> LogsState:
+        """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
+        return LogsState(
+            self.knowns(), self.firsts(), self.spans(), self.uncovered, self.partial, self.describing,
+            stop_of(self.logs.values()),
+        )
 
     # -- writing
 

@@ -3,7 +3,7 @@
 A micro-batch is a trigger and a share of new records, nothing else. Of each:
 
 1. The executors classify the records (one pass; the rows stay cached there) and tell the driver numbers.
-2. The driver counts, and asks ``Commits`` which transactions are whole.
+2. The driver counts, and asks the engine which transactions are whole.
 3. The rows of those are taken from the cache, and where they came in earlier batches, read again from the topics by
    range; consolidated, and written by the executors.
 4. The driver states them, table by table, and remembers from where the topics must be read again, in the order of
@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
 from cdcv2.capture import log_set
-from cdcv2.capture.commits import Commits
 from cdcv2.capture.contradictions import two_rows
+from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.release import Release, Waiting
-from cdcv2.capture.run.commit_times import coverage_of, frontier_of, tables_of
-from cdcv2.capture.run.source_check import Evidence, is_for_good
+from cdcv2.capture.run.commit_times import coverage_of
+from cdcv2.capture.run.source_check import raise_stop
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.core.antichain import Antichain
@@ -38,16 +38,16 @@ from cdcv2.logs.coverage import Coverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
-from cdcv2.logs.stops import stop_of
 from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
 from cdcv2.spark.capture.classify import ROW, SAID, SNAPSHOT, classified
 from cdcv2.spark.capture.log_set import Changes, FrameLogs
 from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.rows_store import CountedRows, Reading
 from cdcv2.spark.capture.state_file import Remembered
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.capture.tally import Reading, Tally
+from cdcv2.spark.capture.tally import Tally
 from cdcv2.spark.capture.topics import Topics
 from cdcv2.spark.session import tune
 
@@ -72,19 +72,16 @@ class Capture(CaptureQuery):
         super().__init__(recipe, topics, specs, state, spark, report, begin)
         remembered = self._remembered
         self.logs = TableLogs(specs, remembered.tails if remembered else None)
-        self.commits = _commits(recipe, remembered, self.logs)
-        self.commits.seeks = True
-        kept = stop_of(self.logs.all())
-        if kept is not None:
-            self.commits.keep(*kept)
-        self.logs.described(describe_log_set({log.name: log for log in self.logs.all()}, self.stated))
-        self.commits.recall(self._recalled(self.commits.through))
-        sure = remembered or not self.logs.meet() or kept is not None
-        self._tally = Tally(
-            self.logs.tables, recipe.transaction_topic, recipe.notification_topic, self.commits, self.start,
-            None if sure else Evidence(self.logs.spans, snapshot=recipe.snapshot == "initial"),
+        self._counted = CountedRows(self.logs.tables)
+        self.engine = CaptureEngine.opened(
+            recipe, remembered.commits if remembered else None, self.logs.stated(), self._counted,
             Clock(times, self.logs.all()),
         )
+        self.commits = self.engine.commits
+        self.commits.seeks = True
+        self.logs.described(describe_log_set({log.name: log for log in self.logs.all()}, self.stated))
+        self.commits.recall(self._recalled(self.commits.through))
+        self._tally = Tally(self.engine, self._counted, recipe, self.start)
         self._old = OldConnector(recipe.prefix)
         self.updates = 0
         self._tell_start(specs)
@@ -92,7 +89,7 @@ class Capture(CaptureQuery):
     @property
     def frontier(self) -> Antichain | None:
         """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
-        return frontier_of(self.commits, self.recipe)
+        return self.engine.frontier
 
     @property
     def coverage(self) -> Coverage:
@@ -120,7 +117,7 @@ class Capture(CaptureQuery):
         finally:
             told.unpersist()
         self._tell_waiting(
-            spark, self._tally.records, self._tally.repeats, self._tally.rows_waiting, self.commits.open_transactions()
+            spark, self._tally.records, self._tally.repeats, self._counted.waiting, self.commits.open_transactions()
         )
         if self.logs.stop is not None:
             self.commits.keep(*self.logs.stop)
@@ -128,16 +125,12 @@ class Capture(CaptureQuery):
 
     def ended(self) -> None:
         """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
-        self._tally.ended()
+        self.engine.ended()
         self._raise_stop()
 
     def _raise_stop(self) -> None:
         """Raise what stops it, if anything does: a stop before a record that is none, as that may be mended."""
-        stop = self.commits.stopped()
-        if stop is not None and is_for_good(stop, self.logs.all(), sure=self._tally.sure):
-            if self.commits.lost:
-                self._remember()
-            raise stop
+        raise_stop(self.engine, self.logs.all(), self._remember)
         error = self._tally.error()
         if error is not None:
             raise error
@@ -149,17 +142,15 @@ class Capture(CaptureQuery):
         self._old.seen(said["old"])
         self._tally.absorb(said)
         if self.commits.wants_ends:
-            ends = self.topics.ends(spark)
-            self.commits.ends_read(ends, tables_of(ends, self.recipe))
-            self.commits.consumed(self._tally.counted)
+            self.engine.ends_read(self.topics.ends(spark), self._tally.counted)
         failpoints.reach(COUNTED)
 
     def _release_all(self, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
-        while (release := self.commits.ready()) is not None:
+        while (release := self.engine.ready()) is not None:
             self._release(release, told, screen, spark)
 
     def _release(self, release: Release, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
-        reading = self._tally.reading(release)
+        reading = self._counted.reading(release)
         rows = self._rows(reading, told, screen, spark)
         if reading.repeats:
             # Rows of the snapshot have no number: those that are equal are several, and none of them comes twice.
@@ -171,7 +162,7 @@ class Capture(CaptureQuery):
         changes = Changes(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
         logs = FrameLogs(self.logs, changes, spark)
         log_set.write(
-            logs, release.advance, keep=lambda: self._tally.clock.release(release.through),
+            logs, release.advance, keep=lambda: self.engine.keep_time(release),
             remember=lambda: self._settle(release),
         )
         updates = sum(done.identities for done in logs.written.values())
@@ -183,11 +174,11 @@ class Capture(CaptureQuery):
 
     def _settle(self, release: Release) -> None:
         """All logs are stated: forget what is released, and remember how far that is."""
-        self._tally.settle(release)
+        self.engine.settle(release)
         self._remember()
 
     def _remember(self) -> None:
-        if not self._tally.sure:
+        if not self.engine.sure:
             # Whoever remembers does not ask any more whether the topics are those of the logs.
             return
         self._memory.save(
@@ -230,22 +221,6 @@ class Capture(CaptureQuery):
     def close(self) -> None:
         """Release the logs. States nothing."""
         self.logs.close()
-
-
-def _commits(recipe: Recipe, remembered: Remembered | None, logs: TableLogs) -> Commits:
-    notifications = recipe.notification_topic is not None
-    # With no table covered the logs say nothing of how far this has come.
-    known = logs.meet(((remembered.commits["through"] if remembered else None) or -1) + 1)
-    held = logs.firsts if known > 0 else None
-    if remembered is None:
-        return Commits(
-            recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known, held=held,
-            empty=recipe.empty, uncovered=logs.uncovered, partial=logs.partial, leaves_out=logs.describing,
-        )
-    return Commits.restore(
-        remembered.commits, recipe.tables, snapshot=recipe.snapshot, notifications=notifications, known=known,
-        held=held, empty=recipe.empty, uncovered=logs.uncovered, partial=logs.partial, leaves_out=logs.describing,
-    )
 
 
 def _times(times: Mapping[int, int]) -> pa.Table:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from cdcv2.capture.engine import LogsState
 from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, ResumeError, UsageError
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.stops import Stop, in_headers
+from cdcv2.logs.stops import Stop, in_headers, stop_of
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.resolver import Resolver
@@ -169,9 +170,11 @@ class TableLogs:
         """Whether each log can state that its table is not covered."""
         return self._starts.describing
 
-    def meet(self, default: int = 0) -> int:
-        """How far all of them are stated; ``default`` where no table is covered."""
-        return min(self.known.values(), default=default)
+    def stated(self) -> LogsState:
+        """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
+        return LogsState(
+            self.known, self.firsts, self.spans, self.uncovered, self.partial, self.describing, stop_of(self.all())
+        )
 
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Before a release is written: which tables are not covered; see LogStarts. Those begin at these times."""

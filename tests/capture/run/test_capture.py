@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow, Truncate, Unfit
@@ -18,6 +18,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
+from tests.capture.run.test_lost_ends import TransactionRecords
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.doubles import Crash, KeptMemory, RecordingLog
 from tests.steps import RELEASE
@@ -98,9 +99,14 @@ def test_any_history_arrives_whole_and_once(seed: int, snapshot: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
+@example(225777, "kept", True)
 @given(st.integers(0, 2**32), st.sampled_from(["kept", "lost", "older"]), st.booleans())
 def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str, notified: bool) -> None:
-    """At any step, any number of times, with the memory kept, lost or set back: the same logs."""
+    """At any step, any number of times, with the memory kept, lost or set back: the same logs.
+
+    In the example the first memory is that of a life that found the logs, and had not read a partition at all: that its
+    rows were released is in the transaction topic only.
+    """
     chance = random.Random(seed)
     history = histories(chance)
     history.snapshot[A] += 1
@@ -112,7 +118,9 @@ def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str
         kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
         try:
             with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
-                feed(Capture(how, logs, memory=kept, updates_per_message=2), topics, chance)
+                capture = Capture(how, logs, memory=kept, updates_per_message=2)
+                capture.recall(TransactionRecords(*topics.endings()))
+                feed(capture, topics, chance)
             break
         except failpoints.PlacedCrash:
             continue

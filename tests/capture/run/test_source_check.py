@@ -8,7 +8,7 @@ import pytest
 
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.run.source_check import Evidence
+from cdcv2.capture.evidence import Evidence
 from cdcv2.capture.run.state_file import FileMemory
 from cdcv2.connectors.dumped import DumpedTopics
 from cdcv2.errors import ForeignStateError, SourceStop, UnsafeTopicError

@@ -1,0 +1,329 @@
+"""A capture by commit times, but for its rows: what its facts mean, what it remembers, and from where it reads again.
+
+Facts come one by one without Spark, and in groups from executors; the rows are in a :class:`RowsStore`, in memory or
+with the executors. A fact that has rows comes with a function that keeps these there: it is called where they are no
+duplicates, and returns how many there are by now, or what contradicts. So what is decided never depends on where the
+rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cdcv2.capture.commits import Commits
+from cdcv2.capture.contradictions import Contradiction
+from cdcv2.capture.evidence import Evidence, Span
+from cdcv2.capture.release import Release
+from cdcv2.core.antichain import Antichain
+from cdcv2.protocol.log import Place
+from cdcv2.timeline.positions import of_topics
+
+
+class Asked(Protocol):
+    """What is captured: what a recipe says of the tables and of the snapshot."""
+
+    @property
+    def tables(self) -> Mapping[str, object]:
+        """Those to capture."""
+
+    @property
+    def snapshot(self) -> str:
+        """``initial`` or ``none``."""
+
+    @property
+    def notification_topic(self) -> str | None:
+        """The topic that says how many rows a snapshot has; None: there is none."""
+
+    @property
+    def again(self) -> tuple[int, ...]:
+        """The LSNs of snapshots that were taken again."""
+
+    @property
+    def empty(self) -> frozenset[str]:
+        """Tables that were empty at the snapshot, as the user states."""
+
+    def table(self, topic: str) -> str | None:
+        """The table that a topic has the rows of; None: it is another topic."""
+
+    def topics(self) -> Iterable[str]:
+        """All that are read."""
+
+
+class Clock(Protocol):
+    """Where it is kept when releases were committed."""
+
+    def end(self, lsn: int, ts_ms: int | None) -> None:
+        """An END was read."""
+
+    def release(self, through: int) -> None:
+        """All through this END is about to be stated."""
+
+
+class RowsStore(Protocol):
+    """The rows that are not released, and which records must be read again for them after a crash."""
+
+    def note(self, tx: int, place: Place, offset: int) -> None:
+        """A record that is no row must be read again with this transaction."""
+
+    def note_snapshot(self, place: Place, offset: int) -> None:
+        """A record that is no row must be read again with the snapshot."""
+
+    def doubted(self) -> Iterable[tuple[int, Iterable[int | None], Mapping[str, int]]]:
+        """Transactions of which it may be known only later that they were released before.
+
+        With the commits that their rows name, and the greatest number of their rows by table.
+        """
+
+    def drop(self, tx: int) -> None:
+        """The transaction is released, or was before."""
+
+    def drop_snapshot(self, again: int | None = None) -> None:
+        """The snapshot is released; ``again`` is the LSN of one that was taken again."""
+
+    def firsts(self) -> Mapping[Place, int]:
+        """The first offset of each partition that has something unreleased."""
+
+
+@dataclass(frozen=True)
+class LogsState:
+    """What the logs state when a capture is opened: how far, since when, and of which tables nothing.
+
+    ``knowns`` has up to where each table that is covered is stated, ``spans`` the first and the last time at which each
+    log has updates; ``firsts``, ``uncovered``, ``partial`` and ``describing`` are those of ``Commits`` (``held`` and
+    ``leaves_out`` there). ``stop`` is one that they keep, reason and remedy; None: they keep none.
+    """
+
+    knowns: Mapping[str, int]
+    firsts: Mapping[str, tuple[int, int]]
+    spans: Mapping[str, Span | None]
+    uncovered: frozenset[str] = frozenset()
+    partial: frozenset[str] = frozenset()
+    describing: bool = True
+    stop: tuple[str, str] | None = None
+
+
+class CaptureEngine:
+    """Feeds ``commits`` with facts, and has ``rows`` keep what is not released. One thread.
+
+    ``evidence`` is that of the logs, where no memory says that the topics are theirs.
+
+    >>> from cdcv2.capture.open_rows import Held
+    >>> from cdcv2.connectors.debezium.envelope import Recipe
+    >>> from cdcv2.rows.row_type import RowType
+    >>> kind = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
+    >>> engine = CaptureEngine(
+    ...     Commits(["public.t"], snapshot="none"), Recipe("p", {"public.t": kind}, snapshot="none"), Held())
+    >>> engine.end(7, 100, {"public.t": 1}, None, ("p.transaction", 0), 0)
+    >>> engine.rows("public.t", 7, None, ("p.public.t", 0), 1, keep=lambda: (1, 1))
+    True
+    >>> engine.ready().transactions, engine.positions({("p.transaction", 0): 1})
+    ((Commit(tx=7, lsn=100),), {('p.transaction', 0): 0})
+
+    Cost: a fact O(log open). Memory: that of ``commits`` and ``rows``. Source: the rules of explicit commit times.
+    """
+
+    def __init__(
+        self, commits: Commits, asked: Asked, rows: RowsStore, evidence: Evidence | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.commits = commits
+        self._asked, self._rows, self._evidence, self._clock = asked, rows, evidence, clock
+        # The partition of the notifications, once one was read.
+        self._notified: Place | None = None
+
+    @classmethod
+    def opened(
+        cls, asked: Asked, remembered: Mapping[str, Any] | None, logs: LogsState, rows: RowsStore, clock: Clock
+    ) -> CaptureEngine:
+        """The engine of a capture that begins or goes on. ``remembered`` is what :meth:`Commits.export` gave.
+
+        Raises ForeignStateError for a memory that is none of this capture, or is ahead of its logs.
+        """
+        # With no table covered the logs say nothing of how far this has come.
+        known = min(logs.knowns.values(), default=((remembered or {}).get("through") or -1) + 1)
+        how: dict[str, Any] = {
+            "snapshot": asked.snapshot, "notifications": asked.notification_topic is not None, "known": known,
+            "again": asked.again, "held": logs.firsts if known > 0 else None, "empty": asked.empty,
+            "uncovered": logs.uncovered, "partial": logs.partial, "leaves_out": logs.describing,
+        }
+        made = Commits(asked.tables, **how) if remembered is None else Commits.restore(remembered, asked.tables, **how)
+        if logs.stop is not None:
+            made.keep(*logs.stop)
+        sure = remembered is not None or known == 0 or logs.stop is not None
+        evidence = None if sure else Evidence(logs.spans, asked.again, snapshot=asked.snapshot == "initial")
+        return cls(made, asked, rows, evidence, clock)
+
+    # -- what it knows
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is known that the topics are those of the logs: only then may anything be remembered."""
+        return self._evidence is None or self._evidence.sure
+
+    @property
+    def frontier(self) -> Antichain | None:
+        """Up to where the logs are complete; None where none of them has a statement: no table is covered yet."""
+        return None if self.commits.uncovered.issuperset(self._asked.tables) else self.commits.frontier
+
+    def positions(self, read: Mapping[Place, int], stopping: Mapping[Place, int] | None = None) -> dict[Place, int]:
+        """From where each partition must be read again: all before is released.
+
+        ``read`` is how far they were read, ``stopping`` has the record that stops the capture. Not of other topics that
+        a dump has: one of them may be named the next time, and would be begun behind its end.
+        """
+        positions = dict(read)
+        for first in (self._rows.firsts(), stopping or {}):
+            for place, offset in first.items():
+                positions[place] = min(offset, positions.get(place, offset))
+        notified = self.commits.notifications_from
+        if notified is not None and self._notified is not None:
+            positions[self._notified] = min(notified, positions[self._notified])
+        return of_topics(positions, self._asked.topics())
+
+    def ended(self) -> None:
+        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        if self._evidence is not None:
+            self._evidence.finished()
+
+    # -- facts
+
+    def rows(
+        self, table: str, tx: int, seq: int | None, place: Place, highest: int,
+        keep: Callable[[], tuple[int, int] | Contradiction | None], *, numbers_anew: bool = False, had: bool = False,
+    ) -> bool:
+        """Rows of a transaction came that name the same commit; False: they are of a released one.
+
+        ``highest`` is the greatest of their numbers in their table. ``keep`` keeps them, and returns how many rows of
+        the table the transaction has by now, with the greatest number; None: all were kept before.
+        """
+        commits = self.commits
+        commits.passed(place)
+        if commits.is_repeat(seq, tx, table, highest):
+            return False
+        commits.comes_after(tx, seq)
+        if numbers_anew:
+            commits.numbers_anew(tx)
+        if had:
+            commits.had(tx, table)
+        kept = keep()
+        if isinstance(kept, Contradiction):
+            commits.halt(tx, kept.reason, kept.remedy)
+        elif kept is not None:
+            commits.rows_seen(tx, table, *kept)
+        return True
+
+    def snapshot_rows(
+        self, table: str, lsn: int, place: Place, last: int, keep: Callable[[int | None], int | Contradiction],
+        rows: int = 1,
+    ) -> bool:
+        """Rows of a snapshot came, the last of them at the offset ``last``; False: they are duplicates.
+
+        ``keep`` keeps them, and returns how many the table has by now; it gets the LSN of a snapshot that was taken
+        again, None for the first one.
+        """
+        commits = self.commits
+        again, through = commits.is_told(lsn), commits.through or 0
+        if again and lsn <= through:
+            return False
+        if not again and commits.snapshot_released:
+            if self._evidence is not None:
+                self._evidence.snapshot(table, lsn, through)
+            commits.snapshot_read(table, lsn, place, last, rows)
+            return False
+        kept = keep(lsn if again else None)
+        if isinstance(kept, Contradiction):
+            commits.stop(kept.reason, kept.remedy)
+            return True
+        commits.snapshot_rows(table, lsn, kept)
+        if not again:
+            commits.snapshot_read(table, lsn, place, last, rows)
+        return True
+
+    def end(
+        self, tx: int, lsn: int, counts: Mapping[str, int], ts_ms: int | None, place: Place, offset: int
+    ) -> None:
+        """An END stands there. Raises ForeignStateError where it shows that the topics are not those of the logs."""
+        if self._evidence is not None:
+            self._evidence.end(lsn)
+        if self._clock is not None:
+            self._clock.end(lsn, ts_ms)
+        if self.commits.end(tx, lsn, counts):
+            self._rows.note(tx, place, offset)
+
+    def notification(
+        self, kind: str, table: str | None, rows: int | None, place: Place, offset: int, status: str | None
+    ) -> None:
+        """A notification of a snapshot stands there."""
+        self.commits.notification(kind, table, rows, offset, status)
+        self._notified = place
+        if not self.commits.snapshot_released:
+            self._rows.note_snapshot(place, offset)
+
+    def halt(
+        self, table: str, tx: int | None, lsn: int | None, seq: int | None, number: int, place: Place, offset: int,
+        reason: str, remedy: str,
+    ) -> None:
+        """A record stands there that cannot be captured.
+
+        ``tx`` is its transaction, ``lsn`` the LSN of the snapshot that it is a row of; None: it is of none.
+        """
+        commits = self.commits
+        if tx is not None:
+            if not commits.is_repeat(seq, tx, table, number):
+                commits.comes_after(tx, seq)
+                commits.halt(tx, reason, remedy)
+                self._rows.note(tx, place, offset)
+        elif lsn is not None and commits.is_told(lsn):
+            if lsn > (commits.through or 0):
+                commits.stop(reason, remedy)
+        elif lsn is not None and commits.snapshot_released:
+            commits.snapshot_read(table, lsn, place, offset)
+        else:
+            commits.stop(reason, remedy)
+
+    def read_to(self, positions: Mapping[Place, int]) -> None:
+        """How far partitions have been read: their next offsets."""
+        if self.commits.reading_to_ends:
+            self.commits.consumed(positions)
+
+    def ends_read(self, ends: Mapping[Place, int], read: Mapping[Place, int]) -> None:
+        """Where the partitions of the topics end now, as ``commits`` wants to know; and how far they have been read."""
+        every = bool(self._asked.again)
+        found = {place: end for place, end in ends.items() if every or self._asked.table(place[0])}
+        tables = {self._asked.table(topic) for topic, _ in found}
+        self.commits.ends_read(found, {table for table in tables if table is not None})
+        self.commits.consumed(read)
+
+    # -- releases
+
+    def ready(self) -> Release | None:
+        """What may be released now; None: nothing.
+
+        Rows that are known to be duplicates only now, by an END that came after them or by a later release, are dropped
+        before that.
+        """
+        for tx, seqs, highest in list(self._rows.doubted()):
+            counted = list(highest.items()) or [("", 0)]
+            # All of them are looked at: each may show that END did not count it.
+            if any([self.commits.is_repeat(seq, tx, *one) for seq in seqs for one in counted]):
+                self._rows.drop(tx)
+                for table in highest:
+                    self.commits.rows_seen(tx, table, 0)
+        return self.commits.ready()
+
+    def keep_time(self, release: Release) -> None:
+        """Keep when the release was committed: it is about to be stated. Raises what the clock raises."""
+        if self._clock is not None:
+            self._clock.release(release.through)
+
+    def settle(self, release: Release) -> None:
+        """The release is durable in every log, and stated: forget it, and its rows."""
+        self.commits.settle(release)
+        for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
+            self._rows.drop(tx)
+        if release.again is not None:
+            self._rows.drop_snapshot(release.again)
+        if release.snapshot is not None:
+            self._rows.drop_snapshot()
