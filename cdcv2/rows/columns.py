@@ -111,11 +111,11 @@ class UpdateBatch:
             return None
         left, batches = iter(updates), list[pa.RecordBatch]()
         while part := list(islice(left, _CHUNK)):
-            # Not by zip: its iterator for each update wakes the garbage collector, which walks over all that is held.
-            rows, times, diffs = ([one[at] for one in part] for at in range(3))  # type: list[Any], list[Any], list[Any]
-            if not _whole(times, 0) or not _whole(diffs, -_LONG):
+            rows, times, diffs = _transposed(part, 3)
+            at, by = _whole(times, 0), _whole(diffs, -_LONG)
+            if at is None or by is None:
                 return None
-            batches.append(_batch(row_type, schema, rows, times, diffs))
+            batches.append(_batch(row_type, schema, rows, [at, by]))
         return cls(row_type, pa.Table.from_batches(batches, _with_update(schema)))
 
     @classmethod
@@ -237,7 +237,7 @@ def summed(keys: Sequence[Any], diffs: Any, *, zeros: bool = False) -> tuple[pa.
         # Arrow's sum would run over without an error; one of decimals does not.
         diffs = diffs.cast(pa.decimal128(19))
     names = [str(place) for place in range(len(keys))]
-    given = pa.table([*keys, diffs, pa.array(range(len(diffs)), pa.int64())], [*names, "diff", "place"])
+    given = pa.table([*keys, diffs, counted(len(diffs))], [*names, "diff", "place"])
     grouped = given.group_by(names, use_threads=False).aggregate([("diff", "sum"), ("place", "min")])
     if not zeros:
         grouped = grouped.filter(pc.not_equal(grouped.column("diff_sum"), 0))
@@ -254,13 +254,37 @@ def column_values(shape: Shape, column: pa.ChunkedArray) -> list[Any]:
     return [*chain.from_iterable(_values(shape, chunk) for chunk in column.chunks)]
 
 
+def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
+    """The columns of rows that are so wide.
+
+    Not by zip: its iterator for each row, all at once, wakes the garbage collector, which walks over all that is held.
+    """
+    values = [*chain.from_iterable(rows)]
+    return [values[at::width] for at in range(width)]
+
+
+def counted(count: int) -> pa.Array:
+    """The whole numbers from 0 on, so many.
+
+    >>> counted(3).to_pylist()
+    [0, 1, 2]
+    """
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+
+
 def _whole_array(given: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(given.chunks) if given.num_chunks else pa.array([], given.type)
 
 
-def _whole(numbers: Sequence[Any], least: int) -> bool:
-    """Whether they are all ints that 64 bits hold."""
-    return {*map(type, numbers)} == {int} and least <= min(numbers) and max(numbers) < _LONG
+def _whole(numbers: Sequence[Any], least: int) -> pa.Array | None:
+    """The numbers as an array; None unless they are all ints that 64 bits hold, and none is less."""
+    if {*map(type, numbers)} != {int}:
+        return None
+    try:
+        found = pa.array(numbers, pa.int64())
+    except (OverflowError, pa.ArrowInvalid):
+        return None
+    return found if pc.min(found).as_py() >= least else None
 
 
 def _with_update(schema: pa.Schema) -> pa.Schema:
@@ -268,14 +292,12 @@ def _with_update(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field("time", pa.int64(), False), pa.field("diff", pa.int64(), False)])
 
 
-def _batch(
-    row_type: RowType, schema: pa.Schema, rows: Sequence[Any], times: Sequence[int], diffs: Sequence[int]
-) -> pa.RecordBatch:
+def _batch(row_type: RowType, schema: pa.Schema, rows: Sequence[Any], held: Sequence[pa.Array]) -> pa.RecordBatch:
     if {*map(type, rows)} != {row_type.row_class}:
         rows = [row_type.row(row) for row in rows]
-    columns = [_array(column.shape, [row[at] for row in rows]) for at, column in enumerate(row_type.shape.columns)]
-    held = [*columns, pa.array(times, pa.int64()), pa.array(diffs, pa.int64())]
-    return pa.RecordBatch.from_arrays(held, schema=_with_update(schema))
+    values = _transposed(rows, len(row_type.shape.columns))
+    columns = [_array(column.shape, one) for column, one in zip(row_type.shape.columns, values)]
+    return pa.RecordBatch.from_arrays([*columns, *held], schema=_with_update(schema))
 
 
 # --- from canonical Python values to arrays

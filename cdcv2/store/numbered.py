@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +25,8 @@ from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageErro
 from cdcv2.store.file_system import in_words
 
 T = TypeVar("T")
-_NUMBERED = re.compile(r"(\d{20})\.json\Z")
+#: of a file's number in its name
+_DIGITS = 20
 
 
 def local_path(text: str | Path) -> Path:
@@ -56,9 +56,12 @@ def path_to_read(text: str | os.PathLike[str]) -> Path:
     return local_path(plain) if plain.startswith("file:") or "://" in plain else Path(text)
 
 
-def durable(*files: Path) -> None:
-    """Return when the files, and their folders' entries for them, would survive a loss of power."""
-    for path in (*files, *{file.parent for file in files}):
+def durable(*files: Path, flushed: bool = False) -> None:
+    """Return when the files, and their folders' entries for them, would survive a loss of power.
+
+    ``flushed``: what is in the files would already.
+    """
+    for path in dict.fromkeys([*(() if flushed else files), *(file.parent for file in files)]):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -85,7 +88,8 @@ class Numbered:
             return []
         except OSError as error:
             raise OutputError(f"{self._whose} in {self.folder} cannot be read: {in_words(error)}") from error
-        found = sorted(int(one.group(1)) for one in map(_NUMBERED.match, names) if one)
+        ours = [name[:_DIGITS] for name in names if name[_DIGITS:] == ".json"]
+        found = sorted(int(name) for name in ours if name.isdecimal())
         self._begun |= bool(found)
         return found
 
@@ -105,7 +109,7 @@ class Numbered:
     def stamp(self, number: int) -> tuple[int, int, int] | None:
         """What changes when the file of a number becomes another one, as none is written in place; None: not there."""
         try:
-            found = self._path(number).stat()
+            found = os.stat(f"{self.folder}/{number:0{_DIGITS}d}.json")
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
@@ -149,7 +153,7 @@ class Numbered:
                 os.link(temporary, path)
             finally:
                 temporary.unlink()
-            durable(path)
+            durable(path, flushed=True)
         except FileExistsError as error:
             if Path(error.filename2 or "") != path:
                 raise self._unwritable(error) from error
@@ -170,7 +174,7 @@ class Numbered:
                 self._path(number).unlink(missing_ok=True)
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"{number:020d}.json"
+        return self.folder / f"{number:0{_DIGITS}d}.json"
 
     def _unwritable(self, error: OSError) -> OutputError:
         return OutputError(

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import DELETED, Field, Key
 from cdcv2.protocol.messages import Update
-from cdcv2.rows.columns import UpdateBatch, summed
+from cdcv2.rows.columns import UpdateBatch, counted, summed
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.columns import Column
 
@@ -67,7 +67,7 @@ class NetChanges:
 
     def _by_key(self, rows: pa.Table, sums: pa.Array) -> Net:
         names = [str(place) for place in range(self._width)]
-        places, none = pa.array(range(len(sums)), pa.int64()), pa.scalar(None, pa.int64())
+        places, none = counted(len(sums)), pa.scalar(None, pa.int64())
         goes = pc.less(sums, 0)
         marks = [
             pc.if_else(goes, places, none), pc.if_else(goes, none, places),

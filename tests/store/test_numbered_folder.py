@@ -53,7 +53,7 @@ def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
 def test_a_folder_that_goes_away_with_what_is_put_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Just behind the put: whoever put it cannot know that it counts."""
     numbered = Numbered(tmp_path / "log", "the log")
-    monkeypatch.setattr("cdcv2.store.numbered.durable", lambda path: (tmp_path / "log").rename(tmp_path / "kept"))
+    monkeypatch.setattr("cdcv2.store.numbered.durable", lambda path, **_: (tmp_path / "log").rename(tmp_path / "kept"))
 
     with pytest.raises(OutputError, match="the log in .* it is gone"):
         numbered.put(0, {"number": 0})

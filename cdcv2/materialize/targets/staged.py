@@ -19,8 +19,8 @@ from cdcv2.materialize.protocol.messages import (
     Store,
 )
 from cdcv2.materialize.spread import Spread
-from cdcv2.materialize.targets.lake.columns import conflict
-from cdcv2.materialize.targets.lake.files import Place, Staged, arrow
+from cdcv2.materialize.targets.lake.columns import canonical_keys, conflict
+from cdcv2.materialize.targets.lake.files import KEY, Place, Staged, arrow
 from cdcv2.materialize.targets.manifests import Part
 
 
@@ -84,21 +84,21 @@ class StagedDriver(Spread):
         """Into the table's new file. Raises MalformedError for what it cannot hold, OutputError."""
         self._file(message.binding).add(message)
 
-    def _stage(self, message: Changes, gone: Any, come: Any, there: Any) -> None:
+    def _stage(self, message: Changes, gone: Any, come: Any, there: Any, column: str = KEY) -> None:
         """Changes into the table's new file, when the rows that are ``there`` are what they go with.
 
-        ``gone`` and ``come`` are their canonical keys, and a column of ``there``. Raises ConflictError otherwise.
+        ``gone`` and ``come`` are their keys, as this column of ``there`` has them. Raises ConflictError otherwise.
         """
         pa, table = arrow(), self._opened().tables[message.binding]
-        odd = conflict(table, message, gone, come, there)
+        odd = conflict(table, message, gone, come, there, column)
         if odd is not None:
             raise ConflictError(table.name, message.binding, *odd)
         left = message.gone.slice(message.both)
         rows = pa.concat_tables([message.come, left])
-        keys = pa.concat_arrays([come, gone.slice(message.both)])
         marks = pa.concat_arrays([pa.repeat(False, len(come)), pa.repeat(True, len(left))])
         order = pa.compute.sort_indices(rows, [(field.name, "ascending") for field in table.key])
-        self._file(message.binding).add_columns(rows.take(order), keys.take(order), marks.take(order))
+        rows = rows.take(order)
+        self._file(message.binding).add_columns(rows, canonical_keys(table, rows), marks.take(order))
 
     def _file(self, number: int) -> Staged:
         """The table's new file."""

@@ -145,8 +145,8 @@ def test_who_is_overtaken_while_a_merge_is_put_leaves_its_file(tmp_path: Path, m
     lake = tmp_path / "lake"
     flushed = numbered.durable
 
-    def slowly(*files: Path) -> None:
-        flushed(*files)
+    def slowly(*files: Path, **given: bool) -> None:
+        flushed(*files, **given)
         _, manifest = Folder(lake).last()
         if files[0].parent.name == "_manifests" and manifest is not None:
             parts = manifest.parts.get("entries", ())

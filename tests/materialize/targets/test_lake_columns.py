@@ -16,6 +16,7 @@ from cdcv2.errors import ViewError
 from cdcv2.materialize import Binding, Checkpoint, MemoryRecoveryLog, Runtime
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Table
+from cdcv2.materialize.targets.lake import held
 from cdcv2.materialize.targets.lake.columns import canonical_keys
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
@@ -76,6 +77,37 @@ def spell(folder: Path, text: str) -> None:
     path = view.folder.file("rows", view.manifest.parts["rows"][-1])
     rows = pq.read_table(path)
     pq.write_table(rows.set_column(1, rows.schema.field(1), [pa.array([text], pa.string())]), path)
+
+
+def test_young_files_are_read_once_and_so_many_bytes_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The youngest; one that was changed by hand, or has become too large, is read again, or by others."""
+    read, before = list[str](), held.read_part
+    monkeypatch.setattr(held, "read_part", lambda path: read.append(path.name) or before(path))
+    paths = [tmp_path / name for name in "abc"]
+    for number, path in enumerate(paths):
+        pq.write_table(pa.table({"n": [number] * 1000}), path)
+    files = held.HeldFiles(20_000)
+    assert [[1], [2]] == [rows["n"].unique().to_pylist() for rows in files.last_of("t", paths)]
+    # The third one is found to be too large, once.
+    assert (["c", "b", "a"], 2) == (read, len(files.last_of("t", paths)))
+
+    pq.write_table(pa.table({"n": [7] * 1000}), paths[2])
+    assert [[1], [7]] == [rows["n"].unique().to_pylist() for rows in files.last_of("t", paths)]
+    # Another table may have as many bytes as this one leaves.
+    assert [] == files.last_of("u", paths[:1]) and ["c", "b", "a", "c", "a"] == read
+    pq.write_table(pa.table({"n": [8] * 3000}), paths[2])
+    assert [] == files.last_of("t", paths) + files.last_of("t", paths) and "cbacac" == "".join(read)
+    paths[2].unlink()
+    assert [] == files.last_of("t", paths)
+
+
+def test_what_is_held_and_what_is_not_end_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some histories no file is held, of some the youngest."""
+    for seed in range(100, 120):
+        monkeypatch.setattr(held.HeldFiles.__init__, "__defaults__", ((0, 4_000, 16_000)[seed % 3],))
+        rows, columns = in_a_lake(tmp_path / str(seed), seed)
+
+        assert rows == columns, f"seed {seed}"
 
 
 @given(st.data())

@@ -40,6 +40,11 @@ def canonical_keys(table: Table, rows: Any) -> Any:
     return pc.binary_join_element_wise(pa.scalar("("), first, *between, end, pa.scalar("")).cast(pa.binary())
 
 
+def keys_by(table: Table, column: str, rows: Any) -> Any:
+    """The keys of rows, as the column of a lake's files has them that ``key_column`` names."""
+    return canonical_keys(table, rows) if column == KEY else one_array(rows[column])
+
+
 def _canonical_part(field: Field, column: Any) -> Any:
     """A column of a key as the ``ascii`` of its values; None where that has to be made value by value."""
     if field.kind in ("int", "long"):
@@ -58,15 +63,18 @@ def one_array(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def conflict(table: Table, message: Changes, gone: Any, come: Any, there: Any) -> tuple[Key, Values | None] | None:
+def conflict(
+    table: Table, message: Changes, gone: Any, come: Any, there: Any, column: str = KEY
+) -> tuple[Key, Values | None] | None:
     """The least key at which the rows that are ``there`` are not those that the changes go with, and what is at it.
 
-    ``gone`` and ``come`` are the canonical keys of the changes; ``there`` has the columns of a lake's files, without
-    what is gone. None where all is as it should be: each row that goes is there, and where one only comes is none.
+    ``gone`` and ``come`` are the keys of the changes, as the column has them; ``there`` has the columns of a lake's
+    files, without what is gone. None where all is as it should be: each row that goes is there, and where one only
+    comes is none.
     """
     if table.marked:
         there = there.filter(pc.invert(there[DELETED]))
-    held = one_array(there[KEY])
+    held = one_array(there[column])
     places = pc.index_in(gone, held)
     found, wrong = there.take(places), pc.is_null(places)
     for field, mine in zip(table.fields, message.gone.columns):
@@ -77,7 +85,7 @@ def conflict(table: Table, message: Changes, gone: Any, come: Any, there: Any) -
     if not any(map(len, odd)):
         return None
     key = min(tuple(row.values()) for one in odd for row in one.to_pylist())
-    at = there.filter(pc.equal(held, canonical(key)))
+    at = there.filter(pc.equal(there[KEY], canonical(key)))
     return key, next((values for _, values in rows_of(table, at)), None)
 
 

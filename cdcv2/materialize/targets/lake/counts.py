@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Table
 from cdcv2.materialize.targets.lake.columns import as_logged
 from cdcv2.materialize.targets.lake.files import DIFF, Staged
@@ -25,19 +26,39 @@ def stage(table: Table, message: Changes, staged: Staged, like: Callable[[Any], 
     ``like`` gives what a lake has that could be some rows, in the columns of a file. Cost: of rows that come, writing
     them. Where rows go, one column of each file is read, and the rows that match in it.
     """
-    goes = staged.typed(message.gone, [message.gone.columns[-1]])
+    goes = _going(table, message, staged)
     if len(goes):
         there = pa.concat_tables([goes, like(goes)])
         places, sums = added(table, there)
         wrong = pc.and_(pc.less(sums, 0), pc.less(places, len(goes)))
         if pc.any(wrong, min_count=0).as_py():
             place, left = (one.filter(wrong)[0].as_py() for one in (places, sums))
-            (row,) = message.gone.slice(place, 1).to_pylist()
-            *values, diff = row.values()
-            before = (*values, left - diff) if left != diff else None
-            raise ConflictError(table.name, message.binding, tuple(values), before)
+            raise _conflict(table, message, place, left)
     comes = staged.typed(message.come, [message.come.columns[-1]])
     staged.add_table(pa.concat_tables([goes, comes]))
+
+
+def _going(table: Table, message: Changes, staged: Staged) -> Any:
+    """The rows that go as a file has them. Raises ConflictError for one that no file can hold: it is not there."""
+    gone = message.gone
+    try:
+        return staged.typed(gone, [gone.columns[-1]])
+    except MalformedError:
+        for place in range(len(gone)):
+            one = gone.slice(place, 1)
+            try:
+                staged.typed(one, [one.columns[-1]])
+            except MalformedError:
+                raise _conflict(table, message, place, None) from None
+        raise
+
+
+def _conflict(table: Table, message: Changes, place: int, left: int | None) -> ConflictError:
+    """The error of the row that goes at a place; ``left``: how often it would be there, None where it never was."""
+    (row,) = message.gone.slice(place, 1).to_pylist()
+    *values, diff = row.values()
+    before = None if left in (None, diff) else (*values, (left or 0) - diff)
+    return ConflictError(table.name, message.binding, tuple(values), before)
 
 
 def added(table: Table, rows: Any, zeros: bool = False) -> tuple[Any, Any]:

@@ -26,8 +26,11 @@ from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Table
 from cdcv2.materialize.spread import Hand
 from cdcv2.materialize.targets.lake import counts
-from cdcv2.materialize.targets.lake.columns import canonical_keys
-from cdcv2.materialize.targets.lake.files import DIFF, GONE, KEY, Staged, arrow, current, read_part, type_of
+from cdcv2.materialize.targets.lake.columns import keys_by
+from cdcv2.materialize.targets.lake.files import (
+    DIFF, GONE, KEY, Staged, arrow, current, key_column, read_part, type_of,
+)
+from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
 from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
 from cdcv2.materialize.targets.manifests import Part
@@ -57,6 +60,7 @@ class LakeDriver(StagedDriver):
             raise UsageError(f"files={files}: a table of a lake is at least one file")
         self._folder, self._most = Folder(folder), files
         super().__init__(self._folder)
+        self._held = HeldFiles()
         # Number of the table -> the files of the transaction.
         self._parts: dict[int, list[Part]] = {}
 
@@ -95,22 +99,24 @@ class LakeDriver(StagedDriver):
     def changes(self, message: Changes) -> None:
         """Into the table's new file, when what is there is what they go with. Raises ConflictError otherwise."""
         pa, table = arrow(), self._opened().tables[message.binding]
+        view = self._view(self._held)
         if table.multiset:
-            counts.stage(table, message, self._file(message.binding), partial(self._view().like, table.name))
+            counts.stage(table, message, self._file(message.binding), partial(view.like, table.name))
             return
-        gone, come = canonical_keys(table, message.gone), canonical_keys(table, message.come)
-        there = self._view().at(table.name, pa.compute.unique(pa.chunked_array([gone, come])))
-        self._stage(message, gone, come, there)
+        column = key_column(table)
+        gone, come = (keys_by(table, column, rows) for rows in (message.gone, message.come))
+        there = view.at(table.name, pa.compute.unique(pa.chunked_array([gone, come])), column)
+        self._stage(message, gone, come, there, column)
 
     def hand(self) -> Hand:
         """See :class:`Spread`. Executors must see the folder under the same path."""
         return LakeHand(self._view(), self._opened().tables)
 
-    def _view(self) -> LakeView:
+    def _view(self, held: HeldFiles | None = None) -> LakeView:
         _, manifest = self._folder.last()
         if manifest is None:
             raise self._gone()
-        return LakeView(Folder(self._folder.path), manifest)
+        return LakeView(Folder(self._folder.path), manifest, held)
 
     def _gone(self) -> OutputError:
         return OutputError(
@@ -161,7 +167,7 @@ class LakeDriver(StagedDriver):
         if table.multiset:
             rows = counts.merged(table, given, manifest.counts[table.name])
         else:
-            rows = current(given)
+            rows = current(given, key_column(table))
         if first == 0 and not table.multiset:
             # There is nothing before it that could come back.
             rows = rows.filter(arrow().compute.invert(rows[GONE]))

@@ -19,6 +19,7 @@ from cdcv2.errors import MalformedError, OutputError, UsageError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
 from cdcv2.materialize.targets.manifests import Part
+from cdcv2.rows.columns import counted
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
@@ -27,6 +28,8 @@ KEY, GONE, DIFF = "cdcv2_key", "cdcv2_gone", "cdcv2_diff"
 _BUFFER = 50_000
 #: kinds of values that are the same in many rows, often enough
 _REPEATING = frozenset({"string", "bytes", "json"})
+#: kinds of keys that are equal exactly if Arrow says so
+_COMPARED = frozenset({"int", "long", "string", "bytes"})
 #: How the library of Delta tables names an error of the system.
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
 #: What to do about a value that a column cannot hold: one of the log's own type, and one of the source's.
@@ -242,16 +245,27 @@ def _found(file: Any, wanted: Any, column: str, threads: bool) -> Iterator[Any]:
             yield rows.append_column(held.schema.field(column), held[column]).filter(there).select(names)
 
 
-def current(parts: Sequence[Any]) -> Any:
-    """Of each key the row of the last part that has it, marks included; None without parts."""
+def key_column(table: Table) -> str:
+    """The column of a file by which keys are found: the key itself, where it is one that Arrow compares as we do.
+
+    >>> key_column(Table("t", (Field("id", "long"),), ())), key_column(Table("t", (Field("price", "decimal"),), ()))
+    ('id', 'cdcv2_key')
+    """
+    first, *others = table.key
+    return first.name if not others and first.kind in _COMPARED and arrow_column(first) is None else KEY
+
+
+def current(parts: Sequence[Any], column: str = KEY) -> Any:
+    """Of each key, as a column has it, the row of the last part that has it, marks included; None without parts."""
     pa = arrow()
     if not parts:
         return None
     rows = pa.concat_tables(parts)
     if len(parts) == 1:
         return rows
-    place = pa.array(range(rows.num_rows), pa.int64())
-    last = pa.table({KEY: rows[KEY], "place": place}).group_by(KEY).aggregate([("place", "max")])
+    place = counted(rows.num_rows)
+    last = pa.table([rows[column], place], ["key", "place"]).group_by("key", use_threads=False)
+    last = last.aggregate([("place", "max")])
     return rows.take(last["place_max"].sort())
 
 

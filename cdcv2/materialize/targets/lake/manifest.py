@@ -108,13 +108,16 @@ class Folder(Manifests[Manifest]):
 
     def _forget(self, first_kept: int) -> None:
         """Remove the manifests before that one, and the files that only they name."""
-        old = [number for number in self._numbered.numbers() if number < first_kept]
+        there = self._numbered.numbers()
+        old = [number for number in there if number < first_kept]
         if not old:
             return
-        named = self._named(*old)
-        kept = self._named(*(number for number in self._numbered.numbers() if number >= first_kept))
+        first, *kept = [number for number in there if number >= first_kept]
+        gone = self._named(*old) - self._named(first)
+        if gone:
+            gone -= self._named(*kept)
         self._numbered.prune(first_kept)
-        for table, name in named - kept:
+        for table, name in gone:
             self._path(table, name).unlink(missing_ok=True)
 
     def _named(self, *numbers: int) -> set[tuple[str, str]]:

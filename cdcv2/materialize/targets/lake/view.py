@@ -18,6 +18,7 @@ from cdcv2.materialize.targets.lake.counts import added, probe
 from cdcv2.materialize.targets.lake.files import (
     DIFF, GONE, KEY, arrow, current, file_schema, read_part, rows_of, type_of,
 )
+from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
 
 
@@ -27,6 +28,8 @@ class LakeView:
 
     folder: Folder
     manifest: Manifest
+    #: files that need not be read
+    held: HeldFiles | None = None
 
     @property
     def frontier(self) -> Antichain:
@@ -74,10 +77,10 @@ class LakeView:
         pa = arrow()
         yield from rows_of(self._table(table), self.at(table, pa.array([canonical(key) for key in keys], pa.binary())))
 
-    def at(self, table: str, keys: Any) -> Any:
-        """The same as columns, of canonical keys: a pyarrow.Table with the columns of a file."""
+    def at(self, table: str, keys: Any, column: str = KEY) -> Any:
+        """The same as columns, of keys as a column has them: a pyarrow.Table with the columns of a file."""
         pa = arrow()
-        rows = current(self._parts(table, keys))
+        rows = current(self._parts(table, keys, column), column)
         if rows is None:
             return file_schema(self._table(table)).empty_table()
         return rows.filter(pa.compute.invert(rows[GONE]))
@@ -96,7 +99,18 @@ class LakeView:
             raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
 
     def _parts(self, table: str, wanted: Any = None, column: str = KEY) -> list[Any]:
-        return [read_part(self.folder.file(table, part), wanted, column) for part in self.manifest.parts.get(table, ())]
+        pa, paths = arrow(), [self.folder.file(table, part) for part in self.manifest.parts.get(table, ())]
+        last = [] if self.held is None else self.held.last_of(table, paths)
+        found = [read_part(path, wanted, column) for path in paths[: len(paths) - len(last)]]
+        if wanted is None or not last:
+            return found + last
+        # All at once: what is wanted is hashed by each call.
+        given = pa.chunked_array([one for rows in last for one in rows[column].chunks], last[0][column].type)
+        there, at = pa.compute.is_in(given, wanted), 0
+        for rows in last:
+            found.append(rows.filter(there.slice(at, len(rows))))
+            at += len(rows)
+        return found
 
 
 def open_lake(folder: str | Path) -> LakeView:
