@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +225,7 @@ class DirectoryLog:
         try:
             raw = (self.path / _file_name(number)).read_bytes()
         except FileNotFoundError:
-            raise UnsafeTopicError(
-                f"the log {self.name} has no file {_file_name(number)}, though later ones are there: it was removed, "
-                "and with it facts. Bring it back, or write the log again"
-            ) from None
+            raise self._gone(number) from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
         index = 0
@@ -244,6 +241,12 @@ class DirectoryLog:
         except DecodeError as cause:
             yield Entry(Position(self.name, 0, number, index), Garbled(raw, cause.reason))
 
+    def _gone(self, number: int) -> UnsafeTopicError:
+        return UnsafeTopicError(
+            f"the log {self.name} has no file {_file_name(number)}, though later ones are there: it was removed, "
+            "and with it facts. Bring it back, or write the log again"
+        )
+
     def _decoded(self, value: bytes) -> Message | Garbled:
         try:
             return self._codec.decode(value)
@@ -251,26 +254,34 @@ class DirectoryLog:
             return Garbled(value, cause.reason)
 
     def _end_beyond(self, start: int) -> int:
-        end = self._end()
+        names = self._names()
+        end = _end_of(names)
         if start > end:
             raise UnsafeTopicError(
                 f"the log {self.name} ends at file {end} and was read up to {start} before: it was made anew, or files "
                 "were removed. Read it from the start, with a fresh state"
             )
+        # Files from there on are read, which shows one that lacks. Of those before it, only their names are asked for.
+        if start and sum(name < _file_name(start) for name in names) != start:
+            for number in range(start):
+                # One that came while the names were read may not have been among them.
+                if not is_there(self.path / _file_name(number)):
+                    raise self._gone(number)
         return end
 
     def _end(self) -> int:
         """One more than the highest number that is there."""
+        return _end_of(self._names())
+
+    def _names(self) -> list[str]:
+        """The names of the files that are there."""
         try:
-            names = os.listdir(self.path)
+            return [*filter(_NAME.match, os.listdir(self.path))]
         except FileNotFoundError:
             # It was there when it was opened: its name is right.
             raise UnavailableError(f"the log {self.name} is gone since it was opened: bring it back") from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
-        # Names of equal length: the greatest is the highest number.
-        last = max(filter(_NAME.match, names), default=None)
-        return 0 if last is None else int(last[:20]) + 1
 
 
 def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times, wanted_times: Times | None) -> None:
@@ -283,6 +294,12 @@ def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times,
         demand_same_meaning(path, held, wanted)
     if wanted_times is not None and wanted_times != times:
         raise ForeignStateError(f"the log {path} has times of the kind {times!r}, not {wanted_times!r}")
+
+
+def _end_of(names: Iterable[str]) -> int:
+    # Names of equal length: the greatest is the highest number.
+    last = max(names, default=None)
+    return 0 if last is None else int(last[:20]) + 1
 
 
 def _file_name(number: int) -> str:

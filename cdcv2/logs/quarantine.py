@@ -176,13 +176,23 @@ class Quarantine:
 
     def keep(self, plain: Mapping[str, Any]) -> str:
         """Keep the evidence of a case, in place of what was kept of it before; its name."""
-        subject = [plain[key] for key in ("table", "timeline", "what", "time", "row", "positions")]
-        if plain["what"] != "bytes":
-            # The same contradiction may be met at other places: in a copy, or by a reader that begins elsewhere.
-            subject.pop()
-        name = _digest(subject)[:12]
+        name = self.name_of(plain)
         self._write(f"{name}.json", plain, replace=True)
         return name
+
+    def name_of(self, plain: Mapping[str, Any]) -> str:
+        """The name of a case with this evidence, whether or not it is kept."""
+        subject = [plain[key] for key in ("table", "timeline", "what", "time", "row")]
+        if plain["what"] != "bytes":
+            # The same contradiction may be met at other places: in a copy, or by a reader that begins elsewhere.
+            return _digest(subject)[:12]
+        subject.append(plain["positions"])
+        before = self.folder / f"{_digest(subject)[:12]}.json"
+        if is_there(before) and self._read(before)["raw"] == plain["raw"]:
+            # As an earlier release named it.
+            return before.stem
+        # Others may stand in that place later, about which nothing was decided.
+        return _digest([*subject, plain["raw"]])[:12]
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision. Raises RefusedError where another was taken about the same thing, at any case."""
@@ -266,8 +276,10 @@ class Evidence:
         # Table -> the cases of bytes that are no message; and the cases that may be passed over.
         self._bytes: dict[str, list[str]] = {}
         self._passed = set[str]()
-        #: How many times bytes were met that are no message.
+        #: How many times bytes were met that are no message, and that nobody decided to pass over.
         self.garbled = 0
+        # The tables of which more were met than are kept.
+        self._beyond = set[str]()
         self._given = set[str]()
         self._next = 0.0
 
@@ -300,15 +312,17 @@ class Evidence:
 
     def keep_bytes(self, named: NamedLog, position: Position, garbled: Garbled) -> bool:
         """Keep bytes that are no message, of many the first; whether it was decided to pass over these."""
-        self.garbled += 1
-        if self.garbled > MOST:
-            return False
         plain = self._of(named.table, "bytes", f"{garbled.reason} ({position})") | {
             "positions": [list(position)], "raw": garbled.raw.hex(),
         }
-        name = self._quarantine.keep(plain)
-        self._bytes.setdefault(named.table, []).append(name)
-        return name in self._passed
+        if self._quarantine.name_of(plain) in self._passed:
+            return True
+        self.garbled += 1
+        if self.garbled > MOST:
+            self._beyond.add(named.table)
+        else:
+            self._bytes.setdefault(named.table, []).append(self._quarantine.keep(plain))
+        return False
 
     def open(self, readers: Mapping[str, Resolver]) -> dict[str, dict[str, str]]:
         """Table -> name of a case -> its sentence: what is in dispute now, and bytes that nobody decided to pass over.
@@ -323,6 +337,9 @@ class Evidence:
             left = [name for name in names if name not in self._passed]
             if left:
                 found.setdefault(table, {}).update(dict.fromkeys(left, "bytes that are no message"))
+        for table in self._beyond:
+            text = f"bytes that are no message, beyond the {MOST} that one run keeps: decide those, and run it again"
+            found.setdefault(table, {})["more"] = text
         return found
 
     def _history(self, table: str) -> str:

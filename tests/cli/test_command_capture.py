@@ -274,6 +274,24 @@ def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captu
     )
 
 
+def test_nothing_is_complete_over_a_log_that_lacks_a_file(run: Run, captured: Path, tmp_path: Path) -> None:
+    """What the memory says was read stands in the log, or is lost: in a view of it, too."""
+    into, table = tmp_path / "logs", "public.order_items"
+    capture = words(captured, into, "--release-every", "100")
+    assert 0 == run(*capture).code
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"materialization: m\nlogs: logs\nbindings: [{{log: {table}, target: t}}]\n"
+        "recovery_log: recovery\ntarget: {driver: lake, folder: lake}\n", "utf-8",
+    )
+    assert 0 == run("materialize", plan).code
+    (into / table / f"{1:020d}.avro").unlink()
+
+    for said in (run(*capture), run("materialize", plan)):
+        assert (4, True) == (said.code, f"has no file {1:020d}.avro" in said.err), said
+        assert "complete through" not in said.out
+
+
 @pytest.mark.parametrize("raw", ["[]", "7", "null", "{", "[" * 200_000])
 def test_a_directory_with_something_else_in_the_captures_place_is_refused(
     run: Run, captured: Path, tmp_path: Path, raw: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from itertools import islice, permutations
 from pathlib import Path
 
@@ -273,6 +275,45 @@ def test_bytes_that_are_no_message_are_kept_and_hold_nothing_back(run: Run, tmp_
     assert 2 == run("resolve", tmp_path / "q", case["case"], "--count", 1).code
     assert 0 == run("resolve", tmp_path / "q", case["case"], "--pass-over").code
     assert (0, 0) == (run("replay", log, *quarantine).code, run("verify", log, *quarantine).code)
+
+
+def test_bytes_beyond_what_one_run_keeps_are_not_passed_over(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody decided is a reason to look, however much was decided; the next run keeps more of it."""
+    monkeypatch.setattr(looks, "MOST", 2)
+    log, quarantine = write(tmp_path / "prices", *BEFORE), ("--quarantine", tmp_path / "q")
+    append_raw(log, b"\xff\x00", b"\xff\x01", b"\xff\x02", encoded(Progress([2], [4])))
+    codes = []
+    for _ in range(3):
+        codes.append(run("replay", log, *quarantine).code)
+        for case in Quarantine(tmp_path / "q").cases():
+            run("resolve", tmp_path / "q", case.name, "--pass-over")
+
+    assert [3, 3, 0] == codes
+    assert 3 == len(Quarantine(tmp_path / "q").cases())
+
+
+def test_bytes_are_passed_over_and_not_what_stands_in_their_place(run: Run, tmp_path: Path) -> None:
+    """A decision is about these bytes, where they are; as an earlier release named a case, it is found, too."""
+    quarantine = ("--quarantine", tmp_path / "q")
+    for number, raw in enumerate((b"\xff\x00", b"\xff\x01")):
+        folder = tmp_path / "prices"
+        shutil.rmtree(folder, ignore_errors=True)
+        log = write(folder, *BEFORE)
+        append_raw(log, raw)
+        assert 3 == run("replay", log, *quarantine).code
+        assert 1 + number == len(Quarantine(tmp_path / "q").cases())
+        for case in Quarantine(tmp_path / "q").cases():
+            run("resolve", tmp_path / "q", case.name, "--pass-over")
+        assert 0 == run("replay", log, *quarantine).code
+
+    (path,) = [path for path in (tmp_path / "q").glob("*.json") if "ff01" in path.read_text("utf-8")]
+    plain = json.loads(path.read_text("utf-8"))
+    of = [plain[key] for key in ("table", "timeline", "what", "time", "row", "positions")]
+    old = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:12]
+    path.rename(path.with_name(f"{old}.json"))
+    assert old == Quarantine(tmp_path / "q").name_of(plain)
 
 
 @pytest.mark.parametrize("kind", ["diff"])

@@ -27,7 +27,7 @@ from cdcv2.errors import (
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog, check_topic
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.logs.release_times import HEADER as RELEASE, ReleaseTime
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.iter import Iter
@@ -468,6 +468,22 @@ def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: K
     other.flush()
     with pytest.raises(ForeignStateError, match=f"{topic} is of the timeline y, and of the timeline x"):
         messages(KafkaLog(topic, broker.bootstrap, ROW))
+
+
+def test_an_empty_topic_that_is_read_with_a_log_is_of_its_timeline(broker: KafkaBroker, topic: str) -> None:
+    """It states nothing before its first message; of another timeline, that is an error where it is read."""
+    log = log_of(broker, topic, FIRST, description=LogDescription(timeline="x"))
+    empty = f"{topic}-empty"
+    log_of(broker, empty)
+    later = KafkaLog(empty, broker.bootstrap, ROW)
+    assert "x" == check_timeline([NamedLog("a", log, ROW), NamedLog("b", later, ROW)], None)
+    other = KafkaLog(empty, broker.bootstrap, ROW, description=LogDescription(timeline="y"))
+    other.send(FIRST)
+    other.flush()
+
+    assert [FIRST] == messages(KafkaLog(empty, broker.bootstrap, ROW))
+    with pytest.raises(ForeignStateError, match=f"{empty} is of the timeline y, and of the timeline x"):
+        messages(later)
 
 
 def test_where_a_log_begins_is_stated_by_all_that_write_it(broker: KafkaBroker, topic: str) -> None:

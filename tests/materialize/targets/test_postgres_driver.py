@@ -202,6 +202,35 @@ def test_values_of_every_type_come_back_as_they_were(connect: Connect, kind: str
     assert [] == shown(connect, "SELECT * FROM values_of")
 
 
+@pytest.mark.parametrize("setting", [
+    "array_nulls = off", "quote_all_identifiers = on", "IntervalStyle = sql_standard", "bytea_output = escape",
+    "DateStyle = 'SQL, DMY'", "extra_float_digits = -15", "transform_null_equals = on",
+])  # fmt: skip
+def test_what_a_user_has_set_changes_no_value(connect: Connect, setting: str) -> None:
+    """A role's settings are those of its sessions, and of what they print."""
+    row_type = RowType({"type": "record", "name": "t", "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "Many", "type": ["null", {"type": "array", "items": ["null", "int"]}],
+         "cdcv2.source": {"type": "array", "items": {"type": "int4"}}},
+        {"name": "raw", "type": ["null", "bytes"], "cdcv2.source": {"type": "bytea"}},
+        {"name": "real", "type": ["null", "double"], "cdcv2.source": {"type": "float8"}},
+        {"name": "text", "type": ["null", "string"], "cdcv2.source": {"type": "text"}},
+    ]})  # fmt: skip
+    binding = Binding("entries", row_type, "settings_of", ("id",))
+
+    def set_otherwise() -> Any:
+        session = connect()
+        session.execute(f"SET {setting}".encode())
+        session.commit()
+        return session
+
+    come = [([1, [1, None], b"\\x\xff", 0.1 + 0.2, "NULL"], 1), ([2, None, None, None, None], 1)]
+    run(set_otherwise, [binding], cuts(come, row_type=row_type))
+    run(set_otherwise, [binding], cuts(come, [(row, -1) for row, _ in come[1:]], row_type=row_type))
+
+    assert [(1, [1, None], b"\\x\xff", 0.1 + 0.2, "NULL")] == shown(connect, "SELECT * FROM settings_of")
+
+
 def test_views_are_what_the_log_says(connect: Connect) -> None:
     """Rows by key, a multiset and reductions of one log, in one transaction each, hard and soft."""
     bindings = [

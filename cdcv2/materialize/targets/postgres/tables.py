@@ -37,7 +37,10 @@ _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
 #: How the texts of moments, numbers and bytes are spelled, whatever the server or the user has set.
-SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET extra_float_digits = 1"
+SETTINGS = (
+    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET extra_float_digits = 1; SET array_nulls = on; "
+    "SET quote_all_identifiers = off"
+)
 
 _PLACE = "SELECT oid::bigint, relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)"
 # Of these columns (their tables, names, types, and names of types that may not be there, in four arrays): those that
