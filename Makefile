@@ -93,7 +93,7 @@ jars: java venv ## fetch the jars of jars.lock into the user's cache
 zip: python ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
 	@mkdir -p .work
 	@# The standard library is enough, so nothing is set up.
-	@$(PYTHON) -P cdcv2/servers/zipped.py .work
+	@$(PYTHON) -P cdcv2/servers/package_zip.py .work
 
 clean: ## remove what the targets made (the cache of jars stays)
 	rm -rf .work build dist mutants .mypy_cache .pytest_cache .hypothesis *.egg-info

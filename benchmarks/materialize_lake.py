@@ -20,13 +20,13 @@ import pyarrow.parquet
 from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, ORDERS, Shop
 from cdcv2.core.antichain import Antichain
-from cdcv2.materialize import Binding, FileRecoveryLog, Runtime, Threaded
+from cdcv2.materialize import FileRecoveryLog, Runtime, ThreadConnection, ViewBinding
 from cdcv2.materialize.protocol.messages import Open, Opened
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
 
 PER_TRANSACTION = 10_000
-MULTISET = Binding("orders", ORDERS, "orders")
+MULTISET = ViewBinding("orders", ORDERS, "orders")
 _SCHEMA = pyarrow.schema([
     ("id", pyarrow.int64()), ("customer", pyarrow.int32()), ("total", pyarrow.int64()), ("note", pyarrow.string()),
 ])  # fmt: skip
@@ -76,10 +76,10 @@ class RowByRow(LakeDriver):
         return replace(super().open(message), changes=frozenset())
 
 
-def into(shop: Shop, binding: Binding, source: Any, driver: type[LakeDriver] = LakeDriver) -> None:
+def into(shop: Shop, binding: ViewBinding, source: Any, driver: type[LakeDriver] = LakeDriver) -> None:
     """A transaction a cut."""
     log = FileRecoveryLog("shop", shop.folder / "recovery")
-    Runtime("shop", [binding], Threaded(driver(shop.folder / "lake")), source, log=log, rows=1).run()
+    Runtime("shop", [binding], ThreadConnection(driver(shop.folder / "lake")), source, log=log, rows=1).run()
     log.close()
 
 

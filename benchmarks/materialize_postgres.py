@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, Shop
-from cdcv2.materialize import Runtime, Threaded
+from cdcv2.materialize import Runtime, ThreadConnection
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 
 PER_TRANSACTION = 10_000
@@ -79,7 +79,7 @@ def on_conflict(shop: Shop) -> None:
 def materialize(shop: Shop) -> None:
     """Rows by key, a transaction a cut."""
     driver = PostgresDriver(connect=shop.connect)
-    Runtime("shop", [BINDING], Threaded(driver), shop.source, rows=1).run()
+    Runtime("shop", [BINDING], ThreadConnection(driver), shop.source, rows=1).run()
 
 
 def check(shop: Shop) -> None:

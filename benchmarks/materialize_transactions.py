@@ -14,7 +14,7 @@ from functools import partial
 
 from benchmarks.harness import Case, Question
 from benchmarks.shop import BINDING, Shop
-from cdcv2.materialize import FileRecoveryLog, Runtime, Threaded
+from cdcv2.materialize import FileRecoveryLog, Runtime, ThreadConnection
 from cdcv2.materialize.targets.lake.driver import LakeDriver
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 
@@ -58,13 +58,13 @@ def on_conflict(shops: Shops) -> None:
 
 def postgres(shop: Shop) -> None:
     """Into PostgreSQL."""
-    Runtime("shop", [BINDING], Threaded(PostgresDriver(connect=shop.connect)), shop.source, rows=1).run()
+    Runtime("shop", [BINDING], ThreadConnection(PostgresDriver(connect=shop.connect)), shop.source, rows=1).run()
 
 
 def lake(shop: Shop) -> None:
     """Into a lake."""
     log = FileRecoveryLog("shop", shop.folder / "recovery")
-    Runtime("shop", [BINDING], Threaded(LakeDriver(shop.folder / "lake")), shop.source, log=log, rows=1).run()
+    Runtime("shop", [BINDING], ThreadConnection(LakeDriver(shop.folder / "lake")), shop.source, log=log, rows=1).run()
     log.close()
 
 

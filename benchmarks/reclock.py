@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.harness import Case, Question
-from cdcv2.capture.temp import End, Row
+from cdcv2.capture.open_records import EndRecord, RowRecord
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
@@ -56,9 +56,9 @@ def read(seed: int, size: int) -> Read:
     plain: list[tuple[list[tuple[Any, int, int, int]], dict[int, int]]] = []
     transactions = max(1, size // (ROWS_PER_TRANSACTION + 1))
     for tx in range(1, transactions + 1):
-        rows = [Row("t", tx, order, tx - 1, (((tx, order), 1),)) for order in range(ROWS_PER_TRANSACTION)]
+        rows = [RowRecord("t", tx, order, tx - 1, (((tx, order), 1),)) for order in range(ROWS_PER_TRANSACTION)]
         said = [(row, random.randrange(PARTITIONS)) for row in rows]
-        for one, part in (*said, (End.of(tx, tx, {"t": ROWS_PER_TRANSACTION}), ENDS)):
+        for one, part in (*said, (EndRecord.of(tx, tx, {"t": ROWS_PER_TRANSACTION}), ENDS)):
             records.append((one, part, at[part], 1))
             at[part] += 1
             if len(records) == UPDATES_PER_BATCH:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.materialize import Binding, Checkpoint
+from cdcv2.materialize import Checkpoint, ViewBinding
 from cdcv2.protocol.timeline import Cut
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
@@ -27,7 +27,7 @@ ORDERS = RowType({
         {"name": "note", "type": ["null", "string"]},
     ],
 })  # fmt: skip
-BINDING = Binding("orders", ORDERS, "orders", ("id",))
+BINDING = ViewBinding("orders", ORDERS, "orders", ("id",))
 PLAN = """
 materialization: shop
 logs: logs

@@ -21,7 +21,7 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture import job as capture_job
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
 
@@ -100,7 +100,7 @@ def captured(stage: Stage) -> dict[str, float]:
         "--max-records", str(RECORDS), "--log-partitions", str(PARTITIONS),
     ]  # fmt: skip
     plan = capture_job.planned(capture_job.parser().parse_args(words))
-    made = capture_job.capture(stage.spark, plan, Report.standard())
+    made = capture_job.capture(stage.spark, plan, CaptureReport.standard())
     stage.numbers["through"] = check_int(made.frontier.elements[0]) - 1 if made.frontier else 0
     return _size(stage, topic)
 
@@ -115,7 +115,7 @@ def bound(stage: Stage) -> dict[str, float]:
         "--log-partitions", str(PARTITIONS),
     ]  # fmt: skip
     plan = bound_job.planned(capture_job.parser().parse_args(words))
-    came = bound_job.capture(stage.spark, plan, Report.standard(), stopping=threading.Event())
+    came = bound_job.capture(stage.spark, plan, CaptureReport.standard(), stopping=threading.Event())
     stage.numbers["left"] = 1 if came is None else len(came.waiting)
     return _size(stage, f"{out.name}.{TABLE}")
 

@@ -26,9 +26,9 @@ from benchmarks.shop import ORDERS, Shop
 from benchmarks.stage import Stage
 from cdcv2.cli.materialization_file import read_plan
 from cdcv2.logs.avro import MessageCodec
-from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.spark.materialize import begun, came, parser, planned
+from cdcv2.spark.materialize import exit_code, opened_views, parser, planned
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import replay
 
@@ -131,13 +131,13 @@ def job(both: Both) -> None:
     given = read_plan(str(stage.folder / "shop.yaml"))
     words = ["shop.yaml", "--state", str(stage.fresh()), "--available-now", "--max-messages", str(BATCH)]
     plan = planned(given, parser().parse_args(words))
-    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
+    runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
     try:
         reader = replay(
             stage.spark, plan, ProgressLines.standard("materialize"), signals=False,
-            target=lambda: begun(given, runtime),
+            target=lambda: opened_views(given, runtime),
         )  # fmt: skip
-        came(given, runtime, reader)
+        exit_code(given, runtime, reader)
     finally:
         runtime.close()
 

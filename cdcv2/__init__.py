@@ -41,7 +41,7 @@ from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.read import Reading, open, read
+from cdcv2.logs.read import LogReader, open, read
 from cdcv2.protocol import Batch, Iter, Progress, Resolver, Updates, Writer, mangle
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.rows.row_type import RowType
@@ -54,11 +54,11 @@ __all__ = [
     "Cut",
     "DirectoryLog",
     "Iter",
+    "LogReader",
     "MemoryLog",
     "MutableAntichain",
     "Product",
     "Progress",
-    "Reading",
     "Resolver",
     "RowType",
     "Timeline",

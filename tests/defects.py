@@ -12,7 +12,7 @@ from cdcv2.materialize.protocol.fence import Holding, Range
 from cdcv2.materialize.protocol.messages import (
     Checkpoint, Load, Loaded, Open, Opened, Patch, StartCommit, StartedCommit, Store,
 )
-from cdcv2.materialize.recovery_log import Claimed
+from cdcv2.materialize.recovery_log import RangeClaim
 from tests.counting import Counting
 from tests.toys import Appending, Authoritative, add, put
 
@@ -115,14 +115,14 @@ class ResetCounterOnOpen(Counting):
         return self.destination.count
 
 
-class _StateFirst(Claimed):
+class _StateFirst(RangeClaim):
     def commit(self, checkpoint: Checkpoint, patch: Patch | None) -> None:
         """The driver's state, and then the checkpoint."""
         super().patch(patch)
         super().commit(checkpoint, None)
 
 
-class _CheckpointFirst(Claimed):
+class _CheckpointFirst(RangeClaim):
     def commit(self, checkpoint: Checkpoint, patch: Patch | None) -> None:
         """The checkpoint, and then the driver's state."""
         super().commit(checkpoint, None)
@@ -132,9 +132,9 @@ class _CheckpointFirst(Claimed):
 class TornPair(MemoryRecoveryLog):
     """Planted defect: a recovery log that writes checkpoint and state in two changes, the state first."""
 
-    claimed: type[Claimed] = _StateFirst
+    claimed: type[RangeClaim] = _StateFirst
 
-    def open(self, wanted: Range, start: Antichain) -> Claimed:
+    def open(self, wanted: Range, start: Antichain) -> RangeClaim:
         """One whose commit is torn."""
         found = super().open(wanted, start)
         return self.claimed(self, wanted, found._fence, found.recovered)

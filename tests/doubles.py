@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.log import Entry, Place, Position, Positions
 from cdcv2.protocol.messages import Message
@@ -152,12 +152,12 @@ class GivenRanges:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._records = sorted(records, key=lambda record: record[:3])
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """From the first record of each partition to the last."""
         spans: dict[Place, tuple[int, int]] = {}
         for topic, part, offset, *_ in self._records:
             spans[topic, part] = spans.get((topic, part), (offset, 0))[0], offset + 1
-        return Look(spans)
+        return TopicExtents(spans)
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """Those of the ranges."""

@@ -13,7 +13,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import MissingLogError
-from cdcv2.materialize import Binding, Checkpoint, Driver, FileRecoveryLog, MemoryRecoveryLog, RecoveryLog, Runtime
+from cdcv2.materialize import Checkpoint, Driver, FileRecoveryLog, MemoryRecoveryLog, RecoveryLog, Runtime, ViewBinding
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
@@ -24,7 +24,7 @@ ENTRY = RowType({
     "type": "record", "name": "entry",
     "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "long"]}],
 })  # fmt: skip
-ENTRIES = Binding("entries", ENTRY, "entries", ("id",))
+ENTRIES = ViewBinding("entries", ENTRY, "entries", ("id",))
 Source = Callable[[Checkpoint], Iterator[Cut]]
 
 
@@ -108,7 +108,7 @@ def cuts(*changes: list[tuple[Any, int]], row_type: RowType = ENTRY, start: int 
 
 
 def keep_in(
-    driver: Driver, folder: Path, source: Source, *bindings: Binding, name: str = "m", **options: Any
+    driver: Driver, folder: Path, source: Source, *bindings: ViewBinding, name: str = "m", **options: Any
 ) -> Runtime:
     """Materialize to the end of the source; the recovery log lies beside the folder."""
     log = FileRecoveryLog(name, folder.with_name(f"{folder.name}-log"))

@@ -16,7 +16,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnavailableError
 from cdcv2.timeline.minting import Append, Get, List, Put, Read, Remove, Trim, agree, compact, follow, mint, on_objects
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
-from cdcv2.timeline.shared import Shared, View, Won
+from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 from tests.strategies import Chooser
 
 Place = dict[int, int]
@@ -95,7 +95,7 @@ class Topic:
             who.seen = seen
             low, end = self.states[seen]
             first = max(low, request.after)
-            return View([(place, self.history[place]) for place in range(first, end)], end)
+            return LogView([(place, self.history[place]) for place in range(first, end)], end)
         if isinstance(request, Append):
             self.history.append(request.raw)
             self.states.append((low, end + 1))
@@ -157,7 +157,7 @@ class Minter:
         self.starts += 1
         # A log's state that it must not see an earlier one than, having seen this one.
         self.seen = 0
-        self.shared = Shared(NOT_STARTED, recipe=self.recipe, name=self.name)
+        self.shared = SharedRemap(NOT_STARTED, recipe=self.recipe, name=self.name)
         self.asleep = False
         self.stopped = False
         self.life = self.lives(self.choose.integer(1, 3))
@@ -180,7 +180,7 @@ class Minter:
     def task(self) -> Callable[[], Any]:
         """Something to do, as a function that begins it (again)."""
         shared, kind = self.shared, self.choose.integer(0, 9)
-        if kind in (0, 3) and shared.begun:
+        if kind in (0, 3) and shared.has_started:
             since = self.choose.integer(0, shared.remap.last + 2)
             return lambda: compact(shared, since)
         if kind == 1:
@@ -190,7 +190,7 @@ class Minter:
         if kind == 4 and self.choose.chance(4):
             self.recipe = shared._wanted = self.choose.pick(("v1", "v2"))
             return lambda: agree(shared, lambda: shared.propose_recipe(self.now()))
-        if kind == 5 and shared.begun:
+        if kind == 5 and shared.has_started:
             of, since = self.choose.pick("xy"), self.choose.integer(0, shared.remap.last + 2)
             wanted = None if self.choose.chance(3) else since
             return lambda: agree(shared, lambda: shared.propose_hold(of, wanted))
@@ -244,14 +244,14 @@ class Race:
         # Requests of minters that are dead, which are done some time.
         self.ghosts: list[tuple[Minter, Any]] = []
         self.bound: list[Antichain] = []
-        self.won: list[Won] = []
+        self.won: list[AcceptedBinding] = []
         self._judged: tuple[int, list[Decision]] = (0, [])
         self.minters = [Minter(f"m{number}", self) for number in range(minters)]
 
-    def note(self, who: Minter, won: list[Won]) -> None:
+    def note(self, who: Minter, won: list[AcceptedBinding]) -> None:
         """A minter has learned something: it must be what was decided."""
         self.won += won
-        if who.shared.begun:
+        if who.shared.has_started:
             self.judge(who.shared)
 
     def decisions(self) -> list[Decision]:
@@ -261,7 +261,7 @@ class Race:
             self._judged = len(history), decided(history)
         return self._judged[1]
 
-    def judge(self, shared: Shared) -> None:
+    def judge(self, shared: SharedRemap) -> None:
         """Every time that a reader knows, against what was decided."""
         decisions, remap = self.decisions(), shared.remap
         remap.check()
@@ -300,7 +300,7 @@ class Race:
         """Something that a dead minter had asked for is done now."""
         self.log.perform(*self.ghosts.pop(self.choose.integer(0, len(self.ghosts) - 1)))
 
-    def read(self, shared: Shared) -> list[Won]:
+    def read(self, shared: SharedRemap) -> list[AcceptedBinding]:
         """What a reader learns who reads the log now, undisturbed."""
         who = self.minters[0]
         reading = self.log.wrap(follow(shared))

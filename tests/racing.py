@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from cdcv2.errors import FencedError
-from cdcv2.materialize import Driver, Runtime, Threaded
+from cdcv2.materialize import Driver, Runtime, ThreadConnection
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.testing import Stage, Workload
@@ -105,7 +105,7 @@ def race_at_once(seed: int, subject: Callable[[], Noting] = Noting) -> Counter[s
     def live(delay: float) -> None:
         threading.Event().wait(delay)
         try:
-            Runtime("conformance", work.bindings, Threaded(noting.driver()), work.source, rows=1).run()
+            Runtime("conformance", work.bindings, ThreadConnection(noting.driver()), work.source, rows=1).run()
             outcomes["done"] += 1
         except FencedError:
             outcomes["fenced off"] += 1

@@ -24,7 +24,7 @@ from cdcv2.capture.facts import Record
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.on_remap import SharedCapture, run
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
@@ -33,7 +33,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.timeline.minting import compact, follow, run as minted
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import BoundRecipe
-from cdcv2.timeline.shared import Shared, View
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
 from tests.strategies import Chooser
 
 Place = tuple[str, int]
@@ -240,12 +240,12 @@ class RacingRemap:
         """For people."""
         return f"remap[0]@{number}"
 
-    def read(self, after: int) -> View:
+    def read(self, after: int) -> LogView:
         """As :class:`~cdcv2.timeline.minting.RemapLog`."""
         self._process.stop()
         end = len(self._world.remap)
         places = range(max(after, self._world.first), end)
-        return View([(place, self._world.remap[place]) for place in places], end)
+        return LogView([(place, self._world.remap[place]) for place in places], end)
 
     def append(self, raw: bytes, after: int) -> int:
         """The same."""
@@ -276,9 +276,9 @@ class RacingRemap:
 
 def compacting(process: Process) -> None:
     """Forget all that nobody holds."""
-    log, shared = RacingRemap(process), Shared(name=process.name)
+    log, shared = RacingRemap(process), SharedRemap(name=process.name)
     minted(log, follow(shared))
-    if shared.begun and shared.holds:
+    if shared.has_started and shared.holds:
         minted(log, compact(shared, shared.remap.last))
 
 
@@ -314,10 +314,10 @@ class RacingRanges:
     def _records(self) -> Mapping[Place, list[Record]]:
         return {place: records for place, records in self._process.world.topics.items() if place[0] in self._topics}
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """As :class:`~cdcv2.capture.topics.Ranges`."""
         self._process.stop()
-        return Look({place: (0, len(records)) for place, records in self._records().items()})
+        return TopicExtents({place: (0, len(records)) for place, records in self._records().items()})
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """The same, partitions in any order."""

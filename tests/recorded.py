@@ -19,7 +19,7 @@ from typing import Any
 
 from cdcv2.capture.facts import End, SnapshotRow
 from cdcv2.connectors.debezium.envelope import Fact, Recipe, Record, classify
-from cdcv2.connectors.dumped import DumpedTopics
+from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.protocol.log import Place
-from cdcv2.timeline.shared import View
+from cdcv2.timeline.shared_remap import LogView
 
 
 class RemapInMemory:
@@ -34,7 +34,7 @@ class RemapInMemory:
     def read(self, after: Any) -> Any:
         """The remap from a place on; or the records of ranges."""
         if isinstance(after, int):
-            return View(list(enumerate(self.raws))[after:], len(self.raws))
+            return LogView(list(enumerate(self.raws))[after:], len(self.raws))
         return self._ranges(after)
 
     def _ranges(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
@@ -52,9 +52,9 @@ class RemapInMemory:
         """Never."""
         raise AssertionError
 
-    def seen(self) -> Look:
+    def seen(self) -> TopicExtents:
         """How far the topics are."""
-        return Look({place: (self.heads.get(place, 0), end) for place, end in self.ends.items() if end})
+        return TopicExtents({place: (self.heads.get(place, 0), end) for place, end in self.ends.items() if end})
 
     def now(self) -> int:
         """The clock."""

@@ -156,12 +156,12 @@ def test_the_zip_for_spark_is_made_of_a_clone_by_python_alone(tmp_path: Path) ->
     """`make zip` sets nothing up; the zip has what the wheel has that is imported or read."""
     making = ["make", "-n", "zip", f"VENV={tmp_path}/none", f"SMALL={tmp_path}/none"]
     planned = subprocess.run(making, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    command = [sys.executable, "-I", "-S", ROOT / "cdcv2" / "servers" / "zipped.py", tmp_path]
+    command = [sys.executable, "-I", "-S", ROOT / "cdcv2" / "servers" / "package_zip.py", tmp_path]
     subprocess.run(command, check=True)
     with zipfile.ZipFile(tmp_path / "cdcv2.zip") as archive:
         held = archive.namelist()
 
-    assert "pip" not in planned and "cdcv2/servers/zipped.py .work" in planned
+    assert "pip" not in planned and "cdcv2/servers/package_zip.py .work" in planned
     assert len(held) == len(set(held))
     everything = files_of(ROOT / "cdcv2", "cdcv2") | files_of(ROOT / "schemas", "cdcv2/schemas")
     assert {name for name in everything if name.endswith((".py", ".avsc", ".lock", "py.typed"))} == set(held)

@@ -16,13 +16,13 @@ from typing import Any
 from unittest import mock
 
 from cdcv2.capture.binder import Binder
-from cdcv2.capture.facts import End, Fact, Record, RowFact, SnapshotRow, ToldRow
+from cdcv2.capture.facts import End, Fact, PartialChangeFact, Record, RowFact, SnapshotRow
+from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.run import database
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.capture.temp_rows import TempRows
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
@@ -86,7 +86,7 @@ def _needed(fact: Fact, at: int, wanted: set[int], lsn: int) -> object:
     """What a record is called of which the first one is needed; None: it is not needed."""
     if isinstance(fact, SnapshotRow):
         return at
-    if isinstance(fact, (RowFact, ToldRow)):
+    if isinstance(fact, (RowFact, PartialChangeFact)):
         return (fact.tx, fact.order) if fact.tx in wanted else None
     return ("END", fact.lsn) if isinstance(fact, End) and fact.lsn <= lsn else None
 
@@ -109,7 +109,7 @@ KNOWN: dict[Any, Fact] = {}
 ENCODED: dict[Any, Any] = {}
 
 
-class EncodedOnce(TempRows):
+class EncodedOnce(OpenRecordCodec):
     """What TEMP holds becomes a row once, however many timelines hold it."""
 
     def row(self, held: Any) -> Any:
@@ -130,7 +130,7 @@ def parsed(record: Record, how: Recipe) -> Fact:
 @contextmanager
 def made_once() -> Iterator[None]:
     """Within the block, nothing of the runs is parsed or encoded twice."""
-    with mock.patch.object(database, "classify", parsed), mock.patch.object(database, "TempRows", EncodedOnce):
+    with mock.patch.object(database, "classify", parsed), mock.patch.object(database, "OpenRecordCodec", EncodedOnce):
         yield
     KNOWN.clear()
     ENCODED.clear()
@@ -149,7 +149,7 @@ class Timeline(RemapInMemory):
 
     # -- the topics
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """Somewhat further than the last time; partitions appear as they like."""
         for place, records in self.records.items():
             step = self.chance.choice((0, 0, 0.02, 0.1, 0.4))
@@ -167,7 +167,7 @@ class Timeline(RemapInMemory):
     def opened(self, how: Recipe, *, ordering: str = COMMIT_ORDER, at_most: int = 5000) -> tuple[Binder, SharedCapture]:
         bound = BoundRecipe({table: {"database": how.prefix} for table in how.tables})
         binder = Binder(self, bound, topics=frozenset(how.topics()), now=self.now)
-        binder.begin(Look({}))
+        binder.begin(TopicExtents({}))
         writers = TableWriters({table: self.tables[table] for table in how.tables})
         output = Database(how, writers, (self.temp, Writer(self.temp)), ordering=ordering)
         return binder, SharedCapture(binder, self, [output], at_most=at_most)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdcv2.capture.temp import SNAPSHOT, End, Row
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, RowRecord
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
 from cdcv2.timeline.binding import Binding
@@ -30,10 +30,10 @@ Place = dict[int, int]
 class Transaction:
     """One transaction as it really was."""
 
-    end: End
-    rows: list[Row]
+    end: EndRecord
+    rows: list[RowRecord]
 
-    def rows_captured(self) -> set[Row]:
+    def rows_captured(self) -> set[RowRecord]:
         """Those of the tables that are captured."""
         return {row for row in self.rows if row.table in CAPTURED}
 
@@ -65,18 +65,20 @@ def histories(choose: Chooser, *, snapshot: bool, most: int = 5) -> History:
     commit, history = choose.integer(1, 5), History([], snapshot)
     if snapshot:
         tables = [choose.pick(CAPTURED) for _ in range(choose.integer(0, 3))]
-        rows = [Row(table, SNAPSHOT, ("t", 0, at), commit, (("s", 1),)) for at, table in enumerate(tables)]
-        history.transactions.append(Transaction(End.of(SNAPSHOT, commit, Counter(row.table for row in rows)), rows))
+        rows = [RowRecord(table, SNAPSHOT, ("t", 0, at), commit, (("s", 1),)) for at, table in enumerate(tables)]
+        history.transactions.append(
+            Transaction(EndRecord.of(SNAPSHOT, commit, Counter(row.table for row in rows)), rows)
+        )
     known = commit if snapshot else 0
     for number in range(choose.integer(1, most)):
         first = number == 0 and choose.chance(2)
         tx, own = choose.pick((100, 200)) - number, commit + choose.integer(2, 4)
         tables = [choose.pick(("a", "b", "other")) for _ in range(choose.pick((0, 1, 2, 2, 3, 7)))]
         rows = [
-            Row(table, tx, order, None if first else choose.integer(known, own - 1), changes(choose))
+            RowRecord(table, tx, order, None if first else choose.integer(known, own - 1), changes(choose))
             for order, table in enumerate(tables, 1)
         ]
-        history.transactions.append(Transaction(End.of(tx, own, Counter(tables)), rows))
+        history.transactions.append(Transaction(EndRecord.of(tx, own, Counter(tables)), rows))
         commit = known = own
     _send(choose, history)
     return history
@@ -95,7 +97,7 @@ def _send(choose: Chooser, history: History) -> None:
     at, restarts, snapshot = 0, choose.integer(0, 2), len(history.transactions[0].rows) if history.snapshot else 0
     while at < len(sends):
         said = sends[at]
-        if isinstance(said, End):
+        if isinstance(said, EndRecord):
             part = COUNTED if said.tx == SNAPSHOT else ENDS
         else:
             part = choose.pick(ROWS)
@@ -172,6 +174,6 @@ def truth(history: History, remap: list[tuple[int, Place]], time: int, ordered: 
             done.rest |= transaction.rows_captured() & said
             if transaction.end in said:
                 counts = {table: count for table, count in transaction.end.counts if table in CAPTURED}
-                done.rest.add(End.of(transaction.end.tx, transaction.end.commit, counts))
+                done.rest.add(EndRecord.of(transaction.end.tx, transaction.end.commit, counts))
     done.output = Counter({key: diff for key, diff in done.output.items() if diff})
     return done

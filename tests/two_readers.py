@@ -13,7 +13,7 @@ from typing import Any
 from cdcv2.core.order import MAX_TIME, Product
 from cdcv2.errors import Cdcv2Error, ContradictionError
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Batch, Garbled, Progress, Update, Updates
+from cdcv2.protocol.messages import Batch, GarbledMessage, Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
 from tests.oracle import Said, Told
@@ -90,7 +90,8 @@ class Log:
         ]
         updates = [self.update("a", 2, 1), self.update("b", 5, 1), self.choose.pick(wrong), self.update("c", 6, 1)]
         return self.choose.pick([
-            Updates.trusted(tuple(updates)), Garbled(b"?", "no message"), "no message", Progress([Product(0, 0)], []),
+            Updates.trusted(tuple(updates)), GarbledMessage(b"?", "no message"), "no message",
+            Progress([Product(0, 0)], []),
         ])
 
 

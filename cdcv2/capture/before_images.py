@@ -29,12 +29,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from cdcv2.capture.commits import Commits
-from cdcv2.capture.facts import Part, Told
-from cdcv2.capture.open_rows import Held
+from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.facts import PartialChange, PartialImage
+from cdcv2.capture.open_records import SNAPSHOT, RowRecord, Tx
+from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import Release
-from cdcv2.capture.state import Unknown
-from cdcv2.capture.temp import SNAPSHOT, Row, Tx
+from cdcv2.capture.state import UnknownChange
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.protocol.iter import Iter
@@ -53,8 +53,8 @@ class Content:
     >>> kinds = RowType({"type": "record", "name": "t", "fields": [
     ...     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}]})
     >>> content = Content("public.t", kinds, {kinds.row([1, "long"]): 1})
-    >>> key, untouched = Part(("id",), (1,)), Part(("id",), (1,))
-    >>> content.change([(1, Told("u", key, None, untouched)), (2, Told("d", key, None, None))])
+    >>> key, untouched = PartialImage(("id",), (1,)), PartialImage(("id",), (1,))
+    >>> content.change([(1, PartialChange("u", key, None, untouched)), (2, PartialChange("d", key, None, None))])
     [(Row(id=1, note='long'), -1), (Row(id=1, note='long'), 1), (Row(id=1, note='long'), -1)]
     """
 
@@ -70,7 +70,7 @@ class Content:
         """Row -> how many there are; a copy."""
         return dict(self._rows)
 
-    def change(self, told: Iterable[tuple[int, Told]]) -> list[tuple[Any, int]]:
+    def change(self, told: Iterable[tuple[int, PartialChange]]) -> list[tuple[Any, int]]:
         """What one transaction does: pairs (row, diff). ``told`` are its changes in order, each with its number.
 
         Raises Unknown; the content is then of no more use.
@@ -108,7 +108,7 @@ class Content:
         if self._key is not None:
             key = tuple([row[at] for at in self._at])
             if key in self._by_key:
-                raise Unknown(
+                raise UnknownChange(
                     f"a row of {self._table} with the key {self._named(key)} was inserted, and there is one already: "
                     f"{shown(self._by_key[key])}",
                     _TWICE,
@@ -141,25 +141,25 @@ class Content:
             self._by_key[key] = row
         if twice:
             # The least one: rows have no order, and all captures must say the same.
-            raise Unknown(f"there are two rows of {self._table} with the key {min(twice)}", _TWICE)
+            raise UnknownChange(f"there are two rows of {self._table} with the key {min(twice)}", _TWICE)
 
-    def _found(self, told: Told) -> Any:
+    def _found(self, told: PartialChange) -> Any:
         done = "updated" if told.op == "u" else "deleted"
         row: Any
         if told.key is None:
             row = told.old.values if told.old is not None else ()
             if row not in self._rows:
-                raise Unknown(f"a row of {self._table} was {done} that is not there: {shown(row)}", _NOT_THERE)
+                raise UnknownChange(f"a row of {self._table} was {done} that is not there: {shown(row)}", _NOT_THERE)
             return row
         row = self._by_key.get(told.key.values)
         if row is None:
             key = self._named(told.key.values)
-            raise Unknown(f"a row of {self._table} was {done} that is not there, the key {key}", _NOT_THERE)
+            raise UnknownChange(f"a row of {self._table} was {done} that is not there, the key {key}", _NOT_THERE)
         if told.old is not None:
             self._compare(row, told.old, self._named(told.key.values))
         return row
 
-    def _compare(self, row: Any, old: Part, key: str) -> None:
+    def _compare(self, row: Any, old: PartialImage, key: str) -> None:
         held = dict(zip(self._row_type.columns, row))
         # As tuples: NaN is itself there.
         others = [
@@ -168,16 +168,18 @@ class Content:
         ]
         if others:
             reason = f"the old values of the row of {self._table} with the key {key} are not what it had: "
-            raise Unknown(reason + ", ".join(others), _DIFFERENT)
+            raise UnknownChange(reason + ", ".join(others), _DIFFERENT)
 
-    def _filled(self, new: Part, untouched: Any) -> Any:
+    def _filled(self, new: PartialImage, untouched: Any) -> Any:
         names = self._row_type.columns
         if len(new.columns) == len(names):
             return self._row_type.row(new.values)
         lacking = [name for name in names if name not in new.columns]
         if untouched is None:
             said = ", ".join(map(repr, lacking))
-            raise Unknown(f"a row of {self._table} was inserted without its large value of {said}", _NO_LARGE_VALUE)
+            raise UnknownChange(
+                f"a row of {self._table} was inserted without its large value of {said}", _NO_LARGE_VALUE
+            )
         values = dict(zip(names, untouched)) | dict(zip(new.columns, new.values))
         return self._row_type.row([values[name] for name in names])
 
@@ -188,7 +190,7 @@ class Content:
 class Contents:
     """The contents of all tables, at the frontier up to which all is released.
 
-    With commit times it goes along with releases (:meth:`go_along`); on a timeline it is the
+    With commit times it goes along with releases (:meth:`follow_release`); on a timeline it is the
     :class:`~cdcv2.capture.state.State` that the operator asks (:meth:`take`).
     """
 
@@ -221,26 +223,28 @@ class Contents:
         """What the table holds: row -> how many there are; a copy."""
         return self._contents[table].rows
 
-    def take(self, tx: Tx, rows: Iterable[Row]) -> Iterator[tuple[str, list[tuple[Any, int]]]]:
+    def take(self, tx: Tx, rows: Iterable[RowRecord]) -> Iterator[tuple[str, list[tuple[Any, int]]]]:
         """What the next transaction does, by table. Raises Unknown, and is then of no more use."""
         if tx == SNAPSHOT:
             found = [(row.table, data) for row in rows for data, _ in row.changes]
             for table, data in found:
                 self._contents[table].add(data)
             return iter([(table, [(data, 1)]) for table, data in found])
-        told: dict[str, list[tuple[Any, Told]]] = {}
+        told: dict[str, list[tuple[Any, PartialChange]]] = {}
         for row in rows:
             told.setdefault(row.table, []).extend((row.order, data) for data, _ in row.changes)
         return iter(self._change(tx, {table: sorted(ones, key=_order) for table, ones in told.items()}).items())
 
-    def _change(self, tx: Tx, told: Mapping[str, Iterable[tuple[int, Told]]]) -> dict[str, list[tuple[Any, int]]]:
+    def _change(
+        self, tx: Tx, told: Mapping[str, Iterable[tuple[int, PartialChange]]]
+    ) -> dict[str, list[tuple[Any, int]]]:
         """What a transaction of these changes does. Raises Unknown, with the transaction."""
         try:
             return {table: self._contents[table].change(told[table]) for table in sorted(told)}
-        except Unknown as unknown:
-            raise Unknown(f"{unknown.reason}, in transaction {tx}", unknown.remedy) from None
+        except UnknownChange as unknown:
+            raise UnknownChange(f"{unknown.reason}, in transaction {tx}", unknown.remedy) from None
 
-    def go_along(self, release: Release, held: Held, commits: Commits) -> Release | None:
+    def follow_release(self, release: Release, held: OpenRows, commits: CommitTransactions) -> Release | None:
         """Go along with a release: its updates can be had of :meth:`updates`, and it must be written.
 
         Returns it, or what is left of it: up to the transaction that cannot be known, which is halted.
@@ -254,9 +258,10 @@ class Contents:
         for tx, lsn in release.transactions:
             try:
                 done = self._change(
-                    tx, {table: held.told(tx, table) for table in self._contents if table not in release.partial}
+                    tx,
+                    {table: held.partial_changes(tx, table) for table in self._contents if table not in release.partial}
                 )
-            except Unknown as unknown:
+            except UnknownChange as unknown:
                 commits.halt(tx, unknown.reason, unknown.remedy, unknown=True)
                 return commits.ready()
             for table, changes in done.items():
@@ -272,7 +277,7 @@ class Contents:
         return self._updates.pop(table, [])
 
 
-def _order(told: tuple[Any, Told]) -> Any:
+def _order(told: tuple[Any, PartialChange]) -> Any:
     return told[0]
 
 

@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Begins(Generic[T]):
+class BeginRecords(Generic[T]):
     """Reads the records of the transaction topic, in their order.
 
-    >>> begins = Begins[int]()
+    >>> begins = BeginRecords[int]()
     >>> begins.begin(7), begins.begin(7), begins.end(), begins.begin(7)
     (False, True, None, False)
 
@@ -41,7 +41,9 @@ class Begins(Generic[T]):
         return restarted
 
     def recall(self, last: T | None, *, gone: bool = False) -> None:
-        """The record before the next one is a BEGIN of this transaction; None: it is none. ``gone``: nobody has it."""
+        """The record before the next one is a BEGIN of this transaction; None: it is none. ``gone``: nobody
+        has it.
+        """
         self._last, self._gone = last, gone
 
     def doubts(self) -> bool:

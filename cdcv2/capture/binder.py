@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from cdcv2 import failpoints
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
 from cdcv2.protocol.log import Place
@@ -19,9 +19,9 @@ from cdcv2.timeline.minting import RemapLog, agree, run
 from cdcv2.timeline.partitioned import NOT_STARTED
 from cdcv2.timeline.positions import frontier, limited, of_topics, places
 from cdcv2.timeline.recipe import BoundRecipe
-from cdcv2.timeline.records import Recipe, Record
+from cdcv2.timeline.records import RecipeEpoch, Record
 from cdcv2.timeline.remap import Hold, Remap
-from cdcv2.timeline.shared import Shared, Won
+from cdcv2.timeline.shared_remap import AcceptedBinding, SharedRemap
 
 #: After so many records of the remap it is said anew from where on it is needed.
 HOLD_EVERY = 1000
@@ -71,9 +71,9 @@ class Binder:
         self._log_set: str | None = None
         # Where the log of the remap was when it was last said what is held.
         self._held = 0
-        self._shared = Shared(NOT_STARTED, recipe=recipe.text(), name=name)
+        self._shared = SharedRemap(NOT_STARTED, recipe=recipe.text(), name=name)
         #: Bindings that hold, in order, for whoever carries them on to take out.
-        self.won: deque[Won] = deque()
+        self.won: deque[AcceptedBinding] = deque()
         # When, by our clock, the remap was last seen to move.
         self._moved = now()
         # Recipe texts -> in which points ours is another one.
@@ -90,7 +90,7 @@ class Binder:
         return BoundRecipe.parse(self._shared.recipe.text)
 
     @property
-    def recipes(self) -> tuple[Recipe, ...]:
+    def recipes(self) -> tuple[RecipeEpoch, ...]:
         """Those that are known, as they followed each other."""
         return self._shared.recipes
 
@@ -103,7 +103,7 @@ class Binder:
 
     def begin(
         self,
-        look: Look,
+        look: TopicExtents,
         *,
         needed: Collection[str] = (),
         propose: bool = False,
@@ -120,15 +120,15 @@ class Binder:
         log raises.
         """
         self.follow()
-        known = {topic for topic, _ in places(self.remap.current)} if self._shared.begun else set[str]()
+        known = {topic for topic, _ in places(self.remap.current)} if self._shared.has_started else set[str]()
         missing = sorted(set(needed) - look.topics - known)
         if missing:
             text = f"there is no topic {missing[0]!r}: its name is wrong, or it has not been written yet"
             raise MissingLogError(text)
         self.recipe = replace(self.recipe, topics=look.ids, begins=self._begins(look) if at_first else {})
-        self._shared.want(self.recipe.text())
+        self._shared.use_recipe(self.recipe.text())
         self.recipe = replace(self.recipe, timeline=None)
-        self._run(lambda: None if self._shared.begun else self._shared.propose(NOT_STARTED, 0))
+        self._run(lambda: None if self._shared.has_started else self._shared.propose(NOT_STARTED, 0))
         if propose and not self.is_ours:
             check()
             # Asked until it has won once: whoever proposes another one after that is obeyed.
@@ -142,7 +142,7 @@ class Binder:
         # Until it is known what the logs need, which are read now: others may go on with them, and compact, meanwhile.
         self._begun = self.remap.hold()
 
-    def _begins(self, look: Look) -> dict[str, dict[str, int]]:
+    def _begins(self, look: TopicExtents) -> dict[str, dict[str, int]]:
         """Where plain topics begin whose head is gone."""
         plain = {of["topic"] for of in self.recipe.tables.values() if "topic" in of}
         found: dict[str, dict[str, int]] = {}
@@ -176,7 +176,7 @@ class Binder:
             self._run(lambda: self._shared.propose_hold(self._log_set or of, since, of))
         self._held = self._shared.next
 
-    def bind(self, look: Look) -> bool:
+    def bind(self, look: TopicExtents) -> bool:
         """Have what was observed bound, or the next part of it; whether the remap moved, by whomever.
 
         The topics must be those that are bound. Under another recipe than ours, and when all times are decided, nothing
@@ -252,7 +252,7 @@ class Binder:
             once = f"start, once: {self._command_line} --propose-recipe"
         other = OTHER_LOGS if self._unlike() else f"propose this one with --propose-recipe: {once}"
         remedy = f"Run the capture as that recipe says, or {other}"
-        judged = self.recipe.taken_otherwise(BoundRecipe.parse(text))
+        judged = self.recipe.assumed_otherwise(BoundRecipe.parse(text))
         if judged and other is not OTHER_LOGS:
             remedy += (
                 f". If a capture as that recipe says stops because of the snapshot of {', '.join(judged)}, neither "
@@ -288,7 +288,7 @@ class Binder:
 
     def _next_recipe(self) -> Record | None:
         started = {topic for topic, _ in places(self.remap.current)}
-        self._shared.want(self.recipe.joined(self.bound, started).text())
+        self._shared.use_recipe(self.recipe.joined(self.bound, started).text())
         return self._shared.propose_recipe(self._now())
 
     def _run(self, want: Callable[[], Record | None]) -> None:

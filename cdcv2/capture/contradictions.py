@@ -125,12 +125,12 @@ def early_end(tx: object, end: int, base: int, remedy: str, *, stated: bool = Fa
                          remedy, stated)
 
 
-def unwanted_snapshot(at: int, through: int, *, begun: bool) -> Contradiction:
+def unexpected_snapshot(at: int, through: int, *, begun: bool) -> Contradiction:
     """There are rows of a snapshot, and the history was to begin with nothing; ``begun``: something is stated of it.
 
     The logs lack the rows where they are stated beyond ``at``, or before any transaction, as tables without rows.
 
-    >>> [unwanted_snapshot(100, through, begun=through > 0).stated for through in (0, 90, 100)]
+    >>> [unexpected_snapshot(100, through, begun=through > 0).stated for through in (0, 90, 100)]
     [False, False, True]
     """
     reason = f"there are rows of a snapshot, at {at}, and no snapshot is wanted (--snapshot none)"

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from cdcv2.capture.snapshot import Run
+from cdcv2.capture.snapshot import SnapshotRun
 
 
-def unnamed(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> frozenset[str]:
+def unnamed(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> frozenset[str]:
     """The tables that a completed run does not name, and that have no rows in it.
 
-    >>> sorted(unnamed(Run({"a": 0}, 4), {"c": 1}, ["a", "b", "c"]))
+    >>> sorted(unnamed(SnapshotRun({"a": 0}, 4), {"c": 1}, ["a", "b", "c"]))
     ['b']
 
     Source: a connector names in its notifications each table that it scans, one without rows, too.
@@ -30,16 +30,16 @@ def unnamed(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> frozens
 
 
 def left_out(
-    run: Run, rows: Mapping[str, int], tables: Iterable[str], there: Collection[str] | None
+    run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str], there: Collection[str] | None
 ) -> frozenset[str]:
     """The tables of which nothing is stated behind a completed run; ``rows`` are those of the snapshot, by table.
 
     A run that was skipped names no table. Then ``there`` says which ones are known otherwise: by their topics, their
     records, or the user. None: it is not known yet.
 
-    >>> sorted(left_out(Run({"a": 0}, 4), {}, ["a", "b"], None))
+    >>> sorted(left_out(SnapshotRun({"a": 0}, 4), {}, ["a", "b"], None))
     ['b']
-    >>> sorted(left_out(Run({}, 4, skipped=True), {}, ["a", "b"], {"b"}))
+    >>> sorted(left_out(SnapshotRun({}, 4, skipped=True), {}, ["a", "b"], {"b"}))
     ['a']
 
     Cost: linear in the tables.
@@ -74,13 +74,13 @@ def indispensable(
     return min(left) if left and (alone or not set(left) <= set(may)) else None
 
 
-def has_begun(begins: int | None, known: int) -> bool:
+def has_started(begins: int | None, known: int) -> bool:
     """Whether a log is of a table that is covered, as far as it shows.
 
     ``begins`` is where the log states that it begins, None: that its table is not covered; ``known`` is up to where it
     is stated. One that begins later counts from its first statement on: so the meet of such logs is behind an END.
 
-    >>> has_begun(0, 0), has_begun(None, 0), has_begun(140, 140), has_begun(140, 141), has_begun(None, 7)
+    >>> has_started(0, 0), has_started(None, 0), has_started(140, 140), has_started(140, 141), has_started(None, 7)
     (True, False, False, True, True)
 
     Cost: constant. Source: rows name the END before their own, and no start is one.
@@ -99,10 +99,10 @@ def had_rows(op: str, number: int) -> bool:
     return number == 1 and op in ("u", "d")
 
 
-class Uncovered:
+class UncoveredTables:
     """The tables that are not covered yet; ``partial`` are those that are so although there are records of them.
 
-    >>> uncovered = Uncovered(["b", "c", "d"])
+    >>> uncovered = UncoveredTables(["b", "c", "d"])
     >>> uncovered.begin({"a": 1, "b": 2}), uncovered.begin({"b": 1}), uncovered.begin({"c": 2}, {"c"})
     (['b'], [], [])
     >>> uncovered.begin({"c": 1}), sorted(uncovered.tables), sorted(uncovered.partial)

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.contradictions import Contradiction
-from cdcv2.capture.evidence import Evidence, Span
+from cdcv2.capture.evidence import SourceEvidence, Span
 from cdcv2.capture.release import Release
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.positions import of_topics
 
 
-class Asked(Protocol):
+class CaptureRecipe(Protocol):
     """What is captured: what a recipe says of the tables and of the snapshot."""
 
     @property
@@ -37,7 +37,7 @@ class Asked(Protocol):
         """The topic that says how many rows a snapshot has; None: there is none."""
 
     @property
-    def again(self) -> tuple[int, ...]:
+    def resnapshots(self) -> tuple[int, ...]:
         """The LSNs of snapshots that were taken again."""
 
     @property
@@ -51,7 +51,7 @@ class Asked(Protocol):
         """All that are read."""
 
 
-class Clock(Protocol):
+class CaptureClock(Protocol):
     """Where it is kept when releases were committed."""
 
     def end(self, lsn: int, ts_ms: int | None) -> None:
@@ -64,10 +64,10 @@ class Clock(Protocol):
 class RowsStore(Protocol):
     """The rows that are not released, and which records must be read again for them after a crash."""
 
-    def note(self, tx: int, place: Place, offset: int) -> None:
+    def record_seen(self, tx: int, place: Place, offset: int) -> None:
         """A record that is no row must be read again with this transaction."""
 
-    def note_snapshot(self, place: Place, offset: int) -> None:
+    def snapshot_record_seen(self, place: Place, offset: int) -> None:
         """A record that is no row must be read again with the snapshot."""
 
     def doubted(self) -> Iterable[tuple[int, Iterable[int | None], Mapping[str, int]]]:
@@ -80,7 +80,7 @@ class RowsStore(Protocol):
         """The transaction is released, or was before."""
 
     def drop_snapshot(self, again: int | None = None) -> None:
-        """The snapshot is released; ``again`` is the LSN of one that was taken again."""
+        """The snapshot is released; ``resnapshots`` is the LSN of one that was taken again."""
 
     def firsts(self) -> Mapping[Place, int]:
         """The first offset of each partition that has something unreleased."""
@@ -91,8 +91,8 @@ class LogsState:
     """What the logs state when a capture is opened: how far, since when, and of which tables nothing.
 
     ``knowns`` has up to where each table that is covered is stated, ``spans`` the first and the last time at which each
-    log has updates; ``firsts``, ``uncovered``, ``partial`` and ``describing`` are those of ``Commits`` (``held`` and
-    ``leaves_out`` there). ``stop`` is one that they keep, reason and remedy; None: they keep none.
+    log has updates; ``firsts``, ``uncovered``, ``partial`` and ``describing`` are those of ``CommitTransactions``
+    (``held`` and ``leaves_out`` there). ``stop`` is one that they keep, reason and remedy; None: they keep none.
     """
 
     knowns: Mapping[str, int]
@@ -105,28 +105,31 @@ class LogsState:
 
 
 class CaptureEngine:
-    """Feeds ``commits`` with facts, and has ``rows`` keep what is not released. One thread.
+    """Feeds ``commit_transactions`` with facts, and has ``rows`` keep what is not released. One thread.
 
     ``evidence`` is that of the logs, where no memory says that the topics are theirs.
 
-    >>> from cdcv2.capture.open_rows import Held
+    >>> from cdcv2.capture.open_rows import OpenRows
     >>> from cdcv2.connectors.debezium.envelope import Recipe
     >>> from cdcv2.rows.row_type import RowType
     >>> kind = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
     >>> engine = CaptureEngine(
-    ...     Commits(["public.t"], snapshot="none"), Recipe("p", {"public.t": kind}, snapshot="none"), Held())
+    ...     CommitTransactions(["public.t"], snapshot="none"), Recipe("p", {"public.t": kind}, snapshot="none"),
+    ...     OpenRows())
     >>> engine.end(7, 100, {"public.t": 1}, None, ("p.transaction", 0), 0)
     >>> engine.rows("public.t", 7, None, ("p.public.t", 0), 1, keep=lambda: (1, 1))
     True
     >>> engine.ready().transactions, engine.positions({("p.transaction", 0): 1})
     ((Commit(tx=7, lsn=100),), {('p.transaction', 0): 0})
 
-    Cost: a fact O(log open). Memory: that of ``commits`` and ``rows``. Source: the rules of explicit commit times.
+    Cost: a fact O(log open). Memory: that of ``commit_transactions`` and ``rows``. Source: the rules of explicit
+    commit times.
     """
 
     def __init__(
-        self, commits: Commits, asked: Asked, rows: RowsStore, evidence: Evidence | None = None,
-        clock: Clock | None = None,
+        self, commits: CommitTransactions, asked: CaptureRecipe, rows: RowsStore,
+        evidence: SourceEvidence | None = None,
+        clock: CaptureClock | None = None,
     ) -> None:
         self.commits = commits
         self._asked, self._rows, self._evidence, self._clock = asked, rows, evidence, clock
@@ -135,9 +138,11 @@ class CaptureEngine:
 
     @classmethod
     def opened(
-        cls, asked: Asked, remembered: Mapping[str, Any] | None, logs: LogsState, rows: RowsStore, clock: Clock
+        cls, asked: CaptureRecipe, remembered: Mapping[str, Any] | None, logs: LogsState, rows: RowsStore,
+        clock: CaptureClock
     ) -> CaptureEngine:
-        """The engine of a capture that begins or goes on. ``remembered`` is what :meth:`Commits.export` gave.
+        """The engine of a capture that begins or goes on. ``remembered`` is what :meth:`CommitTransactions.export`
+        gave.
 
         Raises ForeignStateError for a memory that is none of this capture, or is ahead of its logs.
         """
@@ -145,14 +150,18 @@ class CaptureEngine:
         known = min(logs.knowns.values(), default=((remembered or {}).get("through") or -1) + 1)
         how: dict[str, Any] = {
             "snapshot": asked.snapshot, "notifications": asked.notification_topic is not None, "known": known,
-            "again": asked.again, "held": logs.firsts if known > 0 else None, "empty": asked.empty,
+            "again": asked.resnapshots, "held": logs.firsts if known > 0 else None, "empty": asked.empty,
             "uncovered": logs.uncovered, "partial": logs.partial, "leaves_out": logs.describing,
         }
-        made = Commits(asked.tables, **how) if remembered is None else Commits.restore(remembered, asked.tables, **how)
+        made = (
+            CommitTransactions(asked.tables, **how)
+            if remembered is None
+            else CommitTransactions.restore(remembered, asked.tables, **how)
+        )
         if logs.stop is not None:
             made.keep(*logs.stop)
         sure = remembered is not None or known == 0 or logs.stop is not None
-        evidence = None if sure else Evidence(logs.spans, asked.again, snapshot=asked.snapshot == "initial")
+        evidence = None if sure else SourceEvidence(logs.spans, asked.resnapshots, snapshot=asked.snapshot == "initial")
         return cls(made, asked, rows, evidence, clock)
 
     # -- what it knows
@@ -204,7 +213,7 @@ class CaptureEngine:
             return False
         commits.comes_after(tx, seq)
         if numbers_anew:
-            commits.numbers_anew(tx)
+            commits.renumbered(tx)
         if had:
             commits.had(tx, table)
         kept = keep()
@@ -224,7 +233,7 @@ class CaptureEngine:
         again, None for the first one.
         """
         commits = self.commits
-        again, through = commits.is_told(lsn), commits.through or 0
+        again, through = commits.is_declared(lsn), commits.through or 0
         if again and lsn <= through:
             return False
         if not again and commits.snapshot_released:
@@ -250,7 +259,7 @@ class CaptureEngine:
         if self._clock is not None:
             self._clock.end(lsn, ts_ms)
         if self.commits.end(tx, lsn, counts):
-            self._rows.note(tx, place, offset)
+            self._rows.record_seen(tx, place, offset)
 
     def notification(
         self, kind: str, table: str | None, rows: int | None, place: Place, offset: int, status: str | None
@@ -259,7 +268,7 @@ class CaptureEngine:
         self.commits.notification(kind, table, rows, offset, status)
         self._notified = place
         if not self.commits.snapshot_released:
-            self._rows.note_snapshot(place, offset)
+            self._rows.snapshot_record_seen(place, offset)
 
     def halt(
         self, table: str, tx: int | None, lsn: int | None, seq: int | None, number: int, place: Place, offset: int,
@@ -274,8 +283,8 @@ class CaptureEngine:
             if not commits.is_repeat(seq, tx, table, number):
                 commits.comes_after(tx, seq)
                 commits.halt(tx, reason, remedy)
-                self._rows.note(tx, place, offset)
-        elif lsn is not None and commits.is_told(lsn):
+                self._rows.record_seen(tx, place, offset)
+        elif lsn is not None and commits.is_declared(lsn):
             if lsn > (commits.through or 0):
                 commits.stop(reason, remedy)
         elif lsn is not None and commits.snapshot_released:
@@ -289,8 +298,10 @@ class CaptureEngine:
             self.commits.consumed(positions)
 
     def ends_read(self, ends: Mapping[Place, int], read: Mapping[Place, int]) -> None:
-        """Where the partitions of the topics end now, as ``commits`` wants to know; and how far they have been read."""
-        every = bool(self._asked.again)
+        """Where the partitions of the topics end now, as ``commit_transactions`` wants to know; and how far they
+        have been read.
+        """
+        every = bool(self._asked.resnapshots)
         found = {place: end for place, end in ends.items() if every or self._asked.table(place[0])}
         tables = {self._asked.table(topic) for topic, _ in found}
         self.commits.ends_read(found, {table for table in tables if table is not None})

@@ -17,10 +17,10 @@ from cdcv2.errors import ForeignStateError
 Span = tuple[Time, Time]
 
 
-class Evidence:
+class SourceEvidence:
     """Compares what the topics say with the first and the last times of the logs.
 
-    >>> evidence = Evidence({"public.t": (100, 130)})
+    >>> evidence = SourceEvidence({"public.t": (100, 130)})
     >>> evidence.end(110); evidence.end(130); evidence.snapshot("public.t", 100, 130); evidence.finished()
 
     ``snapshot``: the logs begin with one. Each method raises ForeignStateError where the topics are of another source.

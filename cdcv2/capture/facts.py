@@ -31,8 +31,8 @@ class RowFact(NamedTuple):
 
     ``tx`` and ``order`` (of all its rows, from 1) identify it; ``table_order`` is its number among those of its
     table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it; a row that is sent
-    again may have another one. ``changes`` are pairs ``(row, diff)``. ``anew``: the connector numbers a transaction
-    anew when it is restarted inside it.
+    again may have another one. ``changes`` are pairs ``(row, diff)``. ``renumbered``: the connector numbers a
+    transaction anew when it is restarted inside it.
     """
 
     table: str
@@ -43,22 +43,22 @@ class RowFact(NamedTuple):
     op: str
     changes: tuple[tuple[Any, int], ...]
     position: Position
-    anew: bool = False
+    renumbered: bool = False
 
 
-class Part(NamedTuple):
+class PartialImage(NamedTuple):
     """Some of the values of a row, canonical, in the order of its columns; all of them: ``values`` is the row."""
 
     columns: tuple[str, ...]
     values: tuple[Any, ...]
 
-    def only(self, names: Collection[str]) -> Part:
+    def only(self, names: Collection[str]) -> PartialImage:
         """What it says of these columns."""
         said = [(name, value) for name, value in zip(self.columns, self.values) if name in names]
-        return Part(tuple(name for name, _ in said), tuple(value for _, value in said))
+        return PartialImage(tuple(name for name, _ in said), tuple(value for _, value in said))
 
 
-class Told(NamedTuple):
+class PartialChange(NamedTuple):
     """What a record tells of a row: what it does to a table is known with the table's content only.
 
     ``op`` is c, u, d or t (all rows go). ``key`` says which row it is; without it, it is the row that equals ``old``,
@@ -67,12 +67,12 @@ class Told(NamedTuple):
     """
 
     op: str
-    key: Part | None
-    old: Part | None
-    new: Part | None
+    key: PartialImage | None
+    old: PartialImage | None
+    new: PartialImage | None
 
 
-class ToldRow(NamedTuple):
+class PartialChangeFact(NamedTuple):
     """A row changed, or all of them went, in a transaction: a :class:`RowFact` that must be looked up in the table."""
 
     table: str
@@ -80,9 +80,9 @@ class ToldRow(NamedTuple):
     order: int
     table_order: int
     seq: int | None
-    told: Told
+    told: PartialChange
     position: Position
-    anew: bool = False
+    renumbered: bool = False
 
 
 class SnapshotRow(NamedTuple):
@@ -93,7 +93,7 @@ class SnapshotRow(NamedTuple):
     marker: str
     row: Any
     position: Position
-    anew: bool = False
+    renumbered: bool = False
 
 
 class Begin(NamedTuple):
@@ -128,7 +128,7 @@ class Truncate(NamedTuple):
     remedy: str
 
 
-class Unfit(NamedTuple):
+class UnfitRow(NamedTuple):
     """A row that cannot become an update: its columns are not those of the row type, or an image is missing.
 
     It belongs to transaction ``tx``, or to the snapshot at ``lsn`` (then ``tx`` is None); or to neither, as a row of an
@@ -160,7 +160,7 @@ class Notification(NamedTuple):
     status: str | None = None
 
 
-class Nothing(NamedTuple):
+class IgnoredRecord(NamedTuple):
     """A record without consequence for any captured table; ``why`` names its kind.
 
     ``of`` is the connector whose notification it is, if that is another one.
@@ -171,4 +171,6 @@ class Nothing(NamedTuple):
 
 
 #: What one record says.
-Fact: TypeAlias = Union[RowFact, ToldRow, SnapshotRow, Begin, End, Truncate, Unfit, Notification, Nothing]
+Fact: TypeAlias = Union[
+    RowFact, PartialChangeFact, SnapshotRow, Begin, End, Truncate, UnfitRow, Notification, IgnoredRecord
+]

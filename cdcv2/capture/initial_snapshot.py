@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.coverage import indispensable, left_out, unknown
-from cdcv2.capture.snapshot import ANEW, UNKNOWN, Runs, SnapshotRows, check_rows, lacking, not_empty
+from cdcv2.capture.snapshot import ANEW, UNKNOWN, SnapshotRows, SnapshotRuns, check_rows, lacking, not_empty
 from cdcv2.protocol.log import Place
 
 #: What to do about a table that has no topic: a dump may lack that.
@@ -33,14 +33,14 @@ MARKERS = {
 
 
 class Snapshot:
-    """What is known of the initial snapshot; fed by ``Commits``, judges counts and never sees a row.
+    """What is known of the initial snapshot; fed by ``CommitTransactions``, judges counts and never sees a row.
 
     ``runs`` are those of the connector's notifications; None: there is no topic of notifications. ``contradiction`` is
     the reason for which it can never be whole, or None.
     """
 
     def __init__(
-        self, tables: Iterable[str], *, wanted: bool, runs: Runs | None,
+        self, tables: Iterable[str], *, wanted: bool, runs: SnapshotRuns | None,
         held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (), leaves_out: bool = True,
     ) -> None:
         self._tables, self._leaves_out = tuple(tables), leaves_out
@@ -115,7 +115,7 @@ class Snapshot:
     # -- decisions
 
     @property
-    def wants_ends(self) -> bool:
+    def needs_ends(self) -> bool:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
         if self.released or self._unread is not None:
             return False
@@ -227,7 +227,7 @@ class Snapshot:
         return {"released": True, "lsn": self.lsn, "completed": seen, "notified": notified,
                 "rows": self.positions.export()}
 
-    def remember(self, plain: Mapping[str, Any]) -> None:
+    def restore(self, plain: Mapping[str, Any]) -> None:
         """Take over what :meth:`export` gave."""
         self.released, self.lsn = plain["released"], plain["lsn"]
         if self.released:

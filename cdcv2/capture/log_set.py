@@ -78,8 +78,9 @@ def write(
 ) -> None:
     """Make a release durable, and state it, in the order of this module.
 
-    ``temp`` is the writer of TEMP, which was fed. ``keep`` makes durable what stands beside the logs. ``remember``
-    makes the memory durable. When it raises, open the logs again and go on: what a log has is not written twice.
+    ``open_records`` is the writer of TEMP, which was fed. ``keep`` makes durable what stands beside the logs.
+    ``remember`` makes the memory durable. When it raises, open the logs again and go on: what a log has is not written
+    twice.
 
     Raises what these raise. Cost: linear in what is written. Source: the rules of explicit commit times, and the
     reclocking document's addendum on transactions.
@@ -101,7 +102,7 @@ def write(
     if temp is not None:
         temp.commit()
         failpoints.reach(TEMP_STATED)
-    for table in first_begun(logs.tables, advance.begins) if advance.begun else ():
+    for table in first_started(logs.tables, advance.begins) if advance.begun else ():
         if logs.state(table, advance):
             failpoints.reach(TABLE_STATED)
     failpoints.reach(STATED)
@@ -109,12 +110,12 @@ def write(
     failpoints.reach(REMEMBERED)
 
 
-def first_begun(tables: Iterable[str], begins: Collection[str]) -> list[str]:
+def first_started(tables: Iterable[str], begins: Collection[str]) -> list[str]:
     """The order in which tables are stated: where the others are, nothing may be lacking of those that begin.
 
     Cost: O(tables · log tables). Source: the coverage of tables that begin later than others.
 
-    >>> first_begun("abc", "b")
+    >>> first_started("abc", "b")
     ['b', 'a', 'c']
     """
     return sorted(tables, key=lambda table: (table not in begins, table))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Union
 
-from cdcv2.capture.facts import RowFact, SnapshotRow, Told, ToldRow
+from cdcv2.capture.facts import PartialChange, PartialChangeFact, RowFact, SnapshotRow
 from cdcv2.capture.numbers import Numbers
 from cdcv2.protocol.log import Place, Position
 
 #: What a row does: pairs (row, diff); or what is told of it, where that must be looked up in the table.
-Changes = Union[tuple[tuple[Any, int], ...], Told]
+Changes = Union[tuple[tuple[Any, int], ...], PartialChange]
 
 
 class OpenTransaction:
@@ -32,12 +32,12 @@ class OpenTransaction:
         #: its rows do not say which transaction came before
         self.null_seq = False
 
-    def began(self, place: Place, offset: int) -> None:
+    def starts_at(self, place: Place, offset: int) -> None:
         """Something of it stands there."""
         self.first[place] = min(offset, self.first.get(place, offset))
 
 
-class Held:
+class OpenRows:
     """Everything that is held. Memory: what is open."""
 
     def __init__(self) -> None:
@@ -48,15 +48,15 @@ class Held:
         #: rows held, those of the snapshot included
         self.rows = 0
 
-    def admit(self, fact: RowFact | ToldRow) -> bool | None:
+    def admit(self, fact: RowFact | PartialChangeFact) -> bool | None:
         """Keep a row. True: it is new; False: held already; None: another row has its number.
 
         Each of them must be read again, or the next run may begin between two rows of one number.
         """
         transaction = self._transaction(fact.tx)
-        transaction.began(_place(fact.position), fact.position.offset)
+        transaction.starts_at(_place(fact.position), fact.position.offset)
         rows = transaction.tables.setdefault(fact.table, {})
-        does: Changes = fact.told if isinstance(fact, ToldRow) else fact.changes
+        does: Changes = fact.told if isinstance(fact, PartialChangeFact) else fact.changes
         held = rows.get(fact.order)
         if held is not None:
             return False if held == does else None
@@ -68,9 +68,9 @@ class Held:
         transaction.null_seq |= fact.seq is None
         return True
 
-    def note(self, tx: int, place: Place, offset: int) -> None:
+    def record_seen(self, tx: int, place: Place, offset: int) -> None:
         """A record of the transaction that is no row (its END, what stops it) must be read again with it."""
-        self._transaction(tx).began(place, offset)
+        self._transaction(tx).starts_at(place, offset)
 
     def counted(self, tx: int, table: str) -> tuple[int, int]:
         """How many rows of the table the transaction has by now, and the greatest of their numbers."""
@@ -89,10 +89,10 @@ class Held:
             self.rows += 1
         elif rows[where] != fact.row:
             return None
-        self.note_snapshot(*where, again)
+        self.snapshot_record_seen(*where, again)
         return len(rows)
 
-    def note_snapshot(self, place: Place, offset: int, again: int | None = None) -> None:
+    def snapshot_record_seen(self, place: Place, offset: int, again: int | None = None) -> None:
         """A record about the snapshot must be read again with its rows."""
         firsts = self._snapshot_firsts.setdefault(again, {})
         firsts[place] = min(offset, firsts.get(place, offset))
@@ -102,14 +102,14 @@ class Held:
         transaction = self._open.get(tx)
         if transaction is not None:
             for changes in transaction.tables.get(table, {}).values():
-                if not isinstance(changes, Told):
+                if not isinstance(changes, PartialChange):
                     yield from changes
 
-    def told(self, tx: int, table: str) -> list[tuple[int, Told]]:
+    def partial_changes(self, tx: int, table: str) -> list[tuple[int, PartialChange]]:
         """What is told of the table in the transaction, in its order, each with its number."""
         transaction = self._open.get(tx)
         rows = transaction.tables.get(table, {}) if transaction is not None else {}
-        return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, Told)]
+        return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, PartialChange)]
 
     def snapshot_rows(self, table: str, again: int | None = None) -> Iterator[Any]:
         """The snapshot's rows of the table."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 
-from cdcv2.capture.facts import Part, Told
+from cdcv2.capture.facts import PartialChange, PartialImage
 from cdcv2.errors import DecodeError
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import emit
@@ -27,12 +27,12 @@ TOLD = RowType({"type": "record", "name": "told", "fields": [
 _PARTS = ("key", "old", "new")
 
 
-class ToldRows:
+class PartialChangeCodec:
     """The codec of one table's; ``row_type`` is the table's.
 
-    >>> rows = ToldRows(RowType({"type": "record", "name": "t", "fields": [
+    >>> rows = PartialChangeCodec(RowType({"type": "record", "name": "t", "fields": [
     ...     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}]}))
-    >>> told = Told("d", Part(("id",), (7,)), None, None)
+    >>> told = PartialChange("d", PartialImage(("id",), (7,)), None, None)
     >>> rows.decode(rows.encode(told)) == told
     True
     """
@@ -40,7 +40,7 @@ class ToldRows:
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
 
-    def encode(self, told: Told) -> bytes:
+    def encode(self, told: PartialChange) -> bytes:
         """The bytes. Raises MalformedError for values that are not of the row type."""
         named = zip(_PARTS, (told.key, told.old, told.new))
         return TOLD.encode((told.op, [
@@ -48,20 +48,20 @@ class ToldRows:
             for name, part in named if part is not None
         ]))  # fmt: skip
 
-    def decode(self, data: bytes) -> Told:
+    def decode(self, data: bytes) -> PartialChange:
         """What the bytes tell. Raises DecodeError for bytes that are none, and for columns that the table has not."""
         row = TOLD.decode(data)
         parts = {part.of: self._part(tuple(part.columns), part.row) for part in row.parts}
-        return Told(row.op, *(parts.get(name) for name in _PARTS))
+        return PartialChange(row.op, *(parts.get(name) for name in _PARTS))
 
-    def _part(self, columns: tuple[str, ...], data: bytes) -> Part:
+    def _part(self, columns: tuple[str, ...], data: bytes) -> PartialImage:
         if not columns:
-            return Part((), ())
+            return PartialImage((), ())
         unknown = sorted(set(columns).difference(self._row_type.columns))
         if unknown:
             raise DecodeError(f"it tells of the column {unknown[0]!r}, which the row type has not", raw=data)
         values = self._part_type(columns).decode(data)
-        return Part(columns, values if len(columns) == len(self._row_type.columns) else tuple(values))
+        return PartialImage(columns, values if len(columns) == len(self._row_type.columns) else tuple(values))
 
     def _part_type(self, columns: tuple[str, ...]) -> RowType:
         return self._row_type if columns == self._row_type.columns else part_type(self._row_type, frozenset(columns))

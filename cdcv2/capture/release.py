@@ -1,4 +1,4 @@
-"""What ``Commits`` answers: what may be released, or why nothing may."""
+"""What ``CommitTransactions`` answers: what may be released, or why nothing may."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitReason:
     """Why nothing more can be released: ``text`` for people, the rest for programs.
 
     ``what`` is "snapshot", "rows" (of transaction ``tx``, whose END is ``lsn``), "end" (the next END is not in; ``tx``
@@ -66,11 +66,11 @@ class Waiting:
         return self.what in ("snapshot", "rows") or (self.what == "end" and self.tx is not None)
 
 
-def without_end(open_ones: Collection[int]) -> Waiting:
+def without_end(open_ones: Collection[int]) -> WaitReason:
     """That nothing more is released because no END is in; ``open_ones`` are the transactions that have rows."""
     if not open_ones:
-        return Waiting("end", "nothing is open")
+        return WaitReason("end", "nothing is open")
     first = list(islice(open_ones, 3))
     more = f" and {len(open_ones) - 3} more" if len(open_ones) > 3 else ""
     which = f"transaction{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
-    return Waiting("end", f"{which}: rows are in, and no END yet", first[0])
+    return WaitReason("end", f"{which}: rows are in, and no END yet", first[0])

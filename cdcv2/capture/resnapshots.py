@@ -21,22 +21,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cdcv2.capture.coverage import unnamed
-from cdcv2.capture.snapshot import ANEW, Run, Runs, check_rows, lacking
+from cdcv2.capture.snapshot import ANEW, SnapshotRun, SnapshotRuns, check_rows, lacking
 from cdcv2.protocol.log import Place
 
 WRONGLY_TOLD = "Give --snapshot-again the LSN of a snapshot: source.lsn of its rows, which stops of the capture name"
 
 
-class Again:
-    """What is known of the told snapshots; fed by ``Commits``, judges counts and never sees a row.
+class Resnapshots:
+    """What is known of the told snapshots; fed by ``CommitTransactions``, judges counts and never sees a row.
 
     ``told`` are their LSNs, of all that the connector took after its first one, in the order of their runs, which
     ``runs`` has. ``contradiction`` is the reason for which the next one can never be whole, or None.
 
-    >>> runs = Runs(declared=1)
-    >>> again = Again(["t"], [90], runs)
+    >>> runs = SnapshotRuns(declared=1)
+    >>> again = Resnapshots(["t"], [90], runs)
     >>> kinds = [("SKIPPED", None, None), ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 1)]
-    >>> for at, said in enumerate(kinds): runs.notification(*said, at)
+    >>> for at, timeline_fact in enumerate(kinds): runs.notification(*timeline_fact, at)
     >>> again.rows_seen("t", 90, 1), again.waits()
     (True, 'the snapshot at 90 has not been completed (no notification COMPLETED yet)')
     >>> runs.notification("COMPLETED", None, None, 3); again.ends_read({("t", 0): 1}); again.whole()
@@ -45,7 +45,7 @@ class Again:
     True
     """
 
-    def __init__(self, tables: Iterable[str], told: Iterable[int], runs: Runs) -> None:
+    def __init__(self, tables: Iterable[str], told: Iterable[int], runs: SnapshotRuns) -> None:
         self._tables, self.told, self._runs = tuple(tables), tuple(told), runs
         self.contradiction: str | None = None
         #: How many of the told are released.
@@ -68,7 +68,7 @@ class Again:
         return max(0, self._runs.completed - 1)
 
     @property
-    def _run(self) -> Run | None:
+    def _run(self) -> SnapshotRun | None:
         """The run of the next one, if it is complete."""
         return self._runs.run(self.done + 1)
 
@@ -97,7 +97,7 @@ class Again:
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
         """Where all partitions ended at some moment after its run was complete."""
-        if self.wants_ends:
+        if self.needs_ends:
             self._unread = {place: end for place, end in ends.items() if end > 0}
             self._ends_of = self._completed
 
@@ -109,7 +109,7 @@ class Again:
     # -- decisions
 
     @property
-    def wants_ends(self) -> bool:
+    def needs_ends(self) -> bool:
         """Whether somebody should read the end positions now, and call ``ends_read``."""
         return bool(self.told) and self._completed > max(self.done, self._ends_of)
 
@@ -158,7 +158,7 @@ class Again:
         if self.contradiction is None:
             self.contradiction = reason
 
-    def untold(self, found: Iterable[int], through: int | None) -> list[int]:
+    def undeclared(self, found: Iterable[int], through: int | None) -> list[int]:
         """Which of these LSNs of snapshots are of some that nobody has told of, and may be.
 
         The logs are stated up to ``through``: what is not above it is too late. The least one is the first snapshot's.
@@ -175,11 +175,12 @@ class Again:
     def remedy(self, found: Iterable[int], through: int | None) -> str:
         """What to do about a snapshot nobody has told of; ``found`` are the LSNs of all whose rows were seen.
 
-        >>> "go on with --snapshot-again 90,120 and" in Again(["t"], [90], Runs(1)).remedy([10, 90, 120], 95)
+        >>> remedy = Resnapshots(["t"], [90], SnapshotRuns(1)).remedy([10, 90, 120], 95)
+        >>> "go on with --snapshot-again 90,120 and" in remedy
         True
         """
         seen, anew = {*found}, f"Otherwise: {ANEW[0].lower()}{ANEW[1:]}"
-        untold = self.untold(seen, through)
+        untold = self.undeclared(seen, through)
         late = self.late(seen, through)
         if late and not untold:
             said = ",".join(map(str, sorted({*late, *self.told})))
@@ -203,7 +204,7 @@ class Again:
         runs = min(self.done, self._completed)
         return {"told": list(self.told), "runs": runs, "notified": self._runs.forgotten_to}
 
-    def remember(self, plain: Mapping[str, Any], behind_first: int) -> None:
+    def restore(self, plain: Mapping[str, Any], behind_first: int) -> None:
         """Take over what :meth:`export` gave; the first snapshot's notifications end before ``behind_first``."""
         if self._runs.completed:
             self._runs.resume(1 + plain["runs"], max(plain["notified"], behind_first))

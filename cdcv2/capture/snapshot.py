@@ -46,7 +46,7 @@ NOT_EMPTY = (
 )
 
 
-class Run(NamedTuple):
+class SnapshotRun(NamedTuple):
     """A completed run: the rows of each table that it scanned (None: see ``wrong``).
 
     ``behind`` is the offset behind its last notification. ``skipped``: there was no snapshot, so no table has rows.
@@ -65,19 +65,19 @@ class Run(NamedTuple):
     def rows(self, table: str) -> int | None:
         """How many rows of the table there are; None: unknown.
 
-        >>> run = Run({"a": 2, "b": None}, 4)
-        >>> run.rows("a"), run.rows("b"), run.rows("c"), Run({}, 1, skipped=True).rows("c")
+        >>> run = SnapshotRun({"a": 2, "b": None}, 4)
+        >>> run.rows("a"), run.rows("b"), run.rows("c"), SnapshotRun({}, 1, skipped=True).rows("c")
         (2, None, None, 0)
         """
         return 0 if self.skipped else self.scanned.get(table)
 
 
-class Runs:
+class SnapshotRuns:
     """The runs, in the order of their topic. ``declared`` is how many follow the first one with the user's knowledge.
 
     Tables of ``empty`` have no rows in the first one, if it does not name them.
 
-    >>> runs = Runs()
+    >>> runs = SnapshotRuns()
     >>> for offset, (kind, table, rows) in enumerate([("STARTED", None, None), ("TABLE_SCAN_COMPLETED", "t", 2)]):
     ...     runs.notification(kind, table, rows, offset)
     >>> runs.completed, runs.is_open
@@ -104,7 +104,7 @@ class Runs:
         self.assumed = self._empty
         self._scanned: dict[str, int | None] = {}
         self._wrong: dict[str, str] = {}
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, SnapshotRun] = {}
         self._next = 0
         # From where the notifications of the runs that are not forgotten must be read.
         self._from = 0
@@ -124,9 +124,9 @@ class Runs:
             self.is_open = True
             self._scan(table, rows, offset, status)
         elif kind == "COMPLETED" and self._expects:
-            self._complete(Run(self._scanned, self._next, wrong=self._wrong))
+            self._complete(SnapshotRun(self._scanned, self._next, wrong=self._wrong))
         elif kind == "SKIPPED" and self._expects:
-            self._complete(Run(self._scanned, self._next, skipped=not self.is_open, wrong=self._wrong))
+            self._complete(SnapshotRun(self._scanned, self._next, skipped=not self.is_open, wrong=self._wrong))
 
     def _scan(self, table: str, rows: int | None, offset: int, status: str | None) -> None:
         """A table was scanned, with so many rows; with the same number that may come again."""
@@ -162,7 +162,7 @@ class Runs:
             )
         self.is_open, self._scanned, self._wrong = True, {}, {}
 
-    def _complete(self, run: Run) -> None:
+    def _complete(self, run: SnapshotRun) -> None:
         if self.completed == 0:
             self.assumed = self._empty - run.scanned.keys()
             run = run._replace(scanned={**dict.fromkeys(self._empty, 0), **run.scanned})
@@ -173,7 +173,7 @@ class Runs:
         if self.contradiction is None:
             self.contradiction = reason
 
-    def run(self, number: int) -> Run | None:
+    def run(self, number: int) -> SnapshotRun | None:
         """The run of this number, from 0; None: it is not complete, or is forgotten."""
         return self._runs.get(number)
 
@@ -197,10 +197,10 @@ class Runs:
         self.completed, self._next, self._from = completed, offset, offset
 
 
-def check_rows(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> tuple[str, str] | None:
+def check_rows(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> tuple[str, str] | None:
     """Why these rows, by table, can never be those of the run, and what to do; None: they are, or some lack.
 
-    >>> run = Run({"a": 1}, 3)
+    >>> run = SnapshotRun({"a": 1}, 3)
     >>> check_rows(run, {"a": 1}, ["a"]), check_rows(run, {"a": 2}, ["a"])[0]
     (None, 'there are 2 snapshot rows of a, but its notification says 1')
 
@@ -225,10 +225,10 @@ def too_many(table: str, held: int, said: int) -> tuple[str, str]:
     return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
 
 
-def not_empty(run: Run | None, rows: Mapping[str, int], empty: Iterable[str]) -> tuple[str, str] | None:
+def not_empty(run: SnapshotRun | None, rows: Mapping[str, int], empty: Iterable[str]) -> tuple[str, str] | None:
     """Why a table was not empty that is said to have been, and what to do; None: nothing shows that any was not.
 
-    >>> not_empty(Run({"a": 2}, 3), {}, ["a"])[0]
+    >>> not_empty(SnapshotRun({"a": 2}, 3), {}, ["a"])[0]
     'a was not empty at the snapshot, as --empty states: its notification counts 2 rows'
     >>> not_empty(None, {"a": 1}, ["a", "b"])[0], not_empty(None, {}, ["b"])
     ('a was not empty at the snapshot, as --empty states: there are 1 rows of it', None)
@@ -243,10 +243,10 @@ def not_empty(run: Run | None, rows: Mapping[str, int], empty: Iterable[str]) ->
     return None
 
 
-def lacking(run: Run, rows: Mapping[str, int], tables: Iterable[str]) -> dict[str, int]:
+def lacking(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> dict[str, int]:
     """How many rows each of these tables lacks of the run's.
 
-    >>> lacking(Run({"a": 3, "b": 1}, 4), {"a": 1, "b": 1}, ["a", "b"])
+    >>> lacking(SnapshotRun({"a": 3, "b": 1}, 4), {"a": 1, "b": 1}, ["a", "b"])
     {'a': 2}
     """
     lacks = {table: (run.rows(table) or 0) - rows.get(table, 0) for table in tables}
@@ -258,8 +258,8 @@ class SnapshotRows:
 
     A row stands at one position. Where that was read before the row is a duplicate: each partition is read in order, so
     the last position of a row is enough to know it. Rows at other positions are counted, and there are as many as were
-    released; one more was not, so the logs lack it. ``released`` is what the logs hold where an earlier run released
-    it: for each table the snapshot's LSN and how many rows; None: that is not known, and no row is judged.
+    released; one more was not, so the logs lack it. ``released_transactions`` is what the logs hold where an earlier
+    run released it: for each table the snapshot's LSN and how many rows; None: that is not known, and no row is judged.
 
     >>> rows = SnapshotRows()
     >>> rows.read("t", ("t", 0), 4); rows.release(70, {"t": 1})

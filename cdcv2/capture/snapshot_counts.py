@@ -13,33 +13,33 @@ from collections.abc import Collection, Iterable, Mapping
 
 from cdcv2.capture.coverage import indispensable, left_out
 from cdcv2.capture.facts import Notification
-from cdcv2.capture.snapshot import ANEW, Runs, check_rows, not_empty
-from cdcv2.capture.temp import SNAPSHOT, End, Halt
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord
+from cdcv2.capture.snapshot import ANEW, SnapshotRuns, check_rows, not_empty
 
 
-class Scanned:
+class SnapshotCounts:
     """What the notifications come to, in the order of their topic.
 
     ``empty`` are tables that were empty, as the user says, where no notification names them; ``may`` are tables without
     which the others go on, where the connector never spoke of them.
 
-    >>> scanned = Scanned(["t"])
+    >>> scanned = SnapshotCounts(["t"])
     >>> scanned.notification(Notification("TABLE_SCAN_COMPLETED", "t", 2, 1))
     >>> scanned.notification(Notification("COMPLETED", None, None, 2))
     >>> scanned.end(None), scanned.end(70)
-    (None, End(tx='snapshot', commit=70, counts=(('t', 2),)))
+    (None, EndRecord(tx='snapshot', commit=70, counts=(('t', 2),)))
     """
 
     def __init__(self, tables: Iterable[str], empty: Iterable[str] = (), may: Collection[str] = ()) -> None:
         self._tables, self._empty, self._may = tuple(tables), frozenset(empty), frozenset(may)
-        self._runs = Runs(empty=self._empty)
+        self._runs = SnapshotRuns(empty=self._empty)
         #: The tables of which the connector never spoke; known with the End.
         self.uncovered = frozenset[str]()
         #: The tables of which nothing but the user says that they were empty; known with the End.
         self.assumed_empty = frozenset[str]()
 
     @property
-    def heard(self) -> bool:
+    def has_notifications(self) -> bool:
         """Whether there was any."""
         return self._runs.heard
 
@@ -51,14 +51,14 @@ class Scanned:
         """Take the next one."""
         self._runs.notification(*fact)
 
-    def halt(self) -> Halt | None:
+    def halt(self) -> HaltRecord | None:
         """Why the notifications stop the capture, before the End or after it; None: they do not."""
         reason = self._runs.contradiction
-        return None if reason is None else Halt(SNAPSHOT, None, reason, ANEW)
+        return None if reason is None else HaltRecord(SNAPSHOT, None, reason, ANEW)
 
     def end(
         self, lsn: int | None, rows: Mapping[str, int] | None = None, there: Collection[str] = ()
-    ) -> End | Halt | None:
+    ) -> EndRecord | HaltRecord | None:
         """The End as far as is known by now, or why there can be none.
 
         ``lsn`` is that of the snapshot's first rows; ``rows`` are those that are known, by table; ``there`` has the
@@ -73,9 +73,9 @@ class Scanned:
         covered = [table for table in self._tables if table not in left or table == needed]
         wrong = not_empty(run, rows or {}, self._empty) or check_rows(run, {}, covered)
         if wrong is not None:
-            return Halt(SNAPSHOT, None, *wrong)
+            return HaltRecord(SNAPSHOT, None, *wrong)
         counts = {table: run.rows(table) or 0 for table in covered}
         if lsn is None and any(counts.values()):
             return None
         self.uncovered, self.assumed_empty = left, self._runs.assumed
-        return End.of(SNAPSHOT, lsn or 0, counts)
+        return EndRecord.of(SNAPSHOT, lsn or 0, counts)

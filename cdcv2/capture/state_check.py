@@ -1,4 +1,4 @@
-"""Whether what ``Commits`` exported once may be gone on with."""
+"""Whether what ``CommitTransactions`` exported once may be gone on with."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def demand_typed(plain: Mapping[str, Any]) -> None:
             checked(commits.get(name), list, tuple, type(None))
 
 
-def tells_alike(commits: Mapping[str, Any], again: tuple[int, ...]) -> bool:
+def declares_same(commits: Mapping[str, Any], again: tuple[int, ...]) -> bool:
     """Whether a memory was made with the same snapshots told of; else its positions may be behind their rows.
 
     One that says that its logs are wrong for ever is to be heard in any case, unless what it says comes of a snapshot

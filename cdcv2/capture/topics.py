@@ -15,7 +15,7 @@ from cdcv2.protocol.log import Place
 
 
 @dataclass(frozen=True)
-class Look:
+class TopicExtents:
     """Topics at some moment: of each partition the first offset that is there, and the one behind the last.
 
     ``ids`` has what the cluster calls the topics that are there, as far as it gives them names of its own;
@@ -40,7 +40,7 @@ class Look:
 class Ranges(Protocol):
     """Where the records come from. One thread."""
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """How far the topics are now. Raises UnsafeTopicError for one that is compacted, UnavailableError."""
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
@@ -50,7 +50,7 @@ class Ranges(Protocol):
         """
 
 
-class Reached(NamedTuple):
+class PartitionPosition(NamedTuple):
     """The partition has been read up to the offset ``following``, exclusive, whatever stood there last."""
 
     place: Place
@@ -58,7 +58,7 @@ class Reached(NamedTuple):
 
 
 #: What topics give: a record, how far a partition was read, or None: nothing now.
-Item: TypeAlias = Union[Record, Reached, None]
+Item: TypeAlias = Union[Record, PartitionPosition, None]
 
 
 class Topics(Protocol):

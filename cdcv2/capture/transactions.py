@@ -19,8 +19,8 @@ from sortedcontainers import SortedDict
 from cdcv2.capture.contradictions import (
     Commit, Contradiction, in_doubt, late_end, lost_end, renumbered, surplus, two_ends,
 )
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.released import KNOWN, Released
+from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.released_transactions import KNOWN, ReleasedTransactions
 from cdcv2.errors import MalformedError
 
 #: What a transaction is called by its source.
@@ -39,7 +39,7 @@ class TransactionTracker(Generic[T]):
     """Open transactions and those released last; feed it facts, in any order but that of the ENDs.
 
     ``through`` is the END up to which all is released, None: not even the snapshot is. ENDs come in the order of their
-    commits, again and again if the connector likes. ``whole`` is that of :class:`Released`.
+    commits, again and again if the connector likes. ``whole`` is that of :class:`ReleasedTransactions`.
 
     >>> tracker = TransactionTracker[int](["t"], 0)
     >>> tracker.rows_seen(7, "t", 1, 1); tracker.end(7, 100, {"t": 2, "other": 5})
@@ -57,7 +57,7 @@ class TransactionTracker(Generic[T]):
         self, tables: Iterable[str], through: int | None = None, *, whole: bool = True, known: int = KNOWN
     ) -> None:
         self._captured = frozenset(tables)
-        self.released = Released[T](through, whole=whole, known=known)
+        self.released = ReleasedTransactions[T](through, whole=whole, known=known)
         self._ends: SortedDict[int, OpenEnd[T]] = SortedDict()
         self._end_of: dict[T, int] = {}
         self._highest = 0
@@ -113,7 +113,7 @@ class TransactionTracker(Generic[T]):
 
     # -- facts
 
-    def recall(self, recalled: Recalled[T], floor: int) -> None:
+    def recall(self, recalled: ReleasedEnds[T], floor: int) -> None:
         """What was released before this start, read again; nothing was released up to ``floor`` but in one piece."""
         through = self.through or 0
         ends = [(tx, lsn, self.captured(counts)) for tx, lsn, counts in recalled.up_to(through) if lsn > floor]
@@ -169,7 +169,7 @@ class TransactionTracker(Generic[T]):
             self._after[tx] = min(after, self._after.get(tx, after))
 
     def restarted(self, tx: T) -> None:
-        """The connector was restarted inside this open transaction, or at its start: see :class:`Begins`."""
+        """The connector was restarted inside this open transaction, or at its start: see :class:`BeginRecords`."""
         self._restarted.add(tx)
 
     def doubt(self, tx: T) -> None:
@@ -177,7 +177,7 @@ class TransactionTracker(Generic[T]):
         if not self.released.has(tx):
             self._doubted.add(tx)
 
-    def numbers_anew(self, tx: T) -> None:
+    def renumbered(self, tx: T) -> None:
         """A row of this open transaction is of a connector that numbers anew when it is restarted inside one."""
         self._renumbering.add(tx)
 
@@ -241,7 +241,7 @@ class TransactionTracker(Generic[T]):
             self.forget(tx)
         self.released.add(done)
 
-    def given_out(self, tx: T) -> None:
+    def mark_released(self, tx: T) -> None:
         """It is given out, perhaps before an earlier one: its END stays until that is, too."""
         self._given |= {tx} & self._end_of.keys()
         self._rows.pop(tx, None)

@@ -5,7 +5,7 @@ By definition, of the records that the sources hold up to R(t), for every time t
 - a transaction is *whole* at t when its End is among them, and of each captured table as many rows as that counts;
 - the *output* at t holds the changes of the transactions that are whole, as all that were committed before them are.
   On request it is enough to be whole: sooner, and no cut over the transactions;
-- *TEMP* at t holds the rest of what was said, and up to where all is given out: see :mod:`cdcv2.capture.temp`.
+- *TEMP* at t holds the rest of what was said, and up to where all is given out: see :mod:`cdcv2.capture.open_records`.
 
 Both are functions of the records up to R(t), and not of how they came. So at every time that is bound, R(t) and TEMP at
 t are all that a capture needs to go on exactly as it would have. What comes again, a record or a whole transaction, is
@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import NamedTuple
 
-from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.bound_transactions import BoundTransactions
+from cdcv2.capture.open_records import DoubtRecord, Held, RowRecord, Said, StartRecord, Tx
+from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.state import State
-from cdcv2.capture.temp import Begun, Doubt, Held, Row, Said, Tx
-from cdcv2.capture.wholeness import Wholeness
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
@@ -36,11 +36,11 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 from cdcv2.timeline.remap import Remap
 
 
-class Summary(NamedTuple):
+class TransactionSummary(NamedTuple):
     """What is finished now: the updates of each table and of TEMP, and the frontier that all later ones are beyond.
 
-    ``given`` has the transactions that are given out, with their times; ``begins`` the tables that are covered from a
-    time on, with that.
+    ``given`` has the transactions that are given out, with their times; ``begins`` the tables that are covered
+    from a time on, with that.
     """
 
     output: dict[str, list[Update]]
@@ -53,11 +53,11 @@ class Summary(NamedTuple):
 class Transactions:
     """The operator: feed it what sources of transactions said, carried to the timeline, as ``Reclock`` gives it out.
 
-    >>> from cdcv2.capture.temp import End, Row
+    >>> from cdcv2.capture.open_records import EndRecord, RowRecord
     >>> carry = Transactions(["t"])
-    >>> carry.updates([(Row("t", 7, 1, None, (("a", 1),)), 1000, 1)], Antichain([1001])).output
+    >>> carry.updates([(RowRecord("t", 7, 1, None, (("a", 1),)), 1000, 1)], Antichain([1001])).output
     {'t': []}
-    >>> carry.updates([(End.of(7, 50, {"t": 1}), 2000, 1)], Antichain([2001])).output
+    >>> carry.updates([(EndRecord.of(7, 50, {"t": 1}), 2000, 1)], Antichain([2001])).output
     {'t': [('a', 2000, 1)]}
 
     Args:
@@ -86,10 +86,10 @@ class Transactions:
         temp: Iterable[Update] = (),
         frontier: Antichain | None = None,
         state: State | None = None,
-        recalled: Recalled[Tx] | None = None,
+        recalled: ReleasedEnds[Tx] | None = None,
         uncovered: Iterable[str] = (),
         partial: Iterable[str] = (),
-        had: Callable[[Row], bool] | None = None,
+        had: Callable[[RowRecord], bool] | None = None,
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -100,11 +100,11 @@ class Transactions:
         self._said = Antichain([0])
         if state is not None:
             check_ordered(ordering, "looking up old rows")
-        begun = Begun(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
-        self._whole = Wholeness(begun, state, uncovered=uncovered, partial=partial, had=had)
+        begun = StartRecord(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
+        self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
-        self._pending: OpenTimes[dict[Said | Doubt, None]] = OpenTimes(total=True)
+        self._pending: OpenTimes[dict[Said | DoubtRecord, None]] = OpenTimes(total=True)
         self._stop: SourceStop | None = None
         self._look_for_halt()
 
@@ -138,9 +138,9 @@ class Transactions:
         self._whole.uncover(tables)
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether there is an output: something was said, and the snapshot, if there is one, is given out."""
-        return self._whole.has_begun
+        return self._whole.has_started
 
     @property
     def held(self) -> int:
@@ -151,7 +151,7 @@ class Transactions:
         """What TEMP holds at the last time that is finished. Cost: all of it."""
         return set(self._whole.content())
 
-    def updates(self, updates: Iterable[Update], frontier: Antichain | None = None) -> Summary:
+    def updates(self, updates: Iterable[Update], frontier: Antichain | None = None) -> TransactionSummary:
         """Take records at times of the timeline, and then the frontier that these have come to (default: as before).
 
         A record may come as often as it likes. Raises MalformedError for one that is taken back, or that is at a time
@@ -164,7 +164,7 @@ class Transactions:
             raise MalformedError(f"the records were complete up to {self._said}, and now up to {frontier} only")
         for said, time, diff in updates:
             self._arrived(said, check_int(time), diff)
-        summary = Summary({table: [] for table in self._whole.tables}, [], self._frontier, {}, {})
+        summary = TransactionSummary({table: [] for table in self._whole.tables}, [], self._frontier, {}, {})
         if frontier is None:
             return summary
         # After a restart the sources may be read from further back than was needed.
@@ -178,7 +178,7 @@ class Transactions:
         self._look_for_halt()
         return summary._replace(frontier=self._frontier)
 
-    def _arrived(self, said: Said | Doubt, time: int, diff: int) -> None:
+    def _arrived(self, said: Said | DoubtRecord, time: int, diff: int) -> None:
         if diff < 1:
             raise MalformedError(f"{said!r} was taken back at {time}: sources of transactions only add")
         if self._frontier.less_equal(time):
@@ -188,7 +188,7 @@ class Transactions:
         elif self._since.less_equal(time):
             raise MalformedError(f"{said!r} came at {time}, and all before {self._frontier} was said to be there")
 
-    def _finish(self, time: int, records: Iterable[Said | Doubt], summary: Summary) -> bool:
+    def _finish(self, time: int, records: Iterable[Said | DoubtRecord], summary: TransactionSummary) -> bool:
         """Go on by one time; whether that was possible."""
         try:
             changed = self._whole.advance(records)
@@ -213,23 +213,23 @@ class Transactions:
 
     def _complete(self) -> Antichain | None:
         """Up to where what is given out is complete; None: nothing is."""
-        return self._frontier if self._whole.has_given else None
+        return self._frontier if self._whole.has_released else None
 
 
-class Resume(NamedTuple):
+class ResumePoint(NamedTuple):
     """Where to go on: the first frontier that is not summed up yet, and from where the sources are to be read."""
 
     frontier: Antichain
     source: Antichain
 
 
-def resume(remap: Remap, uppers: Iterable[Antichain]) -> Resume:
+def resume(remap: Remap, uppers: Iterable[Antichain]) -> ResumePoint:
     """Where to go on when TEMP, and the output of each table, are known to be complete up to these frontiers.
 
     >>> remap = Remap(Antichain([0]))
     >>> _ = remap.mint(Antichain([3]), now=1000), remap.mint(Antichain([5]), now=2000)
     >>> resume(remap, [Antichain([2001]), Antichain([1001])])
-    Resume(frontier=Antichain([1001]), source=Antichain([3]))
+    ResumePoint(frontier=Antichain([1001]), source=Antichain([3]))
 
     Raises RefusedError where the remap has forgotten that: it must be held at the last time that all of them have.
     Cost: O(log bindings).
@@ -241,7 +241,7 @@ def resume(remap: Remap, uppers: Iterable[Antichain]) -> Resume:
             "sources were before that is forgotten. Capture anew, with another remap and other logs; new ones cannot "
             "be begun with one that was compacted"
         )
-    return Resume(frontier, remap.source_frontier_at(frontier))
+    return ResumePoint(frontier, remap.source_frontier_at(frontier))
 
 
 def _content(temp: Iterable[Update], frontier: Antichain) -> list[Held]:

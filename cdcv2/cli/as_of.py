@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 
-from cdcv2.cli.asked_at import TAKES, asked_at
-from cdcv2.cli.collected import collection
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.at_option import TAKES, time_at
+from cdcv2.cli.collection import collection
+from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.display import csv_line, sort_key, through_text, time_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, open_one
-from cdcv2.cli.shown import csv_line, sort_key, through_text, time_text
 from cdcv2.cli.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> Exit:
     if args.table == "":
         raise UsageError("--table '' names nothing: name a table, or leave it out")
     logs = open_one(args, args.table)
-    at = asked_at(args.at, logs, "cdcv2 as-of") if args.at is not None else None
+    at = time_at(args.at, logs, "cdcv2 as-of") if args.at is not None else None
     found = some_covered(logs)
     quarantine = quarantine_of(args)
     rows, frontier, disputed = collection(found, at, start_of(args.start, logs), quarantine)
     shown = sorted(rows, key=lambda item: sort_key(tuple(item[0])))
-    with Output(args.output) as output:
+    with ResultOutput(args.output) as output:
         _print(shown, logs[0], output, as_json=args.json)
     number = sum(count for _, count in shown)
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.WRONG if remark_disputes("cdcv2 as-of", disputed, quarantine) else Exit.DONE
 
 
-def _print(shown: list[tuple[Row, int]], named: NamedLog, output: Output, *, as_json: bool) -> None:
+def _print(shown: list[tuple[Row, int]], named: NamedLog, output: ResultOutput, *, as_json: bool) -> None:
     if as_json:
         for row, count in shown:
             plain = {"data": named.row_type.to_plain(row), "multiplicity": plain_int(count)}

@@ -42,29 +42,29 @@ from functools import partial
 from pathlib import Path
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.release import Waiting
+from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.capture.run.in_use import FolderInUse
-from cdcv2.capture.run.kept_types import in_directories, kept_types
+from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.loop import run as run_capture
-from cdcv2.capture.run.manifest import note
+from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.capture.run.state_file import MEMORY_FILE, FileMemory
+from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.topics import Item, Topics
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import json_line, through_text
 from cdcv2.cli.logs import add_kafka_arguments, folder, kafka_client, places
-from cdcv2.cli.options.capture import add_empty, add_snapshot_again, recipe_of
+from cdcv2.cli.options.capture import add_empty, add_resnapshot_option, recipe_of
 from cdcv2.cli.progress import Lines, progress
 from cdcv2.cli.shared_capture import add_shared_arguments, run_shared
-from cdcv2.cli.shown import json_line, through_text
-from cdcv2.cli.stopping import told_to_stop
+from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
-from cdcv2.connectors.dumped import DumpedTopics
+from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.log_set import describe_log_set
@@ -112,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="where before-images come from: the records, which must have them whole (the default), "
                              "or what the logs hold")
     add_empty(parser)
-    add_snapshot_again(parser)
+    add_resnapshot_option(parser)
     parser.add_argument("--release-every", type=int, metavar="N",
                         help="write what is complete after so many records (default: 2000; with --remap 50000)")
     parser.add_argument("--follow", action="store_true", help="continue when the topics end; from Kafka")
@@ -141,22 +141,22 @@ def run(args: argparse.Namespace) -> Exit:
     total = sum(topics.ends().values())
     into = _directory(args.into)
     begun = is_there(into / CAPTURE_FILE) or is_there(into / MEMORY_FILE)
-    check_meet(recipe, topics.topics(), follow=args.follow, remark=_say, begun=begun)
+    check_meet(recipe, topics.topics(), follow=args.follow, remark=_print, begun=begun)
     if not begun:
         _try_first(topics, recipe, follow=args.follow)
-    with ExitStack() as opened, told_to_stop() as stopping:
+    with ExitStack() as opened, stop_signals() as stopping:
         used = opened.enter_context(FolderInUse(into, option="--into"))
-        memory = FileMemory(into / MEMORY_FILE, logs=note(used, recipe, option="--into"))
+        memory = StateFile(into / MEMORY_FILE, logs=write_manifest(used, recipe, option="--into"))
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))
         for text in kept_types(in_directories(args.into, recipe.tables)):
-            _say(text)
+            _print(text)
         capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
-        lines = Lines(_say)
+        lines = Lines(_print)
         turn = partial(lines.turn, partial(_far, capture, topics, recipe)) if args.follow else _no_line
         run_capture(
-            capture, _Watched(topics, move, turn), follow=args.follow, stopping=stopping,
+            capture, _WatchedTopics(topics, move, turn), follow=args.follow, stopping=stopping,
             release_every=args.release_every or RELEASE_EVERY,
         )
         capture.save()
@@ -188,7 +188,7 @@ def _try_first(topics: Topics, recipe: Recipe, *, follow: bool) -> None:
             return
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     remark(f"cdcv2 capture: {text}")
 
 
@@ -202,7 +202,7 @@ def _stated(capture: Capture) -> Antichain:
     return Antichain([0]) if frontier is None or frontier == Antichain([1]) else frontier
 
 
-def _waits(capture: Capture, topics: Topics, recipe: Recipe) -> Waiting:
+def _waits(capture: Capture, topics: Topics, recipe: Recipe) -> WaitReason:
     """Why nothing more can be released; a snapshot whose notifications have no topic waits for that."""
     waiting = capture.waits()
     lacks = unnotified(recipe, topics.known_topics()) if waiting.what == "snapshot" else None
@@ -217,7 +217,7 @@ def _far(capture: Capture, topics: Topics, recipe: Recipe) -> str:
     return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
 
 
-class _Watched:
+class _WatchedTopics:
     """Topics, and a bar that moves as they are read, or lines."""
 
     def __init__(self, topics: Topics, move: Callable[[int], object], turn: Callable[[], object]) -> None:
@@ -236,7 +236,7 @@ class _Watched:
             yield item
 
 
-def _logs(recipe: Recipe, into: Path, memory: FileMemory) -> dict[str, DirectoryLog]:
+def _logs(recipe: Recipe, into: Path, memory: StateFile) -> dict[str, DirectoryLog]:
     """The logs; they are made unless the memory has seen them: what is gone must not come back as if it were new."""
     known = memory.load() is not None
     try:
@@ -263,10 +263,10 @@ def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
     return dumped
 
 
-def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) -> None:
+def _report(capture: Capture, waiting: WaitReason, *, as_json: bool, dumped: bool) -> None:
     frontier = _stated(capture)
     counted = capture.counters
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         if as_json:
             output.line(json_line({
                 "frontier": plain_frontier(frontier),
@@ -279,7 +279,7 @@ def _report(capture: Capture, waiting: Waiting, *, as_json: bool, dumped: bool) 
             f"{through_text(frontier)}: {counted.transactions} transactions released; read {counted.rows} rows "
             f"({counted.repeats} repeats) in {counted.records} records"
         )
-    _say(waiting.text)
+    _print(waiting.text)
     coverage = capture.coverage
     for table, text in zip(coverage.uncovered, coverage.texts()):
-        _say(f"{text}{_OR_NOT_DUMPED if dumped and table not in coverage.partial else ''}")
+        _print(f"{text}{_OR_NOT_DUMPED if dumped and table not in coverage.partial else ''}")

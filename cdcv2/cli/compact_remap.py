@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import add_kafka_arguments, remap_place
 from cdcv2.cli.remaps import open_remap
-from cdcv2.cli.shown import json_line
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.timeline.minting import RemapLog, agree, compact, follow, run as minted
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 
 EXAMPLES = (
     ("cdcv2 compact-remap remap --keep 48", "but for the last two days, and what logs need"),
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> Exit:
     # Written so that what is no number is none of these either.
     if not 0 <= args.keep <= LONGEST:
         raise UsageError(f"--keep {args.keep}: it takes hours, 0 to {LONGEST}")
-    log, shared = open_remap(args.remap, args), Shared(name="cdcv2 compact-remap")
+    log, shared = open_remap(args.remap, args), SharedRemap(name="cdcv2 compact-remap")
     minted(log, follow(shared))
     before, began = shared.remap.since, len(log.read(0).records)
     for of in args.release:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> Exit:
         )
     minted(log, compact(shared, max(0, shared.remap.last - round(args.keep * HOUR))))
     records = len(log.read(0).records)
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         if args.json:
             output.line(json_line({
                 "since": shared.remap.since, "before": before, "records": records, "records_before": began,
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _shown(shared: Shared, of: str) -> str:
+def _shown(shared: SharedRemap, of: str) -> str:
     """Name and identity; a hold of an earlier release has only the name, and may be of any logs that are called so."""
     name = shared.called(of)
     if name != of:
@@ -87,7 +87,7 @@ def _shown(shared: Shared, of: str) -> str:
     return f"{name} (by an earlier release: once all captures of that name run this one, --release it)"
 
 
-def _release(log: RemapLog, shared: Shared, given: str) -> None:
+def _release(log: RemapLog, shared: SharedRemap, given: str) -> None:
     """Let go what holds the remap under this identity; or under this name, if only one does."""
     found = [given] if given in shared.holds else [of for of in shared.holds if shared.called(of) == given]
     if len(found) != 1:

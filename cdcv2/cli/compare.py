@@ -37,18 +37,18 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
-from cdcv2.cli.asked_at import TAKES, asked_at
-from cdcv2.cli.collected import demand_history
-from cdcv2.cli.compare_sides import MOST_SHOWN, Part, added, asked, current, with_logs, with_target
-from cdcv2.cli.compare_source import Source, source_address
-from cdcv2.cli.console import Output
+from cdcv2.cli.at_option import TAKES, time_at
+from cdcv2.cli.collection import demand_history
+from cdcv2.cli.compare_sides import MOST_SHOWN, ComparisonResult, added, current, source_request, with_logs, with_target
+from cdcv2.cli.compare_source import SourceSnapshot, source_address
+from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_kafka_arguments, add_row_arguments, bar_of, demand_ordered, log_to_read, open_logs
 
+from cdcv2.cli.display import through_text
 from cdcv2.cli.materialization_file import read_plan
-from cdcv2.cli.plan import Plan, Shown
-from cdcv2.cli.shown import through_text
+from cdcv2.cli.plan import MaterializationPlan, TargetContent
 from cdcv2.cli.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
@@ -57,13 +57,13 @@ from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, some_covered
 from cdcv2.logs.quarantine import Quarantine
-from cdcv2.logs.read import Reading
+from cdcv2.logs.read import LogReader
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Key, Table, Values
-from cdcv2.materialize.targets.postgres.tables import told
+from cdcv2.materialize.targets.postgres.tables import postgres_errors
 from cdcv2.materialize.targets.postgres.view import PostgresView
 from cdcv2.materialize.texts import plain, texts
-from cdcv2.rows.fingerprint import Here, Side, Texts, Verdict, compare
-from cdcv2.views.combine import Binding, Combined
+from cdcv2.rows.fingerprint import LocalRows, Side, Texts, Verdict, compare
+from cdcv2.views.combine import CombinedUpdates, ViewBinding
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
@@ -101,7 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Found:
+class TableComparison:
     """One table, and what logs (one) and target (other) are to each other there."""
 
     table: Table
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> Exit:
     plan = read_plan(file) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
     found = some_covered(logs)
-    at = asked_at(args.at, logs, "cdcv2 compare") if args.at is not None else None
+    at = time_at(args.at, logs, "cdcv2 compare") if args.at is not None else None
     demand_ordered(logs, "comparing with the source")
     if at is not None:
         demand_history(logs, at, start_of(None, logs) if plan is None else [plan.start])
@@ -149,16 +149,16 @@ def run(args: argparse.Namespace) -> Exit:
         source = None
         if args.source:
             # Before anything is read that is to be compared with it.
-            source = opened.enter_context(closing(Source(source_address(args.source))))
-        parts: list[Part] = []
+            source = opened.enter_context(closing(SourceSnapshot(source_address(args.source))))
+        parts: list[ComparisonResult] = []
         if source is not None and args.without_log and plan is not None:
-            parts.append(with_target(source, plan, asked(args, at)))
+            parts.append(with_target(source, plan, source_request(args, at)))
         elif source is not None:
-            parts.append(with_logs(source, found, plan.start if plan is not None else 0, asked(args, at)))
+            parts.append(with_logs(source, found, plan.start if plan is not None else 0, source_request(args, at)))
         if plan is not None and not args.without_log:
             parts.append(_with_target(plan, found, opened, at, now=args.at == "now", quarantine=quarantine_of(args)))
     verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         if args.json:
             plain: dict[str, Any] = {"equal": verdict is Exit.DONE, "not_covered": list(found.of.uncovered)}
             for part in parts:
@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> Exit:
         for line in [] if args.json else [line for part in parts for line in part.lines]:
             output.line(line)
     remark_logs("cdcv2 compare", found)
-    found.of.demand_begun(at)
+    found.of.demand_started(at)
     return verdict
 
 
@@ -186,8 +186,9 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
 
 
 def _with_target(
-    plan: Plan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool, quarantine: Quarantine | None
-) -> Part:
+    plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool,
+    quarantine: Quarantine | None
+) -> ComparisonResult:
     view = opened.enter_context(closing(plan.view()))
     plan.demand_made_of(_checkpoints(plan, view))
     frontier = view.frontier
@@ -206,13 +207,13 @@ def _with_target(
         if found.of.states(binding.log, frontier)
     ]
     wrong = any(one.number for one in compared)
-    return Part(
+    return ComparisonResult(
         Exit.WRONG if wrong else Exit.DONE, list(_text(plan, compared, frontier, wrong)),
         _plain(plan, compared, frontier),
     )
 
 
-def _checkpoints(plan: Plan, view: Shown) -> list[Checkpoint]:
+def _checkpoints(plan: MaterializationPlan, view: TargetContent) -> list[Checkpoint]:
     """What was committed last, by range of keys: as the target has it, or else the recovery log."""
     if isinstance(view, PostgresView):
         return view.checkpoints
@@ -224,7 +225,8 @@ def _checkpoints(plan: Plan, view: Shown) -> list[Checkpoint]:
 
 
 def _expected(
-    plan: Plan, found: CoveredLogs, frontier: Antichain, at: Time | None, *, now: bool, quarantine: Quarantine | None
+    plan: MaterializationPlan, found: CoveredLogs, frontier: Antichain, at: Time | None, *, now: bool,
+    quarantine: Quarantine | None
 ) -> list[dict[Key, Values]]:
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
@@ -232,10 +234,10 @@ def _expected(
     complete up to there, or, with ``now``, are complete further on.
     """
     views = [binding.view() for binding in plan.bindings]
-    combined = Combined(views)
+    combined = CombinedUpdates(views)
     asked, moved = None if at is None else Antichain([at]), 0
     with bar_of(found.logs, "comparing") as bar:
-        reading = Reading(found, start=[plan.start], observer=bar, quarantine=quarantine)
+        reading = LogReader(found, start=[plan.start], observer=bar, quarantine=quarantine)
         for cut_updates, reached in reading:
             for number, binding in enumerate(plan.bindings):
                 updates = cut_updates.get(binding.log, [])
@@ -266,26 +268,26 @@ def _expected(
     return rows
 
 
-def _compared(binding: Binding, rows: dict[Key, Values], view: Shown) -> Found:
+def _compared(binding: ViewBinding, rows: dict[Key, Values], view: TargetContent) -> TableComparison:
     named = binding.view().table
     # Equal is what the types call equal that the columns have there; of one that is as in the log, those of the file.
-    kept = view.kept(named)
+    kept = view.stored_table(named)
     table = _typed(kept, named)
     if kept.multiset:
         table = replace(table, key=table.values[:-1], values=table.values[-1:])
         there = (values for _, values in view.rows(table.name))
-        logs, lake = (Here(added(table, one), len(table.key)) for one in (rows.values(), there))
-        return Found(table, compare(logs, lake, len(table.key)))
+        logs, lake = (LocalRows(added(table, one), len(table.key)) for one in (rows.values(), there))
+        return TableComparison(table, compare(logs, lake, len(table.key)))
     width = len(table.key)
-    expected = Here(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
+    expected = LocalRows(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
     target: Side | None = None
     if isinstance(view, PostgresView):
         target = view.side(table, _there(binding))
     if target is None:
         found = current(binding, table, view.rows(table.name))
-        target = Here(((texts(table.fields, (*key, *values)), 1) for key, values in found), width)
-    with told("read", table.name) if isinstance(view, PostgresView) else nullcontext():
-        return Found(table, compare(expected, target, width))
+        target = LocalRows(((texts(table.fields, (*key, *values)), 1) for key, values in found), width)
+    with postgres_errors("read", table.name) if isinstance(view, PostgresView) else nullcontext():
+        return TableComparison(table, compare(expected, target, width))
 
 
 def _typed(kept: Table, named: Table) -> Table:
@@ -293,7 +295,7 @@ def _typed(kept: Table, named: Table) -> Table:
     return replace(named, key=tuple(fields[: len(named.key)]), values=tuple(fields[len(named.key):]))
 
 
-def _there(binding: Binding) -> LiteralString:
+def _there(binding: ViewBinding) -> LiteralString:
     """Which rows of a table in PostgreSQL were not deleted softly."""
     if binding.marked:
         return "NOT s.cdcv2_deleted"
@@ -304,7 +306,7 @@ def _json(fields: tuple[Field, ...], row: Texts) -> str:
     return json.dumps(plain(fields, row), ensure_ascii=False)
 
 
-def _text(plan: Plan, found: list[Found], frontier: Antichain, wrong: bool) -> Iterator[str]:
+def _text(plan: MaterializationPlan, found: list[TableComparison], frontier: Antichain, wrong: bool) -> Iterator[str]:
     for one in found:
         (ours, theirs), (here, there) = one.rows, one.fingerprint
         if not one.number:
@@ -319,7 +321,7 @@ def _text(plan: Plan, found: list[Found], frontier: Antichain, wrong: bool) -> I
     yield f"{'different' if wrong else 'equal'}: {plan.name}, {through_text(frontier)}"
 
 
-def _plain(plan: Plan, found: list[Found], frontier: Antichain) -> dict[str, Any]:
+def _plain(plan: MaterializationPlan, found: list[TableComparison], frontier: Antichain) -> dict[str, Any]:
     return {
         "materialization": plan.name, "frontier": plain_frontier(frontier),
         "tables": {

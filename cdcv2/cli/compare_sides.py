@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from cdcv2.cli.compare_source import PAUSE, LogsRead, Source, Told, compare_log, tables_of
+from cdcv2.cli.compare_source import PAUSE, LogHistory, SourceComparison, SourceSnapshot, compare_log, tables_of
+from cdcv2.cli.display import through_text
 from cdcv2.cli.disputes import quarantine_of, remark_disputes
-from cdcv2.cli.plan import Plan, Shown
-from cdcv2.cli.shown import through_text
+from cdcv2.cli.plan import MaterializationPlan, TargetContent
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
@@ -25,13 +25,13 @@ from cdcv2.materialize.texts import texts
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
 from cdcv2.views.columns import columns_of
-from cdcv2.views.combine import COUNT, Binding
+from cdcv2.views.combine import COUNT, ViewBinding
 
 #: How many differing rows of one table are named.
 MOST_SHOWN = 10
 
 
-def current(binding: Binding, table: Table, rows: Iterable[tuple[Key, Values]]) -> Iterator[tuple[Key, Values]]:
+def current(binding: ViewBinding, table: Table, rows: Iterable[tuple[Key, Values]]) -> Iterator[tuple[Key, Values]]:
     """The rows of a target without what was deleted softly."""
     names = [one.name for one in table.values]
     mark = names.index(DELETED) if binding.marked else None
@@ -61,7 +61,7 @@ def shown(table: TextTable, rows: Counter[Texts]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ComparisonResult:
     """What came of one comparison: its exit code, what people are told, and what programs are."""
 
     exit: Exit
@@ -70,7 +70,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SourceRequest:
     """What the arguments say of the source."""
 
     called: dict[str, str]
@@ -81,7 +81,7 @@ class Asked:
     quarantine: Quarantine | None
 
 
-def asked(args: argparse.Namespace, at: Time | None) -> Asked:
+def source_request(args: argparse.Namespace, at: Time | None) -> SourceRequest:
     """What they say. Raises UsageError."""
     if at is not None and type(at) is not int:
         raise UsageError(f"--at {args.at}: times of a source are whole numbers")
@@ -91,10 +91,10 @@ def asked(args: argparse.Namespace, at: Time | None) -> Asked:
         if not sign or "." not in table:
             raise UsageError(f"--table {text}: write LOG=SCHEMA.TABLE")
         called[name] = table
-    return Asked(called, tuple(args.without), args.wait, args.marker, at, quarantine_of(args))
+    return SourceRequest(called, tuple(args.without), args.wait, args.marker, at, quarantine_of(args))
 
 
-def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -> Part:
+def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: SourceRequest) -> ComparisonResult:
     """Each table with its log, or its copies; but those of which the logs do not state all that they ever had.
 
     Raises IncompleteError where there is no other.
@@ -106,7 +106,7 @@ def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -
         raise UsageError("the times of these logs are no positions of a source: they were reclocked, or made otherwise")
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
-    read = LogsRead(
+    read = LogHistory(
         logs, source.low, source.high, start=start, at=wanted.at, patience=wanted.patience,
         quarantine=wanted.quarantine,
     )
@@ -120,7 +120,7 @@ def with_logs(source: Source, covered: CoveredLogs, start: int, wanted: Asked) -
     return _part(source, found, ("log", "the log says"), None if complete else behind, f"log {far}")
 
 
-def _demand_still(source: Source, read: LogsRead, at: int | None) -> None:
+def _demand_still(source: SourceSnapshot, read: LogHistory, at: int | None) -> None:
     """Raise IncompleteError unless the source, as it is, is what it was at that time."""
     if at is None:
         return
@@ -135,7 +135,7 @@ def _demand_still(source: Source, read: LogsRead, at: int | None) -> None:
         )
 
 
-def with_target(source: Source, plan: Plan, wanted: Asked) -> Part:
+def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: SourceRequest) -> ComparisonResult:
     """Each table with the target's, where that is not a reduction: no log says what is on its way."""
     reduced = [binding.target for binding in plan.bindings if binding.reduce]
     if reduced:
@@ -152,10 +152,10 @@ def with_target(source: Source, plan: Plan, wanted: Asked) -> Part:
     with closing(view):
         frontier = view.frontier
         rows = {one.target: list(_texts_of(one, tables[one.log], view)) for one in plan.bindings}
-    found: dict[str, Told] = {}
+    found: dict[str, SourceComparison] = {}
     for one in plan.bindings:
         verdict = source.compare(tables[one.log], rows[one.target])
-        found[one.target] = Told(tables[one.log], verdict.one, verdict.other, list(verdict.differing))
+        found[one.target] = SourceComparison(tables[one.log], verdict.one, verdict.other, list(verdict.differing))
     complete = not frontier.less_equal(through)
     if complete and any(told.differing for told in found.values()):
         _leave_what_moves(source, found, rows)
@@ -163,7 +163,9 @@ def with_target(source: Source, plan: Plan, wanted: Asked) -> Part:
     return _part(source, found, ("target", "the target has"), behind, f"target {through_text(frontier)}")
 
 
-def _leave_what_moves(source: Source, found: dict[str, Told], rows: dict[str, list[tuple[Texts, int]]]) -> None:
+def _leave_what_moves(
+    source: SourceSnapshot, found: dict[str, SourceComparison], rows: dict[str, list[tuple[Texts, int]]]
+) -> None:
     """The target may be ahead of the snapshot: what counts are keys that are the same in a later snapshot, too."""
     with closing(source.later()) as later:
         for target, told_of in found.items():
@@ -173,7 +175,7 @@ def _leave_what_moves(source: Source, found: dict[str, Told], rows: dict[str, li
             told_of.differing = same
 
 
-def _texts_of(binding: Binding, table: TextTable, view: Shown) -> Iterator[tuple[Texts, int]]:
+def _texts_of(binding: ViewBinding, table: TextTable, view: TargetContent) -> Iterator[tuple[Texts, int]]:
     """The rows of a target as the log would have them, as texts."""
     columns, target = columns_of(binding.row_type), binding.view().table
     names = [one.name for one in target.fields]
@@ -183,16 +185,18 @@ def _texts_of(binding: Binding, table: TextTable, view: Shown) -> Iterator[tuple
         yield table.texts(row), 1 if binding.key else named[COUNT]
 
 
-def _through(source: Source, marker: bool) -> int:
+def _through(source: SourceSnapshot, marker: bool) -> int:
     """The time through which others must be complete to be as far as the source."""
     return source.mark() if marker else source.high
 
 
-def _part(source: Source, found: dict[str, Told], other: tuple[str, str], behind: str | None, far: str) -> Part:
+def _part(
+    source: SourceSnapshot, found: dict[str, SourceComparison], other: tuple[str, str], behind: str | None, far: str
+) -> ComparisonResult:
     differ = any(one.differing for one in found.values())
     verdict = Exit.DONE if not differ else Exit.WRONG if behind is None else Exit.MISSING
     lines = [line for name, one in found.items() for line in _lines(name, one, other[1])]
-    if _strangers(found.values()):
+    if _nothing_common(found.values()):
         lines.append(
             f"no row of the source is in the {other[0]} as it is: this may be another database, or other tables, than "
             "those that were captured"
@@ -215,10 +219,10 @@ def _part(source: Source, found: dict[str, Told], other: tuple[str, str], behind
             "tables": {name: _plain(one, other[0]) for name, one in found.items()},
         },
     }  # fmt: skip
-    return Part(verdict, lines, plain)
+    return ComparisonResult(verdict, lines, plain)
 
 
-def _strangers(found: Collection[Told]) -> bool:
+def _nothing_common(found: Collection[SourceComparison]) -> bool:
     """Whether both sides have rows, and not one in common: what only lags behind has most of them."""
     apart = all(
         sum(one.one.total() for one in told.differing) == told.one.rows
@@ -229,7 +233,7 @@ def _strangers(found: Collection[Told]) -> bool:
     return apart and any(told.one.rows for told in found) and any(told.other.rows for told in found)
 
 
-def _lines(name: str, found: Told, says: str) -> Iterator[str]:
+def _lines(name: str, found: SourceComparison, says: str) -> Iterator[str]:
     table = found.table
     if table.left_out:
         yield f"{name}: not compared: {', '.join(table.left_out)} of {table.name}"
@@ -251,7 +255,7 @@ def _lines(name: str, found: Told, says: str) -> Iterator[str]:
         yield f"  and {len(found.differing) - MOST_SHOWN} more"
 
 
-def _plain(found: Told, other: str) -> dict[str, Any]:
+def _plain(found: SourceComparison, other: str) -> dict[str, Any]:
     table = found.table
     return {
         "table": table.name,

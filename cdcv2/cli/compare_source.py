@@ -20,11 +20,11 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.logs.opening import NamedLog, covered
 from cdcv2.logs.quarantine import Quarantine
-from cdcv2.logs.read import Reading
-from cdcv2.materialize.targets.postgres.tables import told
+from cdcv2.logs.read import LogReader
+from cdcv2.materialize.targets.postgres.tables import postgres_errors
 from cdcv2.protocol.messages import Update
-from cdcv2.rows.fingerprint import Difference, Here, Print, Side, Texts, Verdict, compare
-from cdcv2.rows.postgres_texts import InPostgres, TextTable, text_table
+from cdcv2.rows.fingerprint import Difference, Fingerprint, LocalRows, Side, Texts, Verdict, compare
+from cdcv2.rows.postgres_texts import PostgresRows, TextTable, text_table
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.postgres_session import connect
 
@@ -51,13 +51,13 @@ def source_address(where: str) -> SourceAddress:
     return from_file(where, "the source's connection string")
 
 
-class Source:
+class SourceSnapshot:
     """A snapshot of the source, until ``close``. Raises UsageError and UnavailableError as ``connect`` does."""
 
     def __init__(self, address: SourceAddress) -> None:
         self._address = address
         self._session = self._connect()
-        with told("read", "its position"):
+        with postgres_errors("read", "its position"):
             self._session.execute(_SETTINGS)
             (before, _), = self._session.execute(_NOW).fetchall()
             self._session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -69,7 +69,7 @@ class Source:
 
     def mark(self) -> int:
         """Commit a transaction that changes no table, so that the logs can come past the snapshot; its position."""
-        with self._connect() as session, told("write", "a marker"):
+        with self._connect() as session, postgres_errors("write", "a marker"):
             ((position,),) = session.execute(
                 "SELECT (pg_logical_emit_message(true, 'cdcv2', 'compare') - '0/0')::bigint"
             ).fetchall()
@@ -77,21 +77,21 @@ class Source:
 
     def table(self, name: str, row_type: RowType, without: Collection[str]) -> TextTable:
         """How to tell a table. Raises UsageError."""
-        with told("read", name):
+        with postgres_errors("read", name):
             return text_table(self._session, name, row_type, without)
 
     def side(self, table: TextTable) -> Side:
         """Its rows."""
-        return InPostgres(self._session, table.columns, table.width, table.name)
+        return PostgresRows(self._session, table.columns, table.width, table.name)
 
     def compare(self, table: TextTable, rows: Iterable[tuple[Texts, int]]) -> Verdict:
         """Its rows with others."""
-        with told("read", table.name):
-            return compare(self.side(table), Here(rows, table.width), table.width)
+        with postgres_errors("read", table.name):
+            return compare(self.side(table), LocalRows(rows, table.width), table.width)
 
-    def later(self) -> Source:
+    def later(self) -> SourceSnapshot:
         """Another snapshot, of now."""
-        return Source(self._address)
+        return SourceSnapshot(self._address)
 
     def _connect(self) -> Connection[Any]:
         return connect(self._address.conninfo, origin=self._address.origin, autocommit=True)
@@ -101,7 +101,7 @@ class Source:
         self._session.close()
 
 
-class LogsRead:
+class LogHistory:
     """Logs of one timeline: what they come to at ``low``, and what happens from there up to ``high``.
 
     ``at``: a time, beyond which changes up to ``high`` are counted. ``patience``: for how many seconds the logs may
@@ -113,7 +113,7 @@ class LogsRead:
         patience: float = 0.0, quarantine: Quarantine | None = None,
     ) -> None:
         self.low, self.high, self._at, self._patience = low, high, at, patience
-        self._reading = Reading(covered(logs), start=[start], follow=patience > 0, quarantine=quarantine)
+        self._reading = LogReader(covered(logs), start=[start], follow=patience > 0, quarantine=quarantine)
         self.rows = {named.table: ChangeBatch[Any]() for named in logs}
         self.window: dict[str, list[tuple[Any, int, int]]] = {named.table: [] for named in logs}
         self.moved = 0
@@ -154,12 +154,12 @@ class LogsRead:
 
 
 @dataclass
-class Told:
+class SourceComparison:
     """One table: what the source and the other side are to each other."""
 
     table: TextTable
-    one: Print
-    other: Print
+    one: Fingerprint
+    other: Fingerprint
     differing: list[Difference] = field(default_factory=list)
     #: keys that changed while the snapshot was taken, and are as they were at some moment of that
     between: int = 0
@@ -170,7 +170,7 @@ class Told:
         return not self.differing
 
 
-def compare_log(source: Source, table: TextTable, read: LogsRead, name: str) -> Told:
+def compare_log(source: SourceSnapshot, table: TextTable, read: LogHistory, name: str) -> SourceComparison:
     """A table with its log."""
     rows = list(read.rows[name])
     for row, count in rows:
@@ -183,7 +183,7 @@ def compare_log(source: Source, table: TextTable, read: LogsRead, name: str) -> 
     states = _states(table, texts, read.window[name])
     differing = [one for one in verdict.differing if one.one not in states.get(one.key, ())]
     between = len(verdict.differing) - len(differing)
-    return Told(table, verdict.one, verdict.other, differing, between)
+    return SourceComparison(table, verdict.one, verdict.other, differing, between)
 
 
 def _states(
@@ -206,7 +206,7 @@ def _states(
 
 
 def tables_of(
-    source: Source, types: Mapping[str, RowType], called: Mapping[str, str], without: Collection[str]
+    source: SourceSnapshot, types: Mapping[str, RowType], called: Mapping[str, str], without: Collection[str]
 ) -> dict[str, TextTable]:
     """Log -> how to tell its table. ``called``: log -> ``schema.table``, where it is not the log's own name.
 

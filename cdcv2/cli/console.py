@@ -17,7 +17,7 @@ from cdcv2.errors import OutputError
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 
 
-class Output:
+class ResultOutput:
     """The result of a command: lines to standard output, or to the file at ``path``, which is made anew.
 
     A context manager. The file is written beside, under a name that starts with a dot, and put in place at the end: one
@@ -33,7 +33,7 @@ class Output:
         # Where the file is written that will take the place of the one at the path.
         self._beside: Path | None = None
 
-    def __enter__(self) -> Output:
+    def __enter__(self) -> ResultOutput:
         if self._path is None:
             if sys.stdout is None:
                 raise OutputError("standard output is closed: open it, or lead it to /dev/null")

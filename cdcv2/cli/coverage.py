@@ -46,7 +46,7 @@ class StopRemarks:
         """Name those that the logs keep now. Raises what reading them raises. Cost: a look at their last messages."""
         self._name(stops_of(self._logs))
 
-    def heard(self, entry: Entry | None) -> None:
+    def after_message(self, entry: Entry | None) -> None:
         """Name those that came with a message, or, where there is none now (None), those of directories; by and by."""
         if entry is not None:
             self._name(in_headers(entry.headers))

@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> Exit | int:
 
             return views.main()
         if args.doubled:
-            from cdcv2.demo import doubled
+            from cdcv2.demo import two_databases
 
-            return doubled.main()
+            return two_databases.main()
         from cdcv2.demo import full
 
         return int(full.main())

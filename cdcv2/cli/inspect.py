@@ -21,17 +21,17 @@ from itertools import islice
 from shutil import get_terminal_size
 from typing import Any
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.cli.logs import add_log_arguments, entries, open_logs
 from cdcv2.cli.remaps import add_shown_arguments, is_remap, open_remap, record_lines
-from cdcv2.cli.shown import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import description_of
 from cdcv2.logs.jsonlines import JsonLines
 from cdcv2.logs.opening import NamedLog
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Garbled, Message, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Updates
 from cdcv2.timeline.ordering import COMMIT_ORDER
 
 EXAMPLES = (
@@ -63,14 +63,14 @@ def run(args: argparse.Namespace) -> Exit:
         return _remaps(args)
     logs = open_logs(args, as_one=False)
     eager = {named.log.name: told for named in logs if (told := description_of(named.log).ordering) != COMMIT_ORDER}
-    show = _json if args.json else _brief if args.brief else _text
+    show = _json if args.json else _short if args.brief else _text
     garbled = shown = 0
-    with Output(args.output) as output:
+    with ResultOutput(args.output) as output:
         width = get_terminal_size().columns if output.is_terminal and not args.json else None
         for name, told in () if args.json else eager.items():
             output.line(f"{name}  ordering  {told}: each transaction as soon as it is complete; no cut is consistent")
         for named, entry in entries(logs, "reading", bar=not output.is_terminal):
-            garbled += isinstance(entry.message, Garbled)
+            garbled += isinstance(entry.message, GarbledMessage)
             lines = show(named, entry, eager.get(named.log.name))
             fit = lines if args.limit is None else lines[:args.limit - shown]
             for line in fit:
@@ -89,7 +89,7 @@ def _remaps(args: argparse.Namespace) -> Exit:
         for log in [open_remap(address, args) for address in args.log]
         for line in record_lines(log, as_json=args.json, brief=args.brief, as_lsn=args.lsn)
     )
-    with Output(args.output) as output:
+    with ResultOutput(args.output) as output:
         width = get_terminal_size().columns if output.is_terminal and not args.json else None
         for line in islice(lines, args.limit):
             output.line(cut(line, width))
@@ -98,7 +98,7 @@ def _remaps(args: argparse.Namespace) -> Exit:
 
 def _text(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     head, message = str(entry.position), entry.message
-    if isinstance(message, Garbled):
+    if isinstance(message, GarbledMessage):
         return [f"{head}  garbled   {message.reason}: {raw_text(message.raw)}"]
     if isinstance(message, Updates):
         lines = [f"{head}  updates   {len(message.updates)}"]
@@ -109,15 +109,15 @@ def _text(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     return [f"{head}  progress  {frontier_text(message.lower)} to {frontier_text(message.upper)}  {counts}".rstrip()]
 
 
-def _brief(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
+def _short(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     return _text(named, entry, eager)[:1]
 
 
 def _json(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     plain: dict[str, Any] = safe({"table": named.table, "position": plain_position(entry.position)})
     plain |= {} if eager is None else {"ordering": eager}
-    message: Message | Garbled = entry.message
-    if isinstance(message, Garbled):
+    message: Message | GarbledMessage = entry.message
+    if isinstance(message, GarbledMessage):
         plain["garbled"] = {"reason": message.reason, "raw": message.raw.hex()}
     else:
         plain |= JsonLines(named.row_type).plain(message)

@@ -26,12 +26,12 @@ from cdcv2.cli.progress import progress
 from cdcv2.cli.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.logs import opening
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.log_json import LOG_FILE as LOG_FILE
-from cdcv2.logs.named import log_address, place_without_table, table_of
+from cdcv2.logs.log_names import log_address, place_without_table, table_of
 from cdcv2.logs.opening import NamedLog, check_timeline
-from cdcv2.logs.read import Unobserved, in_turn
+from cdcv2.logs.read import NullObserver, in_turn
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
@@ -89,7 +89,7 @@ def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[NamedLog
         row_type, times = _row_type(table, args), kind_of_times(args.times)
         return NamedLog(table, kafka_log(name, args, row_type, times), row_type, times)
 
-    named = opening.open_logs(given(args), topic)
+    named = opening.open_logs(addresses(args), topic)
     if as_one:
         check_timeline(named, args.timeline)
     return named
@@ -141,7 +141,7 @@ def folder(text: str) -> str:
     return text
 
 
-def given(args: argparse.Namespace) -> list[LogAddress]:
+def addresses(args: argparse.Namespace) -> list[LogAddress]:
     """The addresses of the logs that the arguments name."""
     return list(args.log) if isinstance(args.log, list) else [args.log]
 
@@ -177,7 +177,7 @@ def check_kafka(args: argparse.Namespace) -> float:
 
 def snapshot_assumed(args: argparse.Namespace) -> bool:
     """Whether a capture wrote these logs that could only assume its snapshot to be complete."""
-    return any(note.get("snapshot_completeness") == "assumed" for note in _notes(args))
+    return any(note.get("snapshot_completeness") == "assumed" for note in _remarks(args))
 
 
 def assumed_empty(args: argparse.Namespace, logs: Iterable[NamedLog]) -> list[str]:
@@ -186,13 +186,13 @@ def assumed_empty(args: argparse.Namespace, logs: Iterable[NamedLog]) -> list[st
     The logs state it, and the notes of captures that did not have them state it.
     """
     stated = {named.table for named in logs if description_of(named.log).empty is not None}
-    return sorted(stated | {str(table) for note in _notes(args) for table in note.get("empty", ())})
+    return sorted(stated | {str(table) for note in _remarks(args) for table in note.get("empty", ())})
 
 
-def _notes(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _remarks(args: argparse.Namespace) -> list[dict[str, Any]]:
     # The note stands beside the logs: a log that is given alone has it above.
     around = [path.absolute().parent if is_there(path / LOG_FILE) else path for path in _directories(args)]
-    return [noted(path) for path in around]
+    return [manifest_of(path) for path in around]
 
 
 def demand_ordered(logs: Iterable[NamedLog], purpose: str) -> None:
@@ -204,7 +204,7 @@ def demand_ordered(logs: Iterable[NamedLog], purpose: str) -> None:
         check_ordered(description_of(named.log).ordering, f"{purpose} {named.table}")
 
 
-class Progressing(Unobserved):
+class ProgressObserver(NullObserver):
     """An observer that moves a bar on with each message that is read."""
 
     def __init__(self, logs: Sequence[NamedLog], move: Callable[[int], object]) -> None:
@@ -221,11 +221,11 @@ class Progressing(Unobserved):
 
 
 @contextmanager
-def bar_of(logs: Sequence[NamedLog], what: str, *, shown: bool = True) -> Iterator[Progressing]:
+def bar_of(logs: Sequence[NamedLog], what: str, *, shown: bool = True) -> Iterator[ProgressObserver]:
     """A bar that shows how far logs are read to their present ends, while the block runs."""
     total = sum(sum(named.log.ends().values()) for named in logs)
     with progress(total, what, shown=shown) as move:
-        yield Progressing(logs, move)
+        yield ProgressObserver(logs, move)
 
 
 def entries(logs: Sequence[NamedLog], what: str, *, bar: bool = True) -> Iterator[tuple[NamedLog, Entry]]:
@@ -246,7 +246,7 @@ def _argument(parse: Callable[[V], T], value: V) -> T:
 
 
 def _directories(args: argparse.Namespace) -> list[Path]:
-    return [Path(address.name) for address in given(args) if not address.is_topic]
+    return [Path(address.name) for address in addresses(args) if not address.is_topic]
 
 
 def _row_type(table: str, args: argparse.Namespace) -> RowType:

@@ -71,17 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str], name: str) -> int:
     try:
-        with _warnings_said(name):
+        with _warnings_shown(name):
             code = _dispatch(arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
         return code
     except Cdcv2Error as error:
-        _say(f"{name}: {error}")
+        _print_line(f"{name}: {error}")
         _flush_or_forget(sys.stdout)
         return exit_of(error)
     except KeyboardInterrupt:
-        _say(f"{name}: interrupted")
+        _print_line(f"{name}: interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         forget(sys.stdout)
@@ -89,10 +89,10 @@ def _run(arguments: list[str], name: str) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
             # Of the file system, as of a file that vanishes while it is read.
-            _say(f"{name}: {error.filename}: {error.strerror}; mend that, and start it again")
+            _print_line(f"{name}: {error.filename}: {error.strerror}; mend that, and start it again")
             return Exit.UNABLE
         remark(traceback.format_exc().rstrip())
-        _say(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
+        _print_line(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
         return Exit.BUG
 
 
@@ -116,7 +116,7 @@ def _dispatch(arguments: list[str]) -> int:
         run, rest = _module(arguments[0]).run, arguments[1:]
     else:
         parser = _front()
-        run, rest = _nothing_asked, arguments
+        run, rest = _no_command, arguments
     try:
         args = parser.parse_args(rest)
     except SystemExit as left:
@@ -142,7 +142,7 @@ def _front() -> argparse.ArgumentParser:
     return parser
 
 
-def _nothing_asked(args: argparse.Namespace) -> int:
+def _no_command(args: argparse.Namespace) -> int:
     if args.command is None:
         _front().print_help()
         return Exit.USAGE
@@ -153,13 +153,13 @@ def _module(command: str) -> Any:
     return importlib.import_module(f"cdcv2.cli.{command.replace('-', '_')}")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     # One line, whatever an error quotes.
     remark(" ".join(text.split()))
 
 
 @contextmanager
-def _warnings_said(name: str) -> Iterator[None]:
+def _warnings_shown(name: str) -> Iterator[None]:
     """Within the block, what the package logs as a warning is a line on standard error."""
     logger, handler = logging.getLogger("cdcv2"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(f"{name}: %(message)s"))

@@ -17,22 +17,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cdcv2.cli.console import Output
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import (
-    LOG_FILE, add_kafka_arguments, add_row_arguments, entries, given, kafka_log, open_logs, place, places,
+    LOG_FILE, add_kafka_arguments, add_row_arguments, addresses, entries, kafka_log, open_logs, place, places,
 )
-from cdcv2.cli.shown import json_line
 from cdcv2.errors import DecodeError, OutputError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import noted, put_note
+from cdcv2.logs.capture_manifest import manifest_of, put_manifest
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import demand_room
 from cdcv2.logs.opening import NamedLog, check_timeline, demand_whole
-from cdcv2.logs.stops import Stopping, stops_of
+from cdcv2.logs.stops import StopLog, stops_of
 from cdcv2.protocol.log import TEMPLATE, Log, LogAddress
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.protocol.messages import GarbledMessage, Message
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
@@ -69,14 +69,14 @@ def run(args: argparse.Namespace) -> Exit:
     # Refuses wrong numbers before anything is written.
     mangle((), copies=args.copies, window=args.window, rebatch=not args.no_rebatch, doubled=args.doubled)
     logs = open_logs(args, as_one=False)
-    demand_whole(given(args), logs)
+    demand_whole(addresses(args), logs)
     folder = _capture_folder(args.log)
     targets = [_target(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         for named, target in zip(logs, targets):
             _demand_free(target)
         if folder is not None and not args.to.is_topic:
-            _carry_note(folder, args.to)
+            _copy_manifest(folder, args.to)
         for named, target in zip(logs, targets):
             written = _copied(named, target, args)
             plain = {"table": named.table, "messages": written, "to": str(target)}
@@ -111,7 +111,7 @@ def _copied(named: NamedLog, target: LogAddress, args: argparse.Namespace) -> in
 
 def _carry_stops(log: Log, copy: Log) -> None:
     """Keep in the copy why the log's capture stopped: it lacks what the log does."""
-    if isinstance(copy, Stopping):
+    if isinstance(copy, StopLog):
         for stop in stops_of([log]):
             copy.put_stop(stop)
 
@@ -123,7 +123,7 @@ def _stated(named: NamedLog, timeline: str | None) -> LogDescription:
 
 def _messages(named: NamedLog) -> Iterator[Message]:
     for _, entry in entries([named], f"mangling {named.table}"):
-        if isinstance(entry.message, Garbled):
+        if isinstance(entry.message, GarbledMessage):
             raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
         yield entry.message
 
@@ -154,9 +154,9 @@ def _check_empty(log: Log, target: LogAddress) -> None:
         raise UsageError(f"{target} holds messages already: give the name of a log that is not there yet")
 
 
-def _carry_note(folder: Path, to: LogAddress) -> None:
+def _copy_manifest(folder: Path, to: LogAddress) -> None:
     """Give the copies the note of the capture, before there is any: what lacks after a crash is then known to lack."""
-    note, into = noted(folder), Path(to.name)
+    note, into = manifest_of(folder), Path(to.name)
     if to.is_template:
         if into.name != TEMPLATE or TEMPLATE in str(into.parent):
             # The copies do not lie in one directory, as the logs of a capture do.
@@ -169,10 +169,10 @@ def _carry_note(folder: Path, to: LogAddress) -> None:
         # The copies get an id of their own; their times are of the same timeline.
         note["timeline"] = timeline
     try:
-        put_note(into, note)
+        put_manifest(into, note)
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another target") from error
-    there = noted(into)
+    there = manifest_of(into)
     if {**there, "id": None} != {**note, "id": None}:
         raise UsageError(f"{into} holds logs of another capture: give the name of a directory that is not there yet")
 

@@ -30,29 +30,20 @@ from typing import Any
 
 from cdcv2.cli.logs import demand_ordered
 from cdcv2.cli.materialization_logs import FileLogs
-from cdcv2.cli.plan import Plan, Shown
-from cdcv2.cli.yaml_lines import Part, load
+from cdcv2.cli.plan import MaterializationPlan, TargetContent
+from cdcv2.cli.yaml_lines import YamlNode, load
 from cdcv2.core.antichain import Antichain
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
 from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.materialize import (
-    Binding,
-    Count,
-    Driver,
-    FileRecoveryLog,
-    Last,
-    Max,
-    Min,
-    RecoveryLog,
-    SqliteRecoveryLog,
-    Sum,
+    Count, Driver, FileRecoveryLog, Last, Max, Min, RecoveryLog, SqliteRecoveryLog, Sum, ViewBinding,
 )
 from cdcv2.materialize.protocol.fence import Holding
 from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder
-from cdcv2.materialize.targets.lake.manifest import Folder
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import path_to_read
@@ -74,7 +65,7 @@ _FOLLOWING: dict[str, Callable[[str, bool], Reduction]] = {"min": Min, "max": Ma
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
-def read_plan(path: str) -> Plan:
+def read_plan(path: str) -> MaterializationPlan:
     """What the file says.
 
     Raises UsageError with the line, MissingLogError and UnavailableError of its logs, and RefusedError for those of
@@ -89,7 +80,7 @@ def read_plan(path: str) -> Plan:
     logs = reader.logs(fields, {part: _log_of(part) for part in bound})
     demand_ordered(logs, "a view of")
     timeline = fields["timeline"].text() if "timeline" in fields else None
-    fields["logs"].told(lambda: check_timeline(logs, timeline, naming=FIELD))
+    fields["logs"].made_by(lambda: check_timeline(logs, timeline, naming=FIELD))
     if "types" in fields:
         logs = reader.typed(fields["types"], logs)
     types = {named.table: named.row_type for named in logs}
@@ -106,7 +97,7 @@ def read_plan(path: str) -> Plan:
     for part, text in zip(bound, targets):
         if targets.count(text) > 1:
             part.fail(f"two bindings have the target {text!r}: each needs a table of its own")
-    return Plan(
+    return MaterializationPlan(
         name, logs, bindings, driver, view, recovery,
         rows=fields["rows"].number(1) if "rows" in fields else 100_000,
         start=start, kafka=reader.kafka(), timeline=timeline, lines={**dict(zip(targets, bound)), None: target},
@@ -117,29 +108,29 @@ def read_plan(path: str) -> Plan:
 class _Reader:
     """The parts that lead to files and servers."""
 
-    def __init__(self, folder: Path, fields: dict[str, Part]) -> None:
+    def __init__(self, folder: Path, fields: dict[str, YamlNode]) -> None:
         self._folder = folder
         self._kafka = fields["kafka"].fields("", "bootstrap config") if "kafka" in fields else {}
         # The directories of the logs, and of the captures that wrote them.
         self._taken = set[Path]()
 
-    def path(self, part: Part) -> Path:
+    def path(self, part: YamlNode) -> Path:
         """A path from the file's folder, or a ``file:`` URI; other addresses would be made as folders of their name."""
         text = part.text()
         if not text.strip():
             part.fail("a path is wanted here, and there is none: write one")
         if text.startswith("kafka:"):
             part.fail(f"a path is wanted here, and {text} is a topic: write a path")
-        return self._folder / part.told(lambda: path_to_read(text))
+        return self._folder / part.made_by(lambda: path_to_read(text))
 
-    def own_folder(self, part: Part) -> Path:
+    def own_folder(self, part: YamlNode) -> Path:
         """A folder that is written: none in which the logs are, where one might be called as the other."""
         folder = self.path(part)
         if folder.resolve() in self._taken:
             part.fail(f"{part.text()} holds the logs that are read: give what is written a folder of its own")
         return folder
 
-    def logs(self, fields: dict[str, Part], bound: dict[Part, str]) -> list[NamedLog]:
+    def logs(self, fields: dict[str, YamlNode], bound: dict[YamlNode, str]) -> list[NamedLog]:
         """The logs that the bindings need."""
         reader = FileLogs(self._folder, self.path, fields.get("types"), *self._reached(self._kafka))
         logs = reader.logs(fields["logs"], bound)
@@ -150,11 +141,11 @@ class _Reader:
                 fields["logs"].fail(f"{named.log.name} has Product times: a materialization is of integer times")
         return logs
 
-    def typed(self, part: Part, logs: list[NamedLog]) -> list[NamedLog]:
+    def typed(self, part: YamlNode, logs: list[NamedLog]) -> list[NamedLog]:
         """The logs, with the types of the source as the row schemas in a folder state them."""
         folder = self.path(part)
         given = {named.table: folder / f"{named.table}.avsc" for named in logs}
-        there = {table: part.told(partial(RowType.load, path)) for table, path in given.items() if path.exists()}
+        there = {table: part.made_by(partial(RowType.load, path)) for table, path in given.items() if path.exists()}
         if not there:
             part.fail(f"{folder} has the row schema of no log: {', '.join(path.name for path in given.values())}")
         for named in logs:
@@ -166,13 +157,13 @@ class _Reader:
         """How the logs' topics are reached."""
         return self._reached(self._kafka)
 
-    def _reached(self, fields: dict[str, Part]) -> tuple[str | None, Path | None]:
+    def _reached(self, fields: dict[str, YamlNode]) -> tuple[str | None, Path | None]:
         """How to reach Kafka; by default as the logs are."""
         fields = fields if {"bootstrap", "config"} & set(fields) else self._kafka
         bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
         return bootstrap, self.path(fields["config"]) if "config" in fields else None
 
-    def driver(self, part: Part) -> Callable[[], Driver]:
+    def driver(self, part: YamlNode) -> Callable[[], Driver]:
         """What makes the driver; its settings are read at once."""
         names = dict(part.entries())
         if "driver" not in names:
@@ -185,31 +176,31 @@ class _Reader:
             "webhook": self._webhook, "process": self._process,
         }  # fmt: skip
         make = settings[kind](fields)
-        return lambda: part.told(make)
+        return lambda: part.made_by(make)
 
-    def _postgres(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+    def _postgres(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.postgres.driver import PostgresDriver
         from cdcv2.store.postgres_session import demand_readable
 
         conninfo = ""
         if "conninfo" in fields:
             conninfo = fields["conninfo"].text()
-            fields["conninfo"].told(lambda: demand_readable(conninfo))
+            fields["conninfo"].made_by(lambda: demand_readable(conninfo))
         return lambda: PostgresDriver(conninfo)
 
-    def _lake(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+    def _lake(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.lake.driver import LakeDriver
 
         folder, files = self.own_folder(fields["folder"]), fields["files"].number(1) if "files" in fields else 8
         return lambda: LakeDriver(folder, files=files)
 
-    def _delta(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+    def _delta(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.delta.driver import DeltaDriver
 
         folder = self.own_folder(fields["folder"])
         return lambda: DeltaDriver(folder)
 
-    def _to_kafka(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+    def _to_kafka(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.kafka.driver import KafkaDriver
 
         bootstrap, config = self._reached(fields)
@@ -218,7 +209,7 @@ class _Reader:
         create = fields["create"].flag() if "create" in fields else True
         return lambda: KafkaDriver(bootstrap, prefix=prefix, config_file=config, create=create, partitions=partitions)
 
-    def _webhook(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+    def _webhook(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 
         headers = {name: one.text() for name, one in fields["headers"].entries()} if "headers" in fields else {}
@@ -227,7 +218,7 @@ class _Reader:
         url, timeout = fields["url"].text(), fields["timeout"].number(1) if "timeout" in fields else 30
         return lambda: WebhookDriver(url, headers=headers, timeout=float(timeout), **limits)
 
-    def _process(self, fields: dict[str, Part]) -> Callable[[], Driver]:
+    def _process(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.process.driver import ProcessDriver
 
         command = list(fields["command"].texts())
@@ -239,16 +230,16 @@ class _Reader:
             return ProcessDriver(command, config, resource=resource, folder=self._folder, **seconds)
 
         # Whether there is such a program is asked before anything is made.
-        fields["command"].told(make)
+        fields["command"].made_by(make)
         return make
 
-    def view(self, part: Part, name: str, tables: list[Table], start: int) -> Callable[[], Shown]:
+    def view(self, part: YamlNode, name: str, tables: list[Table], start: int) -> Callable[[], TargetContent]:
         """What looks at the target. It raises UsageError for one that nobody can look into."""
         fields = dict(part.entries())
         kind = fields["driver"].text()
         conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
 
-        def look() -> Shown:
+        def look() -> TargetContent:
             if kind == "postgres":
                 from cdcv2.materialize.targets.postgres.view import PostgresView
 
@@ -266,16 +257,16 @@ class _Reader:
 
         return look
 
-    def staging(self, part: Part) -> Callable[[], Manifests[Any]] | None:
+    def staging(self, part: YamlNode) -> Callable[[], Manifests[Any]] | None:
         """What opens the folder of manifests and staged files, for those drivers that have one."""
         fields = dict(part.entries())
         kind = fields["driver"].text()
         if kind == "lake":
-            return lambda: Folder(self.path(fields["folder"]))
+            return lambda: LakeFolder(self.path(fields["folder"]))
         return (lambda: DeltaFolder(self.path(fields["folder"]))) if kind == "delta" else None
 
     @staticmethod
-    def store(part: Part, name: str) -> Callable[[], list[Holding]]:
+    def store(part: YamlNode, name: str) -> Callable[[], list[Holding]]:
         """What looks at what a store has committed that keeps the checkpoint itself."""
         fields = dict(part.entries())
         if fields["driver"].text() in LOGGED:
@@ -289,7 +280,7 @@ class _Reader:
 
         return look
 
-    def recovery(self, name: str, target: Part, part: Part | None) -> Callable[[], RecoveryLog | None]:
+    def recovery(self, name: str, target: YamlNode, part: YamlNode | None) -> Callable[[], RecoveryLog | None]:
         """What opens the recovery log."""
         kind = dict(target.entries())["driver"].text()
         if part is None:
@@ -305,7 +296,7 @@ class _Reader:
         return lambda: SqliteRecoveryLog(name, file)
 
 
-def _demand_deletes(target: Part, bound: Iterable[Part], bindings: Iterable[Binding]) -> None:
+def _demand_deletes(target: YamlNode, bound: Iterable[YamlNode], bindings: Iterable[ViewBinding]) -> None:
     """Programs of others keep what is deleted, unless their settings say otherwise: so each key's fate is written."""
     driver = dict(target.entries()).get("driver")
     if driver is None or not driver.is_text or driver.text() != "process":
@@ -322,18 +313,18 @@ def _demand_deletes(target: Part, bound: Iterable[Part], bindings: Iterable[Bind
 def _around(log: Path) -> set[Path]:
     """The directory of a log, and that of the capture that wrote it."""
     folder = log.resolve()
-    return {folder, folder.parent} if noted(folder.parent) else {folder}
+    return {folder, folder.parent} if manifest_of(folder.parent) else {folder}
 
 
-def _settings(part: Part) -> dict[str, Any]:
+def _settings(part: YamlNode) -> dict[str, Any]:
     return {name: one.plain() for name, one in part.entries()}
 
 
-def _log_of(part: Part) -> str:
+def _log_of(part: YamlNode) -> str:
     return part.fields("log target", "key reduce deletes delta")["log"].text()
 
 
-def _binding(part: Part, types: dict[str, RowType]) -> Binding:
+def _binding(part: YamlNode, types: dict[str, RowType]) -> ViewBinding:
     fields = part.fields("log target", "key reduce deletes delta")
     log, target = fields["log"].text(), fields["target"].text()
     if not target.strip():
@@ -342,10 +333,10 @@ def _binding(part: Part, types: dict[str, RowType]) -> Binding:
     reduce = {name: _reduction(one) for name, one in fields["reduce"].entries()} if "reduce" in fields else {}
     deletes = fields["deletes"].one_of("hard", "soft") if "deletes" in fields else "hard"
     delta = fields["delta"].flag() if "delta" in fields else False
-    return part.told(lambda: Binding(log, types[log], target, key, reduce, deletes, delta))
+    return part.made_by(lambda: ViewBinding(log, types[log], target, key, reduce, deletes, delta))
 
 
-def _key(part: Part, target: str) -> tuple[str, ...]:
+def _key(part: YamlNode, target: str) -> tuple[str, ...]:
     """The key columns, each once. A repeated one is said with its own line: a binding may have many."""
     names: list[str] = []
     for one in part.items():
@@ -355,7 +346,7 @@ def _key(part: Part, target: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _reduction(part: Part) -> Reduction:
+def _reduction(part: YamlNode) -> Reduction:
     """``count``, ``{sum: COLUMN}`` and so on; ``{min: COLUMN, retractions: false}``."""
     if part.is_text:
         part.one_of("count")

@@ -75,24 +75,24 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import StopRemarks, remark_coverage
+from cdcv2.cli.display import json_line, through_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.materialization_file import read_plan
-from cdcv2.cli.plan import Plan
-from cdcv2.cli.shown import json_line, through_text
-from cdcv2.cli.stopping import told_to_stop
+from cdcv2.cli.plan import MaterializationPlan
+from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import NamedLog, some_covered
 from cdcv2.logs.quarantine import Quarantine
-from cdcv2.logs.read import Reading, Unobserved
-from cdcv2.materialize import Checkpoint, Driver, Runtime, Threaded
+from cdcv2.logs.read import LogReader, NullObserver
+from cdcv2.materialize import Checkpoint, Driver, Runtime, ThreadConnection
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.timeline import Cut
 from cdcv2.views.identity import Provenance, demand_provenance
 
@@ -118,18 +118,18 @@ def run(args: argparse.Namespace) -> Exit:
     if not args.every >= 0:
         raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
-    with told_to_stop() as told:
+    with stop_signals() as told:
         reading = _Source(plan, follow=args.follow, told=told, quarantine=quarantine_of(args))
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()
         log = plan.recovery()
         driver = plan.driver()
         runtime = Runtime(
-            plan.name, plan.bindings, Threaded(driver), reading.cuts,
+            plan.name, plan.bindings, ThreadConnection(driver), reading.cuts,
             log=log, start=[plan.start], rows=plan.rows,
         )  # fmt: skip
         try:
-            with plan.told():
+            with plan.errors_at_line():
                 for _ in _moves(runtime, driver, args.every):
                     remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
         finally:
@@ -146,15 +146,15 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.MISSING if reading.incomplete() and not told() else Exit.DONE
 
 
-class _Stopped(Exception):
+class _StopRequest(Exception):
     """It was told to stop, and no transaction is under way that would have to be ended first."""
 
 
-class _Source(Unobserved):
+class _Source(NullObserver):
     """The source of the runtime: the logs as one timeline, and the observer of their reading."""
 
     def __init__(
-        self, plan: Plan, *, follow: bool, told: Callable[[], bool], quarantine: Quarantine | None = None
+        self, plan: MaterializationPlan, *, follow: bool, told: Callable[[], bool], quarantine: Quarantine | None = None
     ) -> None:
         self._plan, self._follow, self._told = plan, follow, told
         self._found = some_covered(plan.logs)
@@ -165,14 +165,14 @@ class _Source(Unobserved):
         self._named: dict[str, dict[str, str]] = {}
         self._of = Provenance()
         self._demanded = False
-        self._reading: Reading | None = None
+        self._reading: LogReader | None = None
         #: how many updates were read that the view did not have
         self.updates = 0
 
     def cuts(self, checkpoint: Checkpoint) -> Iterator[tuple[Cut, Any] | None]:
         """From the checkpoint on, with bookmarks for the next time: what the view has is left out or read over."""
         self._plan.demand_made_of([checkpoint])
-        reading = self._reading = Reading(
+        reading = self._reading = LogReader(
             self._found, start=checkpoint.frontier, begins=[self._plan.start], marks=_bookmarks(checkpoint.state),
             follow=self._follow, whole=False, observer=self, quarantine=self._quarantine,
         )
@@ -188,9 +188,9 @@ class _Source(Unobserved):
     def read(self, named: NamedLog, entry: Entry | None) -> None:
         """Name a stop that came, and end the reading if it was asked for: cuts are asked for between transactions."""
         if self._follow:
-            self._stops.heard(entry)
+            self._stops.after_message(entry)
         if self._told():
-            raise _Stopped
+            raise _StopRequest
 
     def _demand(self, checkpoint: Checkpoint) -> None:
         """Before the first cut, when every log has messages to state it."""
@@ -199,7 +199,7 @@ class _Source(Unobserved):
             demand_provenance(self._plan.name, self._of, checkpoint)
         self._demanded = True
 
-    def _remark_disputes(self, reading: Reading) -> None:
+    def _remark_disputes(self, reading: LogReader) -> None:
         """Name what is in dispute now, once, while logs are followed: only decisions lead on from there."""
         disputed = reading.disputed()
         if disputed != self._named:
@@ -211,7 +211,7 @@ class _Source(Unobserved):
         disputed = {} if self._reading is None else self._reading.disputed()
         return remark_disputes("cdcv2 materialize", disputed, self._quarantine)
 
-    def incomplete(self) -> dict[str, Missing]:
+    def incomplete(self) -> dict[str, MissingUpdates]:
         """Log -> what lacks there, of those that hold the view up; and what those lack that end before the view does.
         """
         return {} if self._reading is None else self._reading.incomplete()
@@ -247,21 +247,21 @@ def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
             if runtime.transactions > said and time.monotonic() >= at + every:
                 said, at = runtime.transactions, time.monotonic()
                 yield
-    except _Stopped:
+    except _StopRequest:
         # What is said now to be complete is in the target by then.
         runtime.settle()
 
 
-def _far(plan: Plan, runtime: Runtime, reading: _Source) -> str:
+def _far(plan: MaterializationPlan, runtime: Runtime, reading: _Source) -> str:
     return (
         f"{plan.name}: {through_text(runtime.checkpoint.frontier)}; {runtime.transactions} transactions, "
         f"{reading.updates} updates read"
     )
 
 
-def _report(plan: Plan, runtime: Runtime, reading: _Source, *, as_json: bool) -> None:
+def _report(plan: MaterializationPlan, runtime: Runtime, reading: _Source, *, as_json: bool) -> None:
     frontier = runtime.checkpoint.frontier
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         if as_json:
             output.line(json_line({
                 "materialization": plan.name, "frontier": plain_frontier(frontier), "closed": not frontier,

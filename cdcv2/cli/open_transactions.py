@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.request import TEMP_FOLDER
-from cdcv2.capture.temp_rows import TEMP
-from cdcv2.cli.collected import collection
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.collection import collection
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import json_line, through_text, time_text
 from cdcv2.cli.logs import add_kafka_arguments, open_one, place
-from cdcv2.cli.shown import json_line, through_text, time_text
-from cdcv2.cli.times import asked_times, start_of
+from cdcv2.cli.times import given_times, start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.opening import NamedLog, covered, directory_logs
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import Row
@@ -67,7 +67,7 @@ def _temp_of(log: LogAddress) -> LogAddress:
 
 
 @dataclass
-class Open:
+class OpenTransactionView:
     """What is held of one transaction."""
 
     transaction: Any
@@ -95,25 +95,25 @@ def run(args: argparse.Namespace) -> Exit:
     args.log = _temp_of(args.log)
     logs = open_one(args)
     _check(logs[0])
-    at = asked_times("--at", [args.at], logs)[0] if args.at is not None else None
+    at = given_times("--at", [args.at], logs)[0] if args.at is not None else None
     content, frontier, _ = collection(covered(logs), at, start_of(None, logs))
     held = [row for row, _ in content]
     found = transactions(held)
-    with Output(args.output) as output:
+    with ResultOutput(args.output) as output:
         for one in found:
             output.line(json_line(_plain(one)) if args.json else _text(one, as_lsn=args.lsn))
     when = f"at {time_text(at)}" if at is not None else through_text(frontier)
-    remark(f"cdcv2 open-transactions: {when}: {len(found)} are held; {_given_out(held, as_lsn=args.lsn)}")
+    remark(f"cdcv2 open-transactions: {when}: {len(found)} are held; {_released(held, as_lsn=args.lsn)}")
     return Exit.DONE
 
 
-def transactions(held: Iterable[Row]) -> list[Open]:
+def transactions(held: Iterable[Row]) -> list[OpenTransactionView]:
     """The rows of TEMP by transaction: those with an END by their commits, then those without."""
-    found: dict[str, Open] = {}
+    found: dict[str, OpenTransactionView] = {}
     for row in held:
         if row.transaction is None:
             continue
-        one = found.setdefault(row.transaction, Open(json.loads(row.transaction)))
+        one = found.setdefault(row.transaction, OpenTransactionView(json.loads(row.transaction)))
         if row.kind == "row":
             one.rows[row.table] += 1
         elif row.kind == "halt":
@@ -129,7 +129,7 @@ def _check(log: NamedLog) -> None:
         raise UsageError(f"{log.log.name} is no log of TEMP: it has the columns {', '.join(log.row_type.columns[:5])}")
 
 
-def _given_out(held: Iterable[Row], *, as_lsn: bool) -> str:
+def _released(held: Iterable[Row], *, as_lsn: bool) -> str:
     through = next((row.commit for row in held if row.kind == "through"), None)
     ordering = next((row.ordering for row in held if row.kind == "begun"), COMMIT_ORDER)
     how = "" if ordering == COMMIT_ORDER else ", each as soon as it is complete"
@@ -140,7 +140,7 @@ def _commit(commit: int, as_lsn: bool) -> str:
     return lsn_text(commit) if as_lsn else str(commit)
 
 
-def _text(one: Open, *, as_lsn: bool) -> str:
+def _text(one: OpenTransactionView, *, as_lsn: bool) -> str:
     tables = sorted({*one.rows, *(one.counts or {})})
     parts = [
         f"{one.rows[table]} rows of {table}" if one.counts is None
@@ -152,7 +152,7 @@ def _text(one: Open, *, as_lsn: bool) -> str:
     return f"transaction {one.transaction}{committed}{came}; {one.waits_for()}"
 
 
-def _plain(one: Open) -> dict[str, Any]:
+def _plain(one: OpenTransactionView) -> dict[str, Any]:
     return {
         "transaction": one.transaction, "commit": one.commit, "rows": dict(sorted(one.rows.items())),
         "counts": one.counts, "halt": one.halt, "done": one.done, "waits_for": one.waits_for(),

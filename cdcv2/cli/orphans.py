@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2.cli.console import Output
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import json_line
 from cdcv2.cli.materialization_file import read_plan
-from cdcv2.cli.plan import Plan
-from cdcv2.cli.shown import json_line
+from cdcv2.cli.plan import MaterializationPlan
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Runtime
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"nothing was materialized into {folder.path} yet: run cdcv2 materialize first")
     found = _removed(plan, folder) if args.remove else list(_sized(folder.orphans()))
     size = sum(one for _, one in found)
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         if args.json:
             output.line(json_line({
                 "removed": args.remove, "bytes": size,
@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.DONE
 
 
-def _removed(plan: Plan, folder: Manifests[Any]) -> list[tuple[Path, int]]:
+def _removed(plan: MaterializationPlan, folder: Manifests[Any]) -> list[tuple[Path, int]]:
     """Take over, apply what was committed, and remove the rest. Raises FencedError when another has taken over."""
     plan.demand_continued()
     log = plan.recovery()
     runtime = Runtime(plan.name, plan.bindings, plan.driver(), lambda _: (), log=log, start=[plan.start])
     try:
-        with plan.told():
+        with plan.errors_at_line():
             runtime.run()
         found = list(_sized(folder.orphans()))
         # Whoever comes behind this names files that are not among them.

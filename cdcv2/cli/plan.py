@@ -9,26 +9,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from cdcv2.cli.display import through_text
 from cdcv2.cli.logs import demand_ordered
-from cdcv2.cli.shown import through_text
-from cdcv2.cli.yaml_lines import Part
+from cdcv2.cli.yaml_lines import YamlNode
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
 from cdcv2.logs.opening import NamedLog, check_timeline
-from cdcv2.materialize import Binding, Driver, RecoveryLog
+from cdcv2.materialize import Driver, RecoveryLog, ViewBinding
 from cdcv2.materialize.protocol.fence import Holding, Range
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Open, Table, Values
-from cdcv2.materialize.recovery_log import begun
+from cdcv2.materialize.recovery_log import after_start
 from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.protocol.log import Log
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.views.identity import Provenance, demand_provenance, demand_same
 
 
-class Shown(Protocol):
+class TargetContent(Protocol):
     """What a reader sees in a target, at one commit."""
 
     @property
@@ -38,7 +38,7 @@ class Shown(Protocol):
     def rows(self, table: str) -> Iterable[tuple[Key, Values]]:
         """A table's keys and values."""
 
-    def kept(self, table: Table) -> Table:
+    def stored_table(self, table: Table) -> Table:
         """The table with its columns in the types that they have there, by which its values are equal or not.
 
         A ``multiset`` only where it is kept without the digests of its rows: the key in ``rows`` is the row then.
@@ -49,7 +49,7 @@ class Shown(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MaterializationPlan:
     """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
 
     ``kafka``: where the logs' topics are, as address and as file of settings. ``timeline``: that of logs which do not
@@ -59,15 +59,15 @@ class Plan:
 
     name: str
     logs: list[NamedLog]
-    bindings: list[Binding]
+    bindings: list[ViewBinding]
     driver: Callable[[], Driver]
-    view: Callable[[], Shown]
+    view: Callable[[], TargetContent]
     recovery: Callable[[], RecoveryLog | None]
     rows: int
     start: int
     kafka: tuple[str | None, Path | None] = (None, None)
     timeline: str | None = None
-    lines: Mapping[str | None, Part] = field(default_factory=dict)
+    lines: Mapping[str | None, YamlNode] = field(default_factory=dict)
     staging: Callable[[], Manifests[Any]] | None = None
     store: Callable[[], list[Holding]] = list
 
@@ -99,7 +99,7 @@ class Plan:
         # Before the holdings: what a manifest has applied was committed by then.
         manifest = folder.last()[1] if folder is not None else None
         start = Antichain([self.start])
-        _, _, found = begun(self._holdings(), Range(), start)
+        _, _, found = after_start(self._holdings(), Range(), start)
         demand_same(self.name, self.bindings, found.checkpoint)
         self.demand_made_of([found.checkpoint])
         if folder is not None and manifest is not None:
@@ -118,7 +118,7 @@ class Plan:
 
     @staticmethod
     def demand_reached(
-        frontier: Antichain, logs: Antichain, lacks: Mapping[str, Missing] = MappingProxyType({})
+        frontier: Antichain, logs: Antichain, lacks: Mapping[str, MissingUpdates] = MappingProxyType({})
     ) -> None:
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is.
 
@@ -133,7 +133,7 @@ class Plan:
             )
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def errors_at_line(self) -> Iterator[None]:
         """What a driver finds wrong with a view or with its settings is said with the line of that."""
         try:
             yield

@@ -18,8 +18,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from cdcv2.cli.display import json_line, time_text
 from cdcv2.cli.logs import LOG_FILE, add_kafka_arguments, check_kafka, remap_place
-from cdcv2.cli.shown import json_line, time_text
 from cdcv2.cli.times import parse_time, whole_number
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
@@ -30,8 +30,8 @@ from cdcv2.store.file_system import is_there, matching
 from cdcv2.timeline.gauges import lsn, lsn_text
 from cdcv2.timeline.minting import Minting, Read, RemapLog, run
 from cdcv2.timeline.partitioned import Part, Partitioned
-from cdcv2.timeline.records import Genesis, Held, Proposal, Record, decode
-from cdcv2.timeline.shared import Shared, View, Won
+from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, Record, decode
+from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 
 
 def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,10 +147,10 @@ def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> 
             yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
 
 
-def _all() -> Minting[tuple[View, list[Won]]]:
+def _all() -> Minting[tuple[LogView, list[AcceptedBinding]]]:
     """All records, and the bindings that hold."""
-    view: View = yield Read(0)
-    return view, Shared().absorb(view) if view.records else []
+    view: LogView = yield Read(0)
+    return view, SharedRemap().absorb(view) if view.records else []
 
 
 def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
@@ -162,7 +162,7 @@ def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
         upper = "the end" if binding.upper is None else str(binding.into)
         recipe = "" if record.recipe is None else f", under {record.recipe!r} from now on"
         where, what = binding.frontier, f"binding   {binding.lower} to {upper}{recipe}:"
-    elif isinstance(record, Held):
+    elif isinstance(record, HoldRecord):
         said = "let go" if record.since is None else f"needed from the time {record.since} on"
         of = f"{record.called} ({record.of})" if record.called else record.of
         return f"{head}  hold      {of}: {said}{by}"

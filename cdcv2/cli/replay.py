@@ -21,17 +21,17 @@ import argparse
 import json
 from collections.abc import Callable
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
+from cdcv2.cli.display import csv_line, frontier_text, row_text, safe, through_text, time_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
-from cdcv2.cli.logs import add_log_arguments, bar_of, given, open_logs
-from cdcv2.cli.shown import csv_line, frontier_text, row_text, safe, through_text, time_text
+from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
 from cdcv2.cli.times import start_of
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
 from cdcv2.logs.opening import demand_whole, some_covered
-from cdcv2.logs.read import Reading
+from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.plain import plain_int
@@ -61,13 +61,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Read the logs to their ends, and print each batch as it is complete."""
     logs = open_logs(args)
-    demand_whole(given(args), logs)
+    demand_whole(addresses(args), logs)
     found = some_covered(logs)
     row_types = {named.table: named.row_type for named in found.logs}
     start = start_of(args.start, logs)
-    with Output(args.output) as output, bar_of(found.logs, "replaying", shown=not output.is_terminal) as bar:
+    with ResultOutput(args.output) as output, bar_of(found.logs, "replaying", shown=not output.is_terminal) as bar:
         write = _writer(args, row_types, output)
-        reading = Reading(found, start=start, observer=bar, quarantine=quarantine_of(args))
+        reading = LogReader(found, start=start, observer=bar, quarantine=quarantine_of(args))
         for cut in reading:
             write(cut)
     remark_logs("cdcv2 replay", found)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> Exit:
     return _outcome(reading, disputed=disputed)
 
 
-def _outcome(reading: Reading, *, disputed: bool) -> Exit:
+def _outcome(reading: LogReader, *, disputed: bool) -> Exit:
     missing = reading.missing()
     remark(f"cdcv2 replay: {through_text(reading.frontier)}")
     for table, lacks in missing.items():
@@ -83,7 +83,7 @@ def _outcome(reading: Reading, *, disputed: bool) -> Exit:
     return Exit.WRONG if disputed else Exit.MISSING if missing else Exit.DONE
 
 
-def _writer(args: argparse.Namespace, row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+def _writer(args: argparse.Namespace, row_types: dict[str, RowType], output: ResultOutput) -> Callable[[Cut], None]:
     if args.csv:
         return _csv(row_types, output)
     return _json(row_types, output) if args.json else _text(row_types, output)
@@ -93,7 +93,7 @@ def _each(cut: Cut) -> list[tuple[str, Update]]:
     return [(table, update) for table, updates in cut.updates.items() for update in updates]
 
 
-def _text(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+def _text(row_types: dict[str, RowType], output: ResultOutput) -> Callable[[Cut], None]:
     def write(cut: Cut) -> None:
         for table, (data, time, diff) in _each(cut):
             output.line(f"{diff:+d} at {time_text(time)}  {table}  {row_text(row_types[table], data)}")
@@ -102,7 +102,7 @@ def _text(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None
     return write
 
 
-def _json(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+def _json(row_types: dict[str, RowType], output: ResultOutput) -> Callable[[Cut], None]:
     names = {table: safe(table) for table in row_types}
 
     def write(cut: Cut) -> None:
@@ -115,7 +115,7 @@ def _json(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None
     return write
 
 
-def _csv(row_types: dict[str, RowType], output: Output) -> Callable[[Cut], None]:
+def _csv(row_types: dict[str, RowType], output: ResultOutput) -> Callable[[Cut], None]:
     if len(row_types) > 1:
         raise UsageError(f"CSV has one set of columns: name the log of one table, not of {', '.join(row_types)}")
     (row_type,) = row_types.values()

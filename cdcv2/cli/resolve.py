@@ -20,8 +20,8 @@ import argparse
 import json
 from collections.abc import Iterator
 
-from cdcv2.cli.console import Output
-from cdcv2.cli.shown import json_line
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import json_line
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Exit:
     if deciding:
         _decide(quarantine, cases[0], args)
         cases = [quarantine.case(cases[0].name)]
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         for case in cases:
             if args.json:
                 decisions = [str(one) for one in case.decisions]

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.source_address import SourceAddress, from_environment, from_file, from_service
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, without_sources
-from cdcv2.connectors.dumped import VALUE_NAMES
+from cdcv2.connectors.dump_files import VALUE_NAMES
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.exits import Exit
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError("--service and --dsn-file go with --from-postgres")
     if "." not in args.table:
         raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
-    schema = _asked(args) if args.from_postgres else _read(Path(args.from_envelope), args.table)
+    schema = _requested(args) if args.from_postgres else _read(Path(args.from_envelope), args.table)
     if args.output:
         _make_folder(Path(args.output).parent)
     lacking = without_sources(schema)
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> Exit:
             "source, so a target's columns will be what the log has: text, or numbers. Set "
             "datatype.propagate.source.type=.+ in the connector, or take --from-postgres"
         )
-    with Output(args.output) as output:
+    with ResultOutput(args.output) as output:
         output.line(json.dumps(schema, indent=2, ensure_ascii=False))
     return Exit.DONE
 
@@ -79,7 +79,7 @@ def _make_folder(folder: Path) -> None:
         raise OutputError(f"{folder} cannot be made: {error.strerror or error}; give another --output") from error
 
 
-def _asked(args: argparse.Namespace) -> dict[str, Any]:
+def _requested(args: argparse.Namespace) -> dict[str, Any]:
     from cdcv2.connectors.debezium.postgres import full_identity, row_type_from_postgres
     from cdcv2.store.postgres_session import connect
 

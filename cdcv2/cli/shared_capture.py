@@ -11,31 +11,31 @@ from functools import partial
 from pathlib import Path
 
 from cdcv2.capture.binder import Binder
-from cdcv2.capture.run.in_use import FolderInUse
-from cdcv2.capture.run.kept_types import in_directories, kept_types
-from cdcv2.capture.run.left_out import Logs, bring_up, check_left_out
+from cdcv2.capture.open_record_codec import TEMP
+from cdcv2.capture.run.empty_directory import clear_empty
+from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.log_types import in_directories, kept_types
+from cdcv2.capture.run.omitted_tables import CaptureLogs, bring_up, check_left_out
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
 from cdcv2.capture.run.recipe_check import DatabaseLogs, check_first, check_fresh, check_there
-from cdcv2.capture.run.remap_loop import Came, Run, begin_when_there, carry_on
-from cdcv2.capture.run.request import Wanted, check_apart, temp_name, together
-from cdcv2.capture.run.timeline_manifest import check_timeline, note_timeline
-from cdcv2.capture.run.unbegun import clear_unbegun
-from cdcv2.capture.temp_rows import TEMP
-from cdcv2.capture.topics import Look, Ranges
-from cdcv2.cli.console import Output as Written, remark
+from cdcv2.capture.run.remap_loop import RunOptions, RunResult, begin_when_there, carry_on
+from cdcv2.capture.run.request import CaptureRequest, check_apart, temp_name, together
+from cdcv2.capture.run.timeline_manifest import check_timeline, write_timeline
+from cdcv2.capture.topics import Ranges, TopicExtents
+from cdcv2.cli.console import ResultOutput as Written, remark
+from cdcv2.cli.display import through_text
 from cdcv2.cli.logs import kafka_client, kafka_log, remap_place
-from cdcv2.cli.options.remap_capture import add_wanted_arguments, check_numbers, wanted
+from cdcv2.cli.options.remap_capture import add_capture_arguments, capture_request, check_numbers
 from cdcv2.cli.progress import Lines
 from cdcv2.cli.remaps import open_remap
-from cdcv2.cli.shown import through_text
-from cdcv2.cli.stopping import told_to_stop
+from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet
-from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
+from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import CAPTURE_FILE, log_set_in
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
@@ -55,33 +55,35 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     shared = parser.add_argument_group("on a shared remap")
     shared.add_argument("--remap", metavar="REMAP", type=remap_place,
                         help="a directory, or kafka:TOPIC: made if it is not there")
-    add_wanted_arguments(shared)
+    add_capture_arguments(shared)
     shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
 
 
 def run_shared(args: argparse.Namespace) -> Exit:
     """Capture until what the topics hold now is written, or it is told to stop."""
     _check(args)
-    asked = wanted(args)
+    asked = capture_request(args)
     check_apart(args.remap, args.into, "--into", asked)
     ranges = _ranges(args, asked)
     look = ranges.look()
     for recipe, _ in asked.databases.values():
-        check_meet(recipe, _there(args, recipe, look), follow=args.follow, remark=_say)
-    run = Run(
+        check_meet(recipe, _there(args, recipe, look), follow=args.follow, remark=_print)
+    run = RunOptions(
         asked, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
         bind_at_most=args.bind_at_most, name=args.name, propose=args.propose_recipe, at_first=args.begin_at_first,
         logs=args.into, command_line=args.command_line,
     )
-    with told_to_stop() as stopping:
-        begun = begin_when_there(run, partial(_remap, args, asked, ranges), ranges.look, stopping=stopping, remark=_say)
+    with stop_signals() as stopping:
+        begun = begin_when_there(
+            run, partial(_remap, args, asked, ranges), ranges.look, stopping=stopping, remark=_print
+        )
         if begun is None:
             return Exit.DONE
         log, look = begun
-        lines = Lines(_say)
+        lines = Lines(_print)
         came = carry_on(
             run, log, look, lambda binder: _opened(args, asked, binder, ranges),
-            check=lambda binder: _check_proposed(args, asked, binder, look, ranges), stopping=stopping, remark=_say,
+            check=lambda binder: _check_proposed(args, asked, binder, look, ranges), stopping=stopping, remark=_print,
             turn=lambda *now: lines.turn(partial(_far, *now)) if args.follow else None,
         )
         if came is None:
@@ -90,11 +92,11 @@ def run_shared(args: argparse.Namespace) -> Exit:
         return Exit.MISSING if came.waiting and not stopping() else Exit.DONE
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     remark(f"cdcv2 capture: {text}")
 
 
-def _far(capture: SharedCapture, binder: Binder, look: Look) -> str:
+def _far(capture: SharedCapture, binder: Binder, look: TopicExtents) -> str:
     """How far one is that follows, and what it waits for."""
     behind = binder.behind(look.ends)
     waits = [f"{behind} records to be bound"] if behind else capture.waits()
@@ -106,7 +108,7 @@ def _check(args: argparse.Namespace) -> None:
     args.into.demand_several()
 
 
-def _ranges(args: argparse.Namespace, asked: Wanted) -> Ranges:
+def _ranges(args: argparse.Namespace, asked: CaptureRequest) -> Ranges:
     if args.source == ["kafka"]:
         from cdcv2.connectors.kafka_ranges import KafkaRanges
 
@@ -118,7 +120,7 @@ def _ranges(args: argparse.Namespace, asked: Wanted) -> Ranges:
     return DumpedRanges(DumpedTopics(*args.source))
 
 
-def _there(args: argparse.Namespace, recipe: Recipe, look: Look) -> Collection[str]:
+def _there(args: argparse.Namespace, recipe: Recipe, look: TopicExtents) -> Collection[str]:
     """All topics that there are."""
     if args.source != ["kafka"]:
         return look.topics
@@ -127,7 +129,7 @@ def _there(args: argparse.Namespace, recipe: Recipe, look: Look) -> Collection[s
     return KafkaTopics(kafka_client(args), recipe).topics()
 
 
-def _remap(args: argparse.Namespace, asked: Wanted, ranges: Ranges, look: Look) -> RemapLog:
+def _remap(args: argparse.Namespace, asked: CaptureRequest, ranges: Ranges, look: TopicExtents) -> RemapLog:
     """The remap, which is made if it is not there; not for topics that are not or do not fit, which would leave it."""
     missing = sorted(asked.needed - look.topics)
     try:
@@ -142,14 +144,16 @@ def _remap(args: argparse.Namespace, asked: Wanted, ranges: Ranges, look: Look) 
         ) from None
 
 
-def _check_proposed(args: argparse.Namespace, asked: Wanted, binder: Binder, look: Look, ranges: Ranges) -> None:
+def _check_proposed(
+    args: argparse.Namespace, asked: CaptureRequest, binder: Binder, look: TopicExtents, ranges: Ranges
+) -> None:
     """Raise an error unless the recipe can be continued, as far as that can be seen before it is proposed."""
     check_left_out(binder, _left(args, ranges))
     _check_logs(args, asked, binder)
     check_fresh(binder, asked, look, ranges, at_first=args.begin_at_first)
 
 
-def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None:
+def _check_logs(args: argparse.Namespace, asked: CaptureRequest, binder: Binder) -> None:
     """Raise an error unless the logs that are there can be continued. Makes none."""
     folder = together(args.into)
     if folder is not None:
@@ -167,37 +171,37 @@ def _check_logs(args: argparse.Namespace, asked: Wanted, binder: Binder) -> None
     ])
 
 
-def _left(args: argparse.Namespace, ranges: Ranges) -> Logs:
+def _left(args: argparse.Namespace, ranges: Ranges) -> CaptureLogs:
     """The logs of tables that are left out, where they are; a dump is read as it was."""
-    return Logs(
+    return CaptureLogs(
         args.into, Path(args.rows), partial(_log, args, create=False),
         lambda asked: _ranges(args, asked) if args.source == ["kafka"] else ranges, args.release_every or AT_MOST,
     )
 
 
 @contextmanager
-def _opened(args: argparse.Namespace, asked: Wanted, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
+def _opened(args: argparse.Namespace, asked: CaptureRequest, binder: Binder, ranges: Ranges) -> Iterator[SharedCapture]:
     """The capture with its logs, which are made if they are not there."""
     folder = together(args.into)
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
         if folder is not None:
             used = opened.enter_context(FolderInUse(folder, option="--into"))
-            clear_unbegun(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
-        bring_up(binder, _left(args, ranges), _say)
+            clear_empty(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
+        bring_up(binder, _left(args, ranges), _print)
         unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
         if unnoted or asked.ordering != COMMIT_ORDER:
             # A note, and a mark that a log is in no order, stay for ever: the logs of others get none.
             _check_logs(args, asked, binder)
         if folder is not None:
-            note_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
+            write_timeline(folder, str(binder.recipe.timeline), asked.recipe.tables, ordering=asked.ordering)
         made, logs = outputs(
             asked, args.into,
             lambda name, kind: _log(args, name, kind, LogDescription() if kind is TEMP else described), opened,
         )
 
         for text in kept_types(in_directories(args.into, asked.logs(args.into))):
-            _say(text)
+            _print(text)
 
         def own() -> None:
             whole = describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline))
@@ -218,7 +222,7 @@ def _log(
     return kafka_log(address.name, args, row_type, "int", create=create, description=description)
 
 
-def _report(came: Came, *, as_json: bool) -> None:
+def _report(came: RunResult, *, as_json: bool) -> None:
     with Written(None) as output:
         if as_json:
             output.line(json.dumps({

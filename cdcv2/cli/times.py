@@ -10,7 +10,7 @@ from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.times import Times, check_kind
 
 
-class Timed(Protocol):
+class TableLog(Protocol):
     """The log of a table, with the kind of its times."""
 
     @property
@@ -56,17 +56,17 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def start_of(texts: Sequence[str] | None, logs: Sequence[Timed]) -> list[Time]:
+def start_of(texts: Sequence[str] | None, logs: Sequence[TableLog]) -> list[Time]:
     """Where the histories of logs that are read as one begin: as --start says, else with the least time of their kind.
 
-    Raises UsageError for logs of different kinds of times, and as :func:`asked_times`.
+    Raises UsageError for logs of different kinds of times, and as :func:`given_times`.
     """
     kinds = {named.times: named for named in logs}
     if len(kinds) > 1:
         named_each = ", ".join(f"{named.table} ({_kind_text(times)})" for times, named in kinds.items())
         raise UsageError(f"these logs have times of different kinds, so they are of no one timeline: {named_each}")
     if texts:
-        return asked_times("--start", texts, logs)
+        return given_times("--start", texts, logs)
     (times,) = kinds
     return [0] if times == "int" else [Product(*[0] * int(times))]
 
@@ -75,7 +75,7 @@ def _kind_text(times: Times) -> str:
     return "integers" if times == "int" else f"Products of {times}"
 
 
-def asked_times(option: str, texts: Iterable[str], logs: Iterable[Timed]) -> list[Time]:
+def given_times(option: str, texts: Iterable[str], logs: Iterable[TableLog]) -> list[Time]:
     """The times given with an option, which must be of the kind that the logs have. Raises UsageError."""
     times = [parse_time(text) for text in texts]
     for named in logs:

@@ -27,24 +27,26 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from cdcv2.cli.console import Output
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import json_line, plain_position, raw_text, through_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
-from cdcv2.cli.logs import Progressing, add_log_arguments, assumed_empty, bar_of, given, open_logs, snapshot_assumed
-from cdcv2.cli.shown import json_line, plain_position, raw_text, through_text
+from cdcv2.cli.logs import (
+    ProgressObserver, add_log_arguments, addresses, assumed_empty, bar_of, open_logs, snapshot_assumed,
+)
 from cdcv2.cli.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
-from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, gone_logs
+from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, missing_logs
 from cdcv2.logs.quarantine import Quarantine
-from cdcv2.logs.read import Reading
+from cdcv2.logs.read import LogReader
 from cdcv2.logs.stops import Stop, stops_of
 from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Garbled
+from cdcv2.protocol.messages import GarbledMessage
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
 
@@ -74,19 +76,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
 
 
-class Malformed:
+class MalformedMessages:
     """What in the log of one table is no message: how often, and where at first. Its memory is bounded."""
 
     def __init__(self) -> None:
         self.number = 0
         #: The first ones: where, how they begin and why they are none, and how long they are.
-        self.first: list[tuple[Position, Garbled, int]] = []
+        self.first: list[tuple[Position, GarbledMessage, int]] = []
 
-    def add(self, position: Position, garbled: Garbled) -> None:
+    def add(self, position: Position, garbled: GarbledMessage) -> None:
         """One more."""
         self.number += 1
         if len(self.first) < GARBLED_KEPT:
-            shortened = Garbled(garbled.raw[:BYTES_KEPT], garbled.reason)
+            shortened = GarbledMessage(garbled.raw[:BYTES_KEPT], garbled.reason)
             self.first.append((position, shortened, len(garbled.raw)))
 
     def text(self) -> list[str]:
@@ -95,10 +97,10 @@ class Malformed:
         return [f"wrong: {_garbled_text(*first)}" for first in reversed(kinds.values())]
 
 
-class Judged:
+class TableVerdict:
     """One table: its reader, and what it comes to."""
 
-    def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: Malformed, *, closed: bool,
+    def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: MalformedMessages, *, closed: bool,
                  lost: list[str], start: Antichain, copies: int, stops: Collection[Stop] = ()) -> None:
         self.table, self.row_type, self.reader, self.malformed = table, row_type, reader, malformed
         # What is in dispute is told as such, with its evidence.
@@ -170,9 +172,9 @@ class Judged:
 class Findings:
     """What is found wrong while logs are read: it ends nothing, all logs are read as far as they can be."""
 
-    def __init__(self, logs: Collection[NamedLog], bar: Progressing) -> None:
+    def __init__(self, logs: Collection[NamedLog], bar: ProgressObserver) -> None:
         self._bar = bar
-        self.malformed = {named.table: Malformed() for named in logs}
+        self.malformed = {named.table: MalformedMessages() for named in logs}
         self.losses: list[tuple[str, UnsafeTopicError]] = []
 
     def read(self, named: NamedLog, entry: Entry | None) -> None:
@@ -185,7 +187,7 @@ class Findings:
 
     def garbled(self, named: NamedLog, entry: Entry) -> bool:
         """Keep the first of the bytes that are no message, and count all."""
-        if isinstance(entry.message, Garbled):
+        if isinstance(entry.message, GarbledMessage):
             self.malformed[named.table].add(entry.position, entry.message)
         return True
 
@@ -196,7 +198,7 @@ def _read(
     """The readers of the tables, with all that the logs hold; what is in dispute is kept in the quarantine."""
     if not found.logs:
         return {}
-    reading = Reading(
+    reading = LogReader(
         found, start=start, on_error="quarantine", keep_all=full, content=False, observer=seen, quarantine=quarantine,
     )
     for _ in reading:
@@ -218,7 +220,7 @@ def run(args: argparse.Namespace) -> Exit:
     for named in logs:
         stops[named.table].update(stops_of([named.log]))
     judged = [
-        Judged(
+        TableVerdict(
             table, row_types[table], reader, seen.malformed[table], closed=args.closed,
             lost=[str(why) for of, why in seen.losses if of == table], start=starts[table], stops=stops[table],
             copies=sum(named.table == table for named in logs),
@@ -229,7 +231,7 @@ def run(args: argparse.Namespace) -> Exit:
     for reader in readers.values():
         frontier = frontier.meet(reader.frontier)
     # A copy of it, given by its table, is as good.
-    gone = [log for log in gone_logs(given(args)) if log.name not in {named.table for named in opened}]
+    gone = [log for log in missing_logs(addresses(args)) if log.name not in {named.table for named in opened}]
     lacks = any(one.lacks for one in judged)
     if gone or lacks or not readers:
         # Nothing is complete in a log that is not there, or of which a part is not.
@@ -238,7 +240,7 @@ def run(args: argparse.Namespace) -> Exit:
     assumed, empty = snapshot_assumed(args), assumed_empty(args, opened)
     sets = {description_of(named.log).log_set for named in logs}
     behind = _behind(judged) if len(sets) == 1 and None not in sets else []
-    with Output(None) as output:
+    with ResultOutput(None) as output:
         if args.json:
             output.line(_plain(judged, gone, frontier, verdict, assumed, empty, found.of))
         else:
@@ -249,8 +251,8 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _text(
-    judged: list[Judged], gone: list[Path], through: str, verdict: Exit, assumed: bool, empty: list[str],
-    behind: list[str], found: Coverage,
+    judged: list[TableVerdict], gone: list[Path], through: str, verdict: Exit, assumed: bool, empty: list[str],
+    behind: list[str], found: TableCoverage,
 ) -> list[str]:
     lines = [line for one in judged for line in one.text()]
     lines += [
@@ -271,7 +273,7 @@ def _text(
     return [*lines, f"{said}{through}"]
 
 
-def _behind(judged: list[Judged]) -> list[str]:
+def _behind(judged: list[TableVerdict]) -> list[str]:
     """Which logs of a log set end before others do: a capture states them one by one, and brings them to one end."""
     furthest = reduce(Antichain.join, (one.reader.frontier for one in judged))
     return [
@@ -283,8 +285,8 @@ def _behind(judged: list[Judged]) -> list[str]:
 
 
 def _plain(
-    judged: list[Judged], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool, empty: list[str],
-    found: Coverage,
+    judged: list[TableVerdict], gone: list[Path], frontier: Antichain, verdict: Exit, assumed: bool, empty: list[str],
+    found: TableCoverage,
 ) -> str:
     return json_line({
         "exit": int(verdict),
@@ -310,11 +312,11 @@ def _plain_dispute(dispute: Dispute, row_type: RowType) -> dict[str, Any]:
     }
 
 
-def _garbled_text(position: Position, garbled: Garbled, size: int) -> str:
+def _garbled_text(position: Position, garbled: GarbledMessage, size: int) -> str:
     # The error has the words for what could not be decoded, and where.
     return f"{DecodeError(garbled.reason, position=position)}; the bytes: {raw_text(garbled.raw, size=size)}"
 
 
-def _plain_garbled(position: Position, garbled: Garbled, size: int) -> dict[str, Any]:
+def _plain_garbled(position: Position, garbled: GarbledMessage, size: int) -> dict[str, Any]:
     plain = {"position": plain_position(position), "reason": garbled.reason, "raw": garbled.raw.hex()}
     return {**plain, "bytes": size}

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import json_line
 from cdcv2.cli.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
-from cdcv2.cli.shown import json_line
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.suggestions import meant
-from cdcv2.timeline.asked import When, when
 from cdcv2.timeline.gauges import to_plain
 from cdcv2.timeline.minting import follow, run as mint
 from cdcv2.timeline.partitioned import Partitioned
+from cdcv2.timeline.questions import TimeAnswer, when
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.remap import Remap
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 
 EXAMPLES = (
     ("cdcv2 when remap shop.transaction=0@17", "of a capture: offset 17 of partition 0 of this topic"),
@@ -48,13 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Look each position up."""
     positions = [parse_position(text) for text in args.position]
-    shared = Shared()
+    shared = SharedRemap()
     mint(open_remap(args.remap, args), follow(shared))
     remap = shared.remap
     for position in positions:
         _check_source(position, shared.recipe.text)
-    found = [(position, _asked(remap, position, args.lsn)) for position in positions]
-    with Output(args.output) as output:
+    found = [(position, _answer(remap, position, args.lsn)) for position in positions]
+    with ResultOutput(args.output) as output:
         for position, answer in found:
             output.line(_json(position, answer) if args.json else _text(position, answer, args.lsn))
     missing = sum(answer is None for _, answer in found)
@@ -75,7 +75,7 @@ def _check_source(position: Time, text: str) -> None:
         raise UsageError(f"there is no source {name!r} in this remap; there are {', '.join(there)}{meant(name, there)}")
 
 
-def _asked(remap: Remap, position: Time, as_lsn: bool) -> When | None:
+def _answer(remap: Remap, position: Time, as_lsn: bool) -> TimeAnswer | None:
     try:
         return when(remap, position)
     except UsageError as cause:
@@ -86,12 +86,12 @@ def _asked(remap: Remap, position: Time, as_lsn: bool) -> When | None:
         ) from cause
 
 
-def _text(position: Time, answer: When | None, as_lsn: bool) -> str:
+def _text(position: Time, answer: TimeAnswer | None, as_lsn: bool) -> str:
     time = "not bound" if answer is None else f"{answer.time}{' or before' if answer.earlier else ''}"
     return f"{position_text(position, as_lsn)}  {time}"
 
 
-def _json(position: Time, answer: When | None) -> str:
+def _json(position: Time, answer: TimeAnswer | None) -> str:
     return json_line({
         "position": to_plain(position),
         "time": None if answer is None else answer.time,

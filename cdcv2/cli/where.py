@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.cli.console import Output, remark
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import json_line
 from cdcv2.cli.remaps import add_remap_arguments, check_time, open_remap, places
-from cdcv2.cli.shown import json_line
 from cdcv2.exits import Exit
-from cdcv2.timeline.asked import known, where
 from cdcv2.timeline.gauges import frontier_to_plain
+from cdcv2.timeline.questions import known, where
 
 EXAMPLES = (
     ("cdcv2 where remap", "at the last time that is decided"),
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> Exit:
     at = None if args.at is None else check_time(args.at)
     remap = known(open_remap(args.remap, args))
     time, frontier = remap.last if at is None else at, where(remap, at)
-    with Output(args.output) as output:
+    with ResultOutput(args.output) as output:
         if args.json:
             output.line(json_line({"time": time, "frontier": frontier_to_plain(frontier)}))
         else:

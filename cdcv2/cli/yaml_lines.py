@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"\$(\$\{|\{(?:(\w+)\})?)")
 _DEEPEST = 100
 
 
-def load(path: str | Path) -> Part:
+def load(path: str | Path) -> YamlNode:
     """The file's one document. Raises UsageError for a file that is not there or is no YAML, UnavailableError."""
     try:
         import yaml
@@ -46,7 +46,7 @@ def load(path: str | Path) -> Part:
         raise UsageError(f"{path} is nested more than {_DEEPEST} deep: no settings are") from None
     if node is None:
         raise UsageError(f"{path} is empty: it needs the settings that --help shows")
-    whole = Part(str(path), node)
+    whole = YamlNode(str(path), node)
     whole.demand_finite()
     return whole
 
@@ -55,7 +55,7 @@ class LineError(UsageError):
     """What is wrong in the file, with the line."""
 
 
-class Part:
+class YamlNode:
     """A part of the file. Each way to read it raises UsageError, with the line, when it is something else."""
 
     def __init__(self, path: str, node: Any) -> None:
@@ -75,9 +75,9 @@ class Part:
                 inside.pop()
                 continue
             if id(node) in inside:
-                Part(self._path, node).fail("this is part of itself, by an alias of it (*): write it out")
+                YamlNode(self._path, node).fail("this is part of itself, by an alias of it (*): write it out")
             if len(inside) >= _DEEPEST:
-                Part(self._path, node).fail(f"this is nested more than {_DEEPEST} deep: no settings are")
+                YamlNode(self._path, node).fail(f"this is nested more than {_DEEPEST} deep: no settings are")
             if node.id == "scalar" or seen.get(id(node), -1) >= len(inside):
                 continue
             seen[id(node)] = len(inside)
@@ -86,7 +86,7 @@ class Part:
             below = node.value if node.id == "sequence" else [one for pair in node.value for one in pair]
             todo += [(one, False) for one in reversed(below)]
 
-    def told(self, make: Callable[[], T]) -> T:
+    def made_by(self, make: Callable[[], T]) -> T:
         """What ``make`` returns; what it finds wrong with its arguments is said with the line of this part.
 
         An error that has a line has one of a part of this one, and keeps it.
@@ -156,23 +156,23 @@ class Part:
             self.fail(f"{self._node.value!r} is none of {', '.join(words)}{meant(text, words)}")
         return text
 
-    def items(self) -> list[Part]:
+    def items(self) -> list[YamlNode]:
         """The items of a list; of anything else, itself as the only one."""
-        return [Part(self._path, node) for node in self._node.value] if self.is_list else [self]
+        return [YamlNode(self._path, node) for node in self._node.value] if self.is_list else [self]
 
-    def entries(self) -> list[tuple[str, Part]]:
+    def entries(self) -> list[tuple[str, YamlNode]]:
         """A mapping: names, each once, and what they have, in order."""
         if self._node.id != "mapping":
             self.fail(f"names with values are wanted here, and there is {self._found()}")
-        found: dict[str, Part] = {}
+        found: dict[str, YamlNode] = {}
         for key, value in self._node.value:
-            name = Part(self._path, key).text()
+            name = YamlNode(self._path, key).text()
             if name in found:
-                Part(self._path, key).fail(f"{name!r} is there twice")
-            found[name] = Part(self._path, value)
+                YamlNode(self._path, key).fail(f"{name!r} is there twice")
+            found[name] = YamlNode(self._path, value)
         return list(found.items())
 
-    def fields(self, needed: str, optional: str = "") -> dict[str, Part]:
+    def fields(self, needed: str, optional: str = "") -> dict[str, YamlNode]:
         """A mapping with these names, and no others; those of ``needed`` all."""
         entries = dict(self.entries())
         known = [*needed.split(), *optional.split()]

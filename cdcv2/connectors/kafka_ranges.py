@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.kafka_topics import KEEPING, describe, spans_of
 from cdcv2.protocol.log import Place
@@ -31,7 +31,7 @@ class KafkaRanges:
         self._checked: dict[str, dict[str, str]] = {}
         self._consumer: Any = None
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """How far the topics are now; see :class:`~cdcv2.capture.topics.Ranges`."""
         found = spans_of(self._client, self._topics)
         for topic, (_, spans) in found.items():
@@ -42,7 +42,7 @@ class KafkaRanges:
                 )
             if topic not in self._checked:
                 self._checked[topic] = check_not_compacted(self._client, topic)
-        return Look(
+        return TopicExtents(
             {(topic, part): span for topic, (_, spans) in found.items() for part, span in spans.items()},
             {topic: identity for topic, (identity, _) in found.items()},
             {topic: settings for topic, settings in self._checked.items() if settings},

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Item, Ranges, Reached
+from cdcv2.capture.topics import Item, PartitionPosition, Ranges
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import listed
 from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted
@@ -102,7 +102,9 @@ class KafkaTopics:
 
     def topics(self) -> Collection[str]:
         """All topics of the cluster."""
-        asked = self._client.asked("the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience))
+        asked = self._client.request(
+            "the topics", lambda: self._client.admin.list_topics(timeout=self._client.patience)
+        )
         self._known = frozenset(asked.topics)
         return self._known
 
@@ -144,7 +146,7 @@ class KafkaTopics:
                 if item is None:
                     continue
                 heard = time.monotonic()
-                place, following = item if isinstance(item, Reached) else (_place(item), item.offset + 1)
+                place, following = item if isinstance(item, PartitionPosition) else (_place(item), item.offset + 1)
                 if following >= ends.get(place, 0):
                     unread.discard(place)
             if unread and time.monotonic() > heard + self._client.patience:
@@ -184,7 +186,7 @@ class KafkaTopics:
             elif message.error().code() == self._client.kafka.KafkaError._PARTITION_EOF:
                 # Behind the last record there may be offsets of none, as the marks of transactions have them.
                 self._assigned[place] = message.offset()
-                yield Reached(place, message.offset())
+                yield PartitionPosition(place, message.offset())
             else:
                 self._judge(place, message.error())
         if not messages:

@@ -84,7 +84,7 @@ def lsn_number(text: str) -> int:
 
 
 @dataclass
-class Done:
+class WorkCounts:
     """What the clients of a bank have done so far."""
 
     committed: Counter[str] = field(default_factory=Counter)
@@ -149,7 +149,7 @@ class Bank:
             working.stop()
         working.check()
 
-    def run(self, transactions: int, *, clients: int = 4, first: int = 0) -> Done:
+    def run(self, transactions: int, *, clients: int = 4, first: int = 0) -> WorkCounts:
         """Let clients carry out so many transactions together, and return when they have."""
         with self.at_work(clients=clients, limit=transactions, first=first) as working:
             working.wait()
@@ -216,15 +216,15 @@ class Clients:
         self._turns = itertools.count() if limit is None else range(limit)
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._failures: list[Exception] = []
-        self._done = Done()
+        self._done = WorkCounts()
         names = range(first, first + clients)
         self._threads = [threading.Thread(target=self._client, args=(name,), daemon=True) for name in names]
 
     @property
-    def done(self) -> Done:
+    def done(self) -> WorkCounts:
         """What they have done so far; a copy."""
         with self._lock:
-            return Done(self._done.committed.copy(), self._done.rolled_back.copy(), self._done.deadlocks)
+            return WorkCounts(self._done.committed.copy(), self._done.rolled_back.copy(), self._done.deadlocks)
 
     def start(self) -> None:
         """Let them begin."""

@@ -22,7 +22,7 @@ _PAYMENTS = ("sent", "received")
 
 
 @dataclass
-class Seen:
+class BankChecks:
     """What folding showed. A bank is there when its snapshot is in."""
 
     #: how many times there are at which something changed, and all banks were there
@@ -47,7 +47,7 @@ class Seen:
     rows: dict[str, list[Row]] = field(default_factory=dict)
 
 
-def read(lines: Iterable[str], banks: Sequence[str]) -> Seen:
+def read(lines: Iterable[str], banks: Sequence[str]) -> BankChecks:
     """Fold what was printed of the tables ``BANK.SCHEMA.TABLE`` of these banks."""
     fold = _Fold(banks)
     changes: dict[int, list[dict[str, Any]]] = {}
@@ -69,7 +69,7 @@ class _Fold:
     """The tables and the sums over them, at one time after the other."""
 
     def __init__(self, banks: Sequence[str]) -> None:
-        self.seen = Seen()
+        self.seen = BankChecks()
         self.tables: dict[str, Counter[Row]] = {}
         self._sums = {f"{bank}.{table}": 0 for bank in banks for table in MONEY}
         # Bank -> what the other one owes it, by its balances and by its ledger.

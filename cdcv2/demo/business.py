@@ -159,7 +159,7 @@ def reconsidered(cursor: Open, draw: Random) -> bool:
     return counter(cursor, draw)
 
 
-def regretted(cursor: Open, draw: Random) -> bool:
+def undone(cursor: Open, draw: Random) -> bool:
     """Everything is done, and then taken back."""
     transfer(cursor, draw)
     counter(cursor, draw)
@@ -216,7 +216,7 @@ _SHARES: dict[Kind, int] = {
     renumbered: 3,
     touched: 5,
     reconsidered: 5,
-    regretted: 5,
+    undone: 5,
     audited: 4,
     struck: 3,
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from cdcv2.demo.story import Story
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.messages import Garbled, Message, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Updates
 from cdcv2.rows.row_type import RowType
 
 
@@ -49,7 +49,7 @@ def _shown(reader: Iter) -> str:
 def lacking_messages(path: Path, row_type: RowType) -> Iterable[Message]:
     """The messages of the log in the directory ``path``."""
     for entry in DirectoryLog(path, row_type).read():
-        if entry is not None and not isinstance(entry.message, Garbled):
+        if entry is not None and not isinstance(entry.message, GarbledMessage):
             yield entry.message
 
 

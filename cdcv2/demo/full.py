@@ -16,17 +16,17 @@ from pathlib import Path
 from cdcv2.demo import damage, tables
 from cdcv2.demo.bank import TABLES
 from cdcv2.demo.road import ROWS, Road, before, cents, stopped, text
-from cdcv2.demo.story import Failed, Story, folder_of, tell
+from cdcv2.demo.story import FailedCheck, Story, folder_of, run_demo
 from cdcv2.demo.watch import mangle_topic
-from cdcv2.servers.installed import check_demo
 from cdcv2.servers.processes import Child
+from cdcv2.servers.spark_home import check_demo
 from cdcv2.servers.submit import spark_submit
 
 #: how many frontiers and sums there must be at least, or the demonstration has shown little
 MIN_FRONTIERS, MIN_SUMS = 300, 100
 
 
-class Demo:
+class FullDemo:
     """One run, in a folder that it empties first. ``seed`` is that of the bank and of the mangling."""
 
     def __init__(self, folder: Path, *, seed: int = 0, rate: float = 60.0) -> None:
@@ -64,7 +64,7 @@ class Demo:
             at_work = road.work_on(clients, 300)
             job.kill9()
             at_kill = watch.known()
-            self.story.say(f"killed capture when the logs were complete up to {text(at_kill)}; the bank goes on")
+            self.story.fact(f"killed capture when the logs were complete up to {text(at_kill)}; the bank goes on")
             road.work_on(clients, 150)
         with road.capture() as job:
             with road.bank.at_work(clients=4, rate=road.rate, first=4) as more:
@@ -79,7 +79,7 @@ class Demo:
             f"the kill fell between the first frontier {text(first)} and the last {text(last)}",
         )
         done = clients.done.committed + more.done.committed
-        self.story.say(f"{done.total()} transactions committed ({at_work} before the kill), {len(done)} kinds of work")
+        self.story.fact(f"{done.total()} transactions committed ({at_work} before the kill), {len(done)} kinds of work")
         return end
 
     def _mangle(self) -> None:
@@ -87,7 +87,7 @@ class Demo:
         for table in TABLES:
             shown = mangle_topic(self.road.watch, table, f"mangled.{table}", seed=self.road.seed + 1)
             self._mangled += shown.messages
-            self.story.say(str(shown))
+            self.story.fact(str(shown))
             self.story.check(shown.thoroughly, f"mangled.{table} holds repeats, inversions and other bounds")
 
     def _replay(self, end: int) -> None:
@@ -96,11 +96,11 @@ class Demo:
             job.wait_until(lambda: len(tables.uppers(output)) >= 2, "some frontiers are finished", 240)
             job.kill9()
         killed_at = tables.uppers(output)
-        self.story.say(f"killed replay when its tables were complete up to {killed_at[-1]}")
+        self.story.fact(f"killed replay when its tables were complete up to {killed_at[-1]}")
         with stopped(self._submit("--available-now")) as job:
             code = job.wait(240)
         if code:
-            raise Failed(f"replay ended with code {code}:\n{job.log_tail()}")
+            raise FailedCheck(f"replay ended with code {code}:\n{job.log_tail()}")
         after = tables.uppers(output)
         self.story.check(
             after[0] < killed_at[-1] < after[-1] and after[-1] > end,
@@ -119,7 +119,7 @@ class Demo:
             f"at each of {seen.times} frontiers the money of all tables was {cents(self.road.bank.money)}",
         )
         fewest = min(len(sums) for sums in seen.sums.values())
-        self.story.say(
+        self.story.fact(
             f"{len(seen.uppers)} of these frontiers were given out as such; distinct sums of single tables: "
             + ", ".join(f"{table} {len(sums)}" for table, sums in sorted(seen.sums.items()))
         )
@@ -137,7 +137,7 @@ class Demo:
 
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
-    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
+    """Run the demonstration, as :func:`~cdcv2.demo.story.run_demo` does. Raises as :func:`check_demo` does."""
     check_demo()  # before anything is told or started
     folder = folder or folder_of("demo")
-    return tell(Demo(folder, seed=seed), folder)
+    return run_demo(FullDemo(folder, seed=seed), folder)

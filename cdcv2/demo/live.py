@@ -23,14 +23,14 @@ PAUSE = 0.4
 AGAIN = 3
 
 
-class Growing(Protocol):
+class GrowingLog(Protocol):
     """What is copied: :class:`cdcv2.demo.watch.LogWatch`."""
 
     def messages(self, table: str) -> list[Message]:
         """Every message that the table's log holds by now, in the order of reading."""
 
 
-class Mangling:
+class LiveMangler:
     """Within the block, a thread copies logs, as they grow; leaving it without an error copies the rest.
 
     Args:
@@ -39,7 +39,7 @@ class Mangling:
         seed: what the disorder is drawn from.
     """
 
-    def __init__(self, watch: Growing, copies: Mapping[str, Sink], *, seed: int) -> None:
+    def __init__(self, watch: GrowingLog, copies: Mapping[str, Sink], *, seed: int) -> None:
         self._watch, self._copies, self._draw = watch, copies, Random(f"{seed}/mangling")
         self._stop, self._failure = threading.Event(), list[BaseException]()
         # Whether the rest is wanted: not after an error, which may be that nothing can be written.

@@ -52,11 +52,11 @@ class Sight(NamedTuple):
         return sum(self.sums[table][1] for table in MONEY)
 
 
-class Unreachable(Exception):
+class UnreachableTarget(Exception):
     """The target does not answer now; it is looked at again."""
 
 
-class Look(Protocol):
+class TargetPoll(Protocol):
     """What looks at a target."""
 
     def __call__(self) -> Sight | None:
@@ -66,7 +66,7 @@ class Look(Protocol):
         """Hold nothing open any more; it may be called again."""
 
 
-class PostgresLook:
+class PostgresPoll:
     """A repeatable-read transaction over all tables and the checkpoint; a session that broke is made anew."""
 
     def __init__(self, connect: Callable[..., Connected], materialization: str) -> None:
@@ -83,7 +83,7 @@ class PostgresLook:
                 return self._look(self._session)
         except psycopg.OperationalError as cause:
             self.close()
-            raise Unreachable(str(cause)) from cause
+            raise UnreachableTarget(str(cause)) from cause
 
     def _look(self, session: Connected) -> Sight | None:
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -107,7 +107,7 @@ class PostgresLook:
             session.close()
 
 
-class DeltaLook:
+class DeltaPoll:
     """The versions of all Delta tables that are one cut, as ``open_delta`` gives them."""
 
     def __init__(self, folder: Path) -> None:
@@ -160,7 +160,7 @@ class Poller:
         pause: seconds between two looks.
     """
 
-    def __init__(self, look: Look, money: int, *, pause: float) -> None:
+    def __init__(self, look: TargetPoll, money: int, *, pause: float) -> None:
         self.look, self._money, self._pause = look, money, pause
         self._stop, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._work, name="poller", daemon=True)
@@ -197,7 +197,7 @@ class Poller:
             while not self._stop.wait(self._pause):
                 try:
                     self.judge(self.look())
-                except Unreachable:
+                except UnreachableTarget:
                     self.unreachable += 1
         except BaseException as failure:  # kept for the thread that asks for it
             self._failure.append(failure)
@@ -207,20 +207,20 @@ class Poller:
         last = self.sights[-1] if self.sights else None
         if sight is None or not any(rows for rows, _ in sight.sums.values()):
             if last is not None:
-                self._say(f"after {last}, there is {sight}")
+                self._print(f"after {last}, there is {sight}")
             elif sight is not None:
                 # Before the bank's first commit, perhaps: the logs say that, in the end.
                 self.empty.add(sight.upper)
             return
         self.snapshots += 1
         if sight.money != self._money:
-            self._say(f"at {sight.upper} the tables have {sight.money}: {sight.sums}")
+            self._print(f"at {sight.upper} the tables have {sight.money}: {sight.sums}")
         if last is None or sight.upper > last.upper:
             self.sights.append(sight)
         elif sight != last:
-            self._say(f"after {last}, there is {sight}")
+            self._print(f"after {last}, there is {sight}")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if len(self.wrong) < 5:
             self.wrong.append(text)
 

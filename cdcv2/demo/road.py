@@ -26,7 +26,7 @@ PREFIX = "bank"
 ROWS = Path(__file__).with_name("rows")
 
 
-class Source:
+class BankSource:
     """A bank in a PostgreSQL of its own, open and at rest; ``opened`` stops the server. Raises UnavailableError.
 
     ``prefix`` is that of its topics, ``seed`` the bank's, and what its connector writes down is in ``folder``.
@@ -68,12 +68,12 @@ class Road:
         """Start the servers, which ``opened`` stops, and open the bank. Raises UnavailableError."""
         fetch_jars()
         self.kafka = opened.enter_context(KafkaBroker(self.folder / "kafka"))
-        source = Source(PREFIX, self.folder / "connect", opened, seed=self.seed)
+        source = BankSource(PREFIX, self.folder / "connect", opened, seed=self.seed)
         self.postgres, self.bank = source.postgres, source.bank
         source.connect(self.kafka, opened)
         source.begin()
         self.watch = self.watched()
-        self.story.say(f"{len(TABLES)} tables; the money in them is {cents(self.bank.money)} at any moment")
+        self.story.fact(f"{len(TABLES)} tables; the money in them is {cents(self.bank.money)} at any moment")
 
     def watched(self) -> LogWatch:
         """A new watch over the logs that capture writes; one thread at a time."""

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
-from cdcv2.demo.story import Failed
+from cdcv2.demo.story import FailedCheck
 from cdcv2.servers.processes import Child, poll_until
 
 #: seconds without any move after which something is broken, and not only slow
@@ -65,7 +65,7 @@ class Service:
     def child(self) -> Child:
         """The process of this life. Raises Failed before the first one."""
         if self._child is None:
-            raise Failed(f"{self.name} was never started")
+            raise FailedCheck(f"{self.name} was never started")
         return self._child
 
     @property
@@ -90,15 +90,15 @@ class Service:
         """SIGKILL for all of its processes, in mid-run: when this life has brought the work further."""
         self.wait_moved()
         self.child.kill9()
-        self._note()
+        self._keep()
 
     def wait_dead(self) -> int:
         """Wait until it has ended by itself; its exit code. Raises UnavailableError."""
         code = self.child.wait(PATIENCE)
-        self._note()
+        self._keep()
         return code
 
-    def _note(self) -> None:
+    def _keep(self) -> None:
         self.lives.append(Life(self._start, self._moves()))
 
     def stop(self) -> int:

@@ -21,12 +21,12 @@ from typing import Any, TypeAlias
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo import damage
-from cdcv2.demo.mangled import describe
-from cdcv2.demo.story import Story, folder_of, tell
+from cdcv2.demo.mangled_copy import describe
+from cdcv2.demo.story import Story, folder_of, run_demo
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.read import read
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.protocol.messages import GarbledMessage, Message
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 
@@ -49,7 +49,7 @@ Row: TypeAlias = tuple[Any, ...]
 Content: TypeAlias = Counter[Row]
 
 
-class Source:
+class RecordedTruth:
     """The truth: the recorded records, added up one by one.
 
     A row's transaction is ``source.txId``; its time is the LSN in that transaction's END. Rows of the snapshot come
@@ -90,7 +90,7 @@ class Source:
         return _held(tables)
 
 
-class Replayed:
+class ReplayOutput:
     """What replay gave out, added up and looked at commit by commit."""
 
     def __init__(self, row_types: dict[str, RowType]) -> None:
@@ -123,7 +123,7 @@ class Replayed:
         return _held(self.tables)
 
 
-class Demo:
+class SmallDemo:
     """One run, in a folder that it empties first."""
 
     def __init__(self, folder: Path, *, seed: int = 0) -> None:
@@ -150,20 +150,20 @@ class Demo:
 
     def _capture(self, recorded: Path) -> None:
         self.row_types = {table: RowType.load(recorded / "rows" / f"{table}.avsc") for table in TABLES}
-        self.source = Source(recorded / "topics.jsonl.gz")
+        self.source = RecordedTruth(recorded / "topics.jsonl.gz")
         code, said = self._command(
             "capture", str(recorded / "topics.jsonl.gz"), "--prefix", PREFIX, "--rows", str(recorded / "rows"),
             "--into", "logs", "--release-every", "250",
         )  # fmt: skip
         self.story.check(code == 0, f"cdcv2 capture exits 0: {said}")
-        self.story.say(f"the source: a snapshot of {len(TABLES)} tables, and {self.source.transactions} transactions")
+        self.story.fact(f"the source: a snapshot of {len(TABLES)} tables, and {self.source.transactions} transactions")
 
     def _mangle(self) -> None:
         code, _ = self._command("mangle", "logs", "copies", "--seed", str(self.seed), "--window", "8")
         self.story.check(code == 0, "cdcv2 mangle exits 0")
         for table in TABLES:
             shown = describe(table, self._messages("logs", table), self._messages("copies", table))
-            self.story.say(str(shown))
+            self.story.fact(str(shown))
             self.story.check(shown.thoroughly, "  it holds repeats, inversions and other bounds")
 
     def _replay(self) -> None:
@@ -173,7 +173,7 @@ class Demo:
             reading.frontier == Antichain([self.source.last + 1]) and not reading.missing(),
             f"replay is complete through the last commit, {self.source.last}, in {len(cuts)} batches",
         )
-        replayed, due = Replayed(self.row_types), self.source.checkpoints()
+        replayed, due = ReplayOutput(self.row_types), self.source.checkpoints()
         equal: list[int] = []
         for time, changes in _by_commit(cuts):
             replayed.commit(time, changes)
@@ -197,7 +197,7 @@ class Demo:
 
     def _messages(self, name: str, table: str) -> list[Message]:
         found = (entry.message for entry in self._entries(name, table))
-        return [message for message in found if not isinstance(message, Garbled)]
+        return [message for message in found if not isinstance(message, GarbledMessage)]
 
     def _command(self, *words: str) -> tuple[int, str]:
         """The exit code of ``cdcv2``, run in the folder, and the last line that it printed."""
@@ -231,6 +231,6 @@ def _values(dump: Path) -> Iterator[dict[str, Any]]:
 
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
-    """Run it, as :func:`~cdcv2.demo.story.tell` does."""
+    """Run it, as :func:`~cdcv2.demo.story.run_demo` does."""
     folder = folder or folder_of("demo-small")
-    return tell(Demo(folder, seed=seed), folder)
+    return run_demo(SmallDemo(folder, seed=seed), folder)

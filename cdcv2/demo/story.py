@@ -13,11 +13,11 @@ from cdcv2.errors import Cdcv2Error
 from cdcv2.servers.jars import user_cache
 
 
-class Failed(Exception):
+class FailedCheck(Exception):
     """A check of the demonstration did not hold; the text says which."""
 
 
-class Told(Protocol):
+class Demonstration(Protocol):
     """A demonstration: what it says, and what it does."""
 
     story: Story
@@ -32,18 +32,18 @@ def folder_of(name: str) -> Path:
     return Path(".work") / name if in_checkout else user_cache() / name
 
 
-def tell(demo: Told, folder: Path) -> int:
+def run_demo(demo: Demonstration, folder: Path) -> int:
     """Run a demonstration: 0 when every check holds, 1 when not, 130 after Ctrl-C. Its files stay in ``folder``."""
     try:
         demo.run()
     except KeyboardInterrupt:
         demo.story.end("interrupted; every process that was started has been stopped")
         return 130
-    except (Failed, Cdcv2Error) as failure:
+    except (FailedCheck, Cdcv2Error) as failure:
         demo.story.end(f"{failure}\n(all files, and the logs of all processes, are in {folder})")
         return 1
     demo.story.end(None)
-    demo.story.say(f"what it wrote is in {folder}")
+    demo.story.fact(f"what it wrote is in {folder}")
     return 0
 
 
@@ -67,7 +67,7 @@ class Story:
         print(f"\n{self._steps}. {title}   [{self.seconds:.0f} s]", flush=True)
         yield
 
-    def say(self, text: str) -> None:
+    def fact(self, text: str) -> None:
         """A fact, below the step."""
         print(f"   {text}", flush=True)
 
@@ -76,7 +76,7 @@ class Story:
         self.checks += 1
         print(f"   {'ok ' if holds else 'NO '} {claim}", flush=True)
         if not holds:
-            raise Failed(claim)
+            raise FailedCheck(claim)
 
     def end(self, failure: str | None) -> None:
         """The last line."""

@@ -18,7 +18,7 @@ MONEY = {"public.accounts": 3, "public.branches": 2}
 
 
 @dataclass
-class Seen:
+class TableChecks:
     """What folding the tables showed."""
 
     #: how many commit times there are; each is a frontier at which the sum was looked at
@@ -42,9 +42,9 @@ def manifests(output: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text("utf-8")) for path in sorted((output / "_manifests").glob("*.json"))]
 
 
-def read(output: Path) -> Seen:
+def read(output: Path) -> TableChecks:
     """Fold everything that the output's manifests name, in order of time."""
-    seen = Seen()
+    seen = TableChecks()
     named: dict[str, str] = {}
     for manifest in manifests(output):
         seen.uppers += [upper for upper in manifest["upper"] if upper not in seen.uppers]
@@ -68,7 +68,7 @@ def _updates(path: Path) -> list[tuple[Row, int, int]]:
     return list(zip(rows, columns["time"], columns["diff"]))
 
 
-def _fold(changes: dict[int, list[tuple[str, Row, int]]], seen: Seen) -> None:
+def _fold(changes: dict[int, list[tuple[str, Row, int]]], seen: TableChecks) -> None:
     tables: dict[str, Counter[Row]] = {}
     sums = dict.fromkeys(MONEY, 0)
     for time in sorted(changes):

@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.demo.bank import TABLES, Row, in_order
-from cdcv2.demo.live import Mangling
-from cdcv2.demo.polls import TARGETS, Course, DeltaLook, Poller, PostgresLook, applying
+from cdcv2.demo.live import LiveMangler
+from cdcv2.demo.polls import TARGETS, Course, DeltaPoll, Poller, PostgresPoll, applying
 from cdcv2.demo.road import ROWS, Road, cents
 from cdcv2.demo.service import PATIENCE, Service, arrives
-from cdcv2.demo.story import Failed, Story, folder_of, tell
+from cdcv2.demo.story import FailedCheck, Story, folder_of, run_demo
 from cdcv2.demo.watch import described, smaller
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.servers.installed import check_demo
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import Child, poll_until
+from cdcv2.servers.spark_home import check_demo
 from cdcv2.servers.submit import spark_submit
 
 NAME = "bank"
@@ -46,7 +46,7 @@ _BINDINGS = """bindings:
 """
 
 
-class Demo:
+class ViewsDemo:
     """One run, in a folder that it empties first. ``seed`` is that of the bank and of the mangling."""
 
     def __init__(self, folder: Path, *, seed: int = 0, rate: float = 20.0) -> None:
@@ -115,8 +115,8 @@ class Demo:
             working.callback(copy.close)
         delta = self.folder / "delta"
         self.pollers = {
-            "PostgreSQL": Poller(PostgresLook(self.target.connect, NAME), road.bank.money, pause=0.05),
-            "Delta": Poller(DeltaLook(delta), road.bank.money, pause=0.25),
+            "PostgreSQL": Poller(PostgresPoll(self.target.connect, NAME), road.bank.money, pause=0.05),
+            "Delta": Poller(DeltaPoll(delta), road.bank.money, pause=0.25),
         }
         for poller in self.pollers.values():
             working.enter_context(poller)
@@ -124,13 +124,13 @@ class Demo:
         self.spark = working.enter_context(job)
         self.pure = working.enter_context(Service("cdcv2 materialize", self._materialize, self._moves("PostgreSQL")))
         self.capture = working.enter_context(Service("capture", road.submit_capture, road.watch.frontier_moves))
-        self.mangling = working.enter_context(Mangling(road.watched(), self.copies, seed=road.seed))
+        self.mangling = working.enter_context(LiveMangler(road.watched(), self.copies, seed=road.seed))
         self.clients = working.enter_context(ExitStack())
         self.working = road.begin(self.capture.child, self.clients)
         self.pure.wait_moved(5)
-        self.story.say(f"the other PostgreSQL fills: {self._seen('PostgreSQL')}")
+        self.story.fact(f"the other PostgreSQL fills: {self._seen('PostgreSQL')}")
         self.spark.wait_moved(1)
-        self.story.say(f"the Delta tables fill: {self._seen('Delta')}")
+        self.story.fact(f"the Delta tables fill: {self._seen('Delta')}")
 
     def _kill(self) -> None:
         """Everything that may die does, at least twice, in mid-run; and is started again."""
@@ -141,28 +141,28 @@ class Demo:
             having > 0,
             f"{self.spark.name} was killed (SIGKILL) when a transaction was in {having} of the {len(TABLES)} tables",
         )
-        self._say(f"each at its newest version, the tables have {cents(newest)} now; as one cut, what they should")
+        self._print(f"each at its newest version, the tables have {cents(newest)} now; as one cut, what they should")
         self.spark.start()
         self._end_sessions()
         self._kill_pure()
         self.capture.kill9()
-        self._say("killed capture (SIGKILL)")
+        self._print("killed capture (SIGKILL)")
         self.capture.start()
         self._kill_spark()
         self._end_sessions()
         self._kill_server()
         for service in (self.capture, self.pure, self.spark):
             service.wait_moved()
-        self._say(f"all are up again: {self._seen('PostgreSQL')}; {self._seen('Delta')}")
+        self._print(f"all are up again: {self._seen('PostgreSQL')}; {self._seen('Delta')}")
 
     def _kill_pure(self) -> None:
         self.pure.kill9()
-        self._say(f"killed {self.pure.name} (SIGKILL): {self._seen('PostgreSQL')}")
+        self._print(f"killed {self.pure.name} (SIGKILL): {self._seen('PostgreSQL')}")
         self.pure.start()
 
     def _kill_spark(self) -> None:
         self.spark.kill9()
-        self._say(f"killed {self.spark.name} (SIGKILL): {self._seen('Delta')}")
+        self._print(f"killed {self.spark.name} (SIGKILL): {self._seen('Delta')}")
         self.spark.start()
 
     def _end_sessions(self) -> None:
@@ -178,17 +178,17 @@ class Demo:
     def _kill_server(self) -> None:
         self.pure.wait_moved()
         self.target.kill9()
-        self._say("killed the target's PostgreSQL (SIGKILL)")
+        self._print("killed the target's PostgreSQL (SIGKILL)")
         if not poll_until(lambda: self.pollers["PostgreSQL"].unreachable > 0, PATIENCE):
-            raise Failed("the reader of PostgreSQL has not noticed that its server is gone")
+            raise FailedCheck("the reader of PostgreSQL has not noticed that its server is gone")
         code = self.pure.wait_dead()
         self.target.start()
-        self._told(code)
+        self._reported(code)
 
     def _restart_pure(self) -> None:
-        self._told(self.pure.wait_dead())
+        self._reported(self.pure.wait_dead())
 
-    def _told(self, code: int) -> None:
+    def _reported(self, code: int) -> None:
         said = self.pure.child.log_tail(1)
         told = textwrap.shorten(said.removeprefix("cdcv2 materialize: "), 100, placeholder=" ...")
         self.story.check(code == Exit.UNABLE, f"it ended with exit code {code}: {told}")
@@ -208,10 +208,10 @@ class Demo:
             code = service.stop()
             self.story.check(code == 0, f"told to stop, {service.name} ended with exit code 0")
         done = self.working.done.committed
-        self.story.say(f"{done.total()} transactions were committed, {len(done)} kinds of work")
+        self.story.fact(f"{done.total()} transactions were committed, {len(done)} kinds of work")
         for table, copy in self.copies.items():
             shown = described(copy, list(smaller(self.road.watch.messages(table))))
-            self.story.say(str(shown))
+            self.story.fact(str(shown))
             self.story.check(shown.thoroughly, "  it holds repeats, inversions and other bounds")
         for service, least in ((self.pure, 5), (self.spark, 2), (self.capture, 1)):
             last, lives = service.moves, service.lives
@@ -241,7 +241,7 @@ class Demo:
             f"{name}: at each of {len(poller.sights)} frontiers every table had the rows and the money that the logs "
             "have there",
         )
-        story.say("distinct sums of single tables: " + ", ".join(f"{table} {n}" for table, n in distinct.items()))
+        story.fact("distinct sums of single tables: " + ", ".join(f"{table} {n}" for table, n in distinct.items()))
         story.check(
             poller.snapshots >= snapshots and len(poller.sights) >= frontiers and min(distinct.values()) >= sums,
             f"at least {snapshots} snapshots, {frontiers} frontiers, and {sums} sums of each single table were seen",
@@ -274,7 +274,7 @@ class Demo:
                 code == Exit.WRONG and len(named) == 1, f"{name}: cdcv2 compare exits {code}, and names the row"
             )
             for line in named:
-                self.story.say(textwrap.shorten(line, 140, placeholder=" ..."))
+                self.story.fact(textwrap.shorten(line, 140, placeholder=" ..."))
             sight = poller.look()
             poller.look.close()
             self.story.check(
@@ -310,11 +310,11 @@ class Demo:
             return arrived()
 
         if not arrives(watched, lambda: [service.moves for service in (self.capture, self.pure, self.spark)]):
-            raise Failed(f"nothing has moved for {PATIENCE:g} s before {what}")
+            raise FailedCheck(f"nothing has moved for {PATIENCE:g} s before {what}")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._check()
-        self.story.say(text)
+        self.story.fact(text)
 
     def _check(self) -> None:
         """Raises what has gone wrong in the background."""
@@ -323,7 +323,7 @@ class Demo:
         for name, poller in self.pollers.items():
             poller.check()
             if poller.wrong:
-                raise Failed(f"{name}: {poller.wrong[0]}")
+                raise FailedCheck(f"{name}: {poller.wrong[0]}")
 
     def _cdcv2(self, *words: str) -> tuple[int, list[str]]:
         """The exit code of ``cdcv2``, run in the folder, and the lines that it printed."""
@@ -353,7 +353,7 @@ class Demo:
 
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
-    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
+    """Run the demonstration, as :func:`~cdcv2.demo.story.run_demo` does. Raises as :func:`check_demo` does."""
     check_demo("deltalake", "pyarrow", "yaml")  # before anything is told or started
     folder = folder or folder_of("demo-tables")
-    return tell(Demo(folder, seed=seed), folder)
+    return run_demo(ViewsDemo(folder, seed=seed), folder)

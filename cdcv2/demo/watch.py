@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.demo.mangled import Mangled, describe
+from cdcv2.demo.mangled_copy import MangledCopy, describe
 from cdcv2.errors import MissingLogError, UnavailableError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.log import Positions
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Garbled, Message, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import poll_until
@@ -118,14 +118,14 @@ class LogWatch:
                 if entry is None:
                     continue
                 self._readers[table].absorb(entry)
-                if not isinstance(entry.message, Garbled):
+                if not isinstance(entry.message, GarbledMessage):
                     self._messages[table].append(entry.message)
                 positions[entry.position.part] = entry.position.offset + 1
         finally:
             log.close()
 
 
-def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitions: int = 3) -> Mangled:
+def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitions: int = 3) -> MangledCopy:
     """Write the log of ``table`` into ``topic``, mangled, and read it back to say what it holds.
 
     Reordered within a sixth of the log only, so that a reader finishes something before it has read everything.
@@ -144,10 +144,10 @@ def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitio
         target.close()
 
 
-def described(copy: KafkaLog, original: list[Message]) -> Mangled:
+def described(copy: KafkaLog, original: list[Message]) -> MangledCopy:
     """Read a copy of a log, to say what it holds."""
     there = [entry.message for entry in copy.read() if entry is not None]
-    return describe(copy.name, original, [message for message in there if not isinstance(message, Garbled)])
+    return describe(copy.name, original, [message for message in there if not isinstance(message, GarbledMessage)])
 
 
 def smaller(messages: Iterable[Message]) -> Iterator[Message]:

@@ -62,7 +62,7 @@ class MessageCodec:
 
         Raises MalformedError where the schema is not of this format.
         """
-        row_schema, times = _taken_apart(schema)
+        row_schema, times = _split(schema)
         return cls(RowType(row_schema), times, confluent_schema_id)
 
     @property
@@ -190,7 +190,7 @@ def _read_array(raw: bytes, at: int, read: Callable[[bytes, int], tuple[Any, int
             bad("a block that is not as long as it says")
 
 
-def _taken_apart(schema: object) -> tuple[Any, Times]:
+def _split(schema: object) -> tuple[Any, Times]:
     """The row schema and the kind of times in a message schema. Raises MalformedError where it is none."""
     if not isinstance(schema, list) or len(schema) != 2 or not all(isinstance(branch, dict) for branch in schema):
         raise MalformedError("a message schema is a union of two: an array of updates, and progress")

@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError
-from cdcv2.protocol.coverage import Coverage, Stated
+from cdcv2.protocol.coverage import Coverage, ReadStatement
 from cdcv2.protocol.log import Entry, Source
-from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 
 #: Behind every frontier: what closes a log, and bytes that are no message.
 _NEVER = float("inf")
 
 
-class _Waiting(NamedTuple):
+class _OpenMessage(NamedTuple):
     """A message that may not be over: its offset, itself if one reads from there, when it is over, what it states."""
 
     offset: int
-    first: Message | Garbled | None
+    first: Message | GarbledMessage | None
     over: float
     states: Progress | None
 
@@ -52,9 +52,9 @@ class Bookmark:
         self._begin, before = _read(plain)
         self._upto = _upto(frontier)
         # part -> messages that may not be over, in order.
-        self._open: dict[int, deque[_Waiting]] = {}
+        self._open: dict[int, deque[_OpenMessage]] = {}
         # part -> the last offset at which a message begins that is over, as all before it; and that message.
-        self._last: dict[int, tuple[int, Message | Garbled | str]] = dict(self._begin)
+        self._last: dict[int, tuple[int, Message | GarbledMessage | str]] = dict(self._begin)
         # What is stated by the messages that are over, as all before them.
         self._stated = covering(begins, before)
 
@@ -68,7 +68,7 @@ class Bookmark:
                 if entry is not None and not _fits(entry, unseen):
                     break
                 if entry is not None:
-                    self._note(entry)
+                    self._keep(entry)
                 yield entry
             else:
                 if not unseen:
@@ -76,7 +76,7 @@ class Bookmark:
         self._last, self._open, self._begin, self._stated = {}, {}, {}, covering(self._begins, ())
         for entry in self._source.read(follow=follow):
             if entry is not None:
-                self._note(entry)
+                self._keep(entry)
             yield entry
 
     def statements(self) -> list[Progress]:
@@ -84,12 +84,12 @@ class Bookmark:
         waiting = (one.states for parts in self._open.values() for one in parts)
         return [*_spans(self._begins, self._stated), *(one for one in waiting if one is not None)]
 
-    def _note(self, entry: Entry) -> None:
+    def _keep(self, entry: Entry) -> None:
         position, message = entry.position, entry.message
         # Reading begins at the first message of a file.
         first = message if position.index == 0 else None
         waiting = self._open.setdefault(position.part, deque())
-        waiting.append(_Waiting(position.offset, first, _over(message), _states(message)))
+        waiting.append(_OpenMessage(position.offset, first, _over(message), _states(message)))
         self._settle(position.part)
 
     def _settle(self, part: int) -> None:
@@ -100,7 +100,7 @@ class Bookmark:
             if one.first is not None:
                 self._last[part] = (one.offset, one.first)
             if one.states is not None:
-                self._stated.accept(self._stated.plan([Stated(one.states)]))
+                self._stated.accept(self._stated.plan([ReadStatement(one.states)]))
 
     def plain(self, frontier: Antichain) -> dict[str, Any]:
         """The bookmark for a view that is complete up to the frontier, as JSON has it."""
@@ -117,7 +117,7 @@ class Bookmark:
 def covering(begins: Antichain, statements: Iterable[Progress]) -> Coverage:
     """What the statements cover of a history that begins there."""
     made = Coverage(begins)
-    made.accept(made.plan(map(Stated, statements)))
+    made.accept(made.plan(map(ReadStatement, statements)))
     return made
 
 
@@ -147,9 +147,9 @@ def _fits(entry: Entry, unseen: dict[int, tuple[int, str]]) -> bool:
     return entry.position.offset == offset and entry.position.index == 0 and _digest(entry.message) == digest
 
 
-def _over(message: Message | Garbled) -> float:
+def _over(message: Message | GarbledMessage) -> float:
     """The least time up to which a view must be complete for the message to say nothing more."""
-    if isinstance(message, Garbled):
+    if isinstance(message, GarbledMessage):
         return _NEVER
     if isinstance(message, Updates):
         times = [time for _, time, _ in message.updates]
@@ -157,7 +157,7 @@ def _over(message: Message | Garbled) -> float:
     return max(map(_number, message.upper), default=_NEVER)
 
 
-def _states(message: Message | Garbled) -> Progress | None:
+def _states(message: Message | GarbledMessage) -> Progress | None:
     """What it states of ints, without its counts."""
     if not isinstance(message, Progress) or message.lower == message.upper:
         return None
@@ -175,5 +175,5 @@ def _number(time: Any) -> float:
     return time if type(time) is int else _NEVER
 
 
-def _digest(message: Message | Garbled) -> str:
+def _digest(message: Message | GarbledMessage) -> str:
     return hashlib.sha256(repr(message).encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -24,14 +24,14 @@ SNAPSHOT_OF_IT = (
 )
 
 
-class Coverage(NamedTuple):
+class TableCoverage(NamedTuple):
     """What logs state of it: the tables that are not covered, and where those begin that are covered later.
 
     ``partial`` are those of the former of which the connector sends records by now, and rows are in none of these.
 
     >>> of = coverage([("a", LogDescription()), ("b", LogDescription(start="none")), ("c", LogDescription(start="7"))])
     >>> of
-    Coverage(uncovered=('b',), starts={'c': 7}, partial=())
+    TableCoverage(uncovered=('b',), starts={'c': 7}, partial=())
     >>> of.start("a", Antichain([3])), of.start("c", Antichain([3]))
     (Antichain([3]), Antichain([7]))
     """
@@ -49,18 +49,18 @@ class Coverage(NamedTuple):
         return {"uncovered": list(self.uncovered), "starts": dict(self.starts), "partial": list(self.partial)}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Coverage:
+    def from_plain(cls, plain: Mapping[str, Any]) -> TableCoverage:
         """What :meth:`to_plain` made this of.
 
-        >>> Coverage.from_plain(Coverage(("b",), {"c": 7}).to_plain())
-        Coverage(uncovered=('b',), starts={'c': 7}, partial=())
+        >>> TableCoverage.from_plain(TableCoverage(("b",), {"c": 7}).to_plain())
+        TableCoverage(uncovered=('b',), starts={'c': 7}, partial=())
         """
         return cls(tuple(plain["uncovered"]), dict(plain["starts"]), tuple(plain["partial"]))
 
-    def of(self, table: str) -> Coverage:
+    def of(self, table: str) -> TableCoverage:
         """That of this table alone."""
         starts = {name: at for name, at in self.starts.items() if name == table}
-        return Coverage(
+        return TableCoverage(
             tuple({table}.intersection(self.uncovered)), starts, tuple({table}.intersection(self.partial))
         )
 
@@ -87,7 +87,7 @@ class Coverage(NamedTuple):
             return not frontier.less_equal(self.starts[table])
         return table not in self.uncovered
 
-    def demand_begun(self, at: Time | None) -> None:
+    def demand_started(self, at: Time | None) -> None:
         """Raise UsageError, naming the first table of which nothing is stated at ``at``; None: that is no time."""
         for table, begins in self.starts.items():
             if at is not None and not less_equal(begins, at):
@@ -102,7 +102,7 @@ class Coverage(NamedTuple):
         if lacking:
             raise IncompleteError("; ".join(lacking))
 
-    def demand_still(self, look: Callable[[], Coverage]) -> None:
+    def demand_still(self, look: Callable[[], TableCoverage]) -> None:
         """Raise RefusedError if a table that was not covered is so by now; to be asked before a cut is given out."""
         if not self.uncovered:
             return
@@ -116,10 +116,10 @@ class Coverage(NamedTuple):
 
 
 #: Where all tables are covered, from the beginning on.
-ALL = Coverage((), {})
+ALL = TableCoverage((), {})
 
 
-def coverage(described: Iterable[tuple[str, LogDescription]]) -> Coverage:
+def coverage(described: Iterable[tuple[str, LogDescription]]) -> TableCoverage:
     """That of logs, each with the table that it is a copy of; copies begin where the first of them does."""
     begins: dict[str, list[int]] = {}
     partial = set[str]()
@@ -129,4 +129,4 @@ def coverage(described: Iterable[tuple[str, LogDescription]]) -> Coverage:
     least = {table: min(times) for table, times in sorted(begins.items()) if times}
     uncovered = tuple(table for table in sorted(begins) if table not in least)
     starts = {table: at for table, at in least.items() if at}
-    return Coverage(uncovered, starts, tuple(table for table in uncovered if table in partial))
+    return TableCoverage(uncovered, starts, tuple(table for table in uncovered if table in partial))

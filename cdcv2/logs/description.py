@@ -151,7 +151,7 @@ ONE_OF_EACH = {
 
 
 @runtime_checkable
-class Describing(Log, Protocol):
+class DescribedLog(Log, Protocol):
     """A log that states something of itself."""
 
     def description(self) -> LogDescription:
@@ -166,7 +166,7 @@ class Describing(Log, Protocol):
 
 def description_of(log: Log) -> LogDescription:
     """What the log states of itself; one that cannot state anything states nothing. Raises what reading raises."""
-    return log.description() if isinstance(log, Describing) else LogDescription()
+    return log.description() if isinstance(log, DescribedLog) else LogDescription()
 
 
 def header(attribute: str) -> str:

@@ -32,16 +32,16 @@ from cdcv2.errors import (
 )
 from cdcv2.logs import log_json
 from cdcv2.logs.avro import MessageCodec
-from cdcv2.logs.captured import described_by_note
+from cdcv2.logs.capture_manifest import described_by_manifest
 from cdcv2.logs.container import ForeignFile, Origin, pack, unpack
 from cdcv2.logs.description import LogDescription, check_ordering
-from cdcv2.logs.named import local_directory
+from cdcv2.logs.log_names import local_directory
 from cdcv2.logs.own_place import check_place
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.logs.stops import Stop, in_folder, put_in_folder
 from cdcv2.protocol.log import Entry, Position, Positions
-from cdcv2.protocol.messages import Garbled, Message
-from cdcv2.rows.altered import demand_same_meaning
+from cdcv2.protocol.messages import GarbledMessage, Message
+from cdcv2.rows.altered_columns import demand_same_meaning
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_times
 from cdcv2.store.file_system import in_words, is_there
@@ -194,14 +194,14 @@ class DirectoryLog:
         """
         own = log_json.read(self.path).description
         folder = self.path.absolute()
-        return described_by_note(folder.parent, folder.name, own)
+        return described_by_manifest(folder.parent, folder.name, own)
 
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from file ``after[0]`` on; see :class:`~cdcv2.protocol.log.Source`.
 
         A file is read as a whole: to resume, give the number of the last file seen (its messages then come again),
-        or one more when all of it was seen. A file that is no container of messages is one :class:`Garbled`, with
-        the messages that stand before the damage. Raises UnsafeTopicError when a file is gone that was asked for.
+        or one more when all of it was seen. A file that is no container of messages is one :class:`GarbledMessage`,
+        with the messages that stand before the damage. Raises UnsafeTopicError when a file is gone that was asked for.
         """
         start = (after or {}).get(0, 0)
         return self._read(start, self._end_beyond(start), follow)
@@ -225,7 +225,7 @@ class DirectoryLog:
         try:
             raw = (self.path / _file_name(number)).read_bytes()
         except FileNotFoundError:
-            raise self._gone(number) from None
+            raise self._missing_file(number) from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
         index = 0
@@ -239,19 +239,19 @@ class DirectoryLog:
                 "swapped or copied; bring its own back, or write the log again"
             ) from None
         except DecodeError as cause:
-            yield Entry(Position(self.name, 0, number, index), Garbled(raw, cause.reason))
+            yield Entry(Position(self.name, 0, number, index), GarbledMessage(raw, cause.reason))
 
-    def _gone(self, number: int) -> UnsafeTopicError:
+    def _missing_file(self, number: int) -> UnsafeTopicError:
         return UnsafeTopicError(
             f"the log {self.name} has no file {_file_name(number)}, though later ones are there: it was removed, "
             "and with it facts. Bring it back, or write the log again"
         )
 
-    def _decoded(self, value: bytes) -> Message | Garbled:
+    def _decoded(self, value: bytes) -> Message | GarbledMessage:
         try:
             return self._codec.decode(value)
         except DecodeError as cause:
-            return Garbled(value, cause.reason)
+            return GarbledMessage(value, cause.reason)
 
     def _end_beyond(self, start: int) -> int:
         names = self._names()
@@ -266,7 +266,7 @@ class DirectoryLog:
             for number in range(start):
                 # One that came while the names were read may not have been among them.
                 if not is_there(self.path / _file_name(number)):
-                    raise self._gone(number)
+                    raise self._missing_file(number)
         return end
 
     def _end(self) -> int:

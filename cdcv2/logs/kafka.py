@@ -25,7 +25,7 @@ from cdcv2.logs.kafka_topics import (
 from cdcv2.logs.release_times import ReleaseTime
 from cdcv2.logs.stops import HEADER, Stop, in_headers
 from cdcv2.protocol.log import Entry, Headers, Position, Positions
-from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.kafka_client import PATIENCE, Client
@@ -127,7 +127,7 @@ class KafkaLog:
         MalformedError for what the log cannot hold, RefusedError for what cannot be split far enough, UnavailableError
         when the client's buffer stays full.
         """
-        self._produce_again()
+        self._retry_produce()
         beside = (*self._headers, *headers, *self._dated(message))
         most = self._most - _ENVELOPE - sum(len(name) + len(value) + 10 for name, value in beside)
         for raw in self._pieces(message, most):
@@ -139,7 +139,7 @@ class KafkaLog:
         Raises UnavailableError, MissingLogError, RefusedError. What was not acknowledged is kept, and flushing again
         sends it again.
         """
-        self._produce_again()
+        self._retry_produce()
         if self._producer is None:
             return
         if self._producer.flush(self._client.patience + _GIVEN_UP) or self._undelivered:
@@ -206,7 +206,7 @@ class KafkaLog:
                 raise self._failure() from None
         self._producer.poll(0)
 
-    def _produce_again(self) -> None:
+    def _retry_produce(self) -> None:
         for _ in range(len(self._undelivered)):
             self._produce(*self._undelivered[0])
             del self._undelivered[0]
@@ -315,7 +315,7 @@ class KafkaLog:
         """Raise DecodeError if the first record of a partition is no message."""
         for part, (low, high) in topic.spans.items():
             for entry in self._entries({part: low}, {part: min(low + 1, high)}, False):
-                if entry is not None and isinstance(entry.message, Garbled):
+                if entry is not None and isinstance(entry.message, GarbledMessage):
                     raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
 
     def _entry(self, record: Any) -> Entry:
@@ -328,25 +328,27 @@ class KafkaLog:
             self._releases.update(release_times.in_headers(headers, f"topic {self._topic!r}"))
         value = record.value()
         if value is None:
-            return Entry(position, Garbled(b"", "a record without a value, which a log never has"), headers)
+            return Entry(position, GarbledMessage(b"", "a record without a value, which a log never has"), headers)
         try:
             return Entry(position, self._codec.decode(value), headers)
         except DecodeError as cause:
-            return Entry(position, Garbled(value, cause.reason), headers)
+            return Entry(position, GarbledMessage(value, cause.reason), headers)
 
     def _judge(self, record: Any, ends: Positions, unread: set[int]) -> None:
         """What a consumer says instead of a record: the end of a partition, or trouble."""
         error, kafka_error, part = record.error(), self._client.kafka.KafkaError, record.partition()
         if error.code() == kafka_error._PARTITION_EOF:
             if record.offset() < ends.get(part, 0):
-                raise UnsafeTopicError(self._gone(part, f"it ends at {record.offset()}, and ended at {ends[part]}"))
+                raise UnsafeTopicError(
+                    self._compacted(part, f"it ends at {record.offset()}, and ended at {ends[part]}")
+                )
             unread.discard(part)
         elif error.code() in (kafka_error._AUTO_OFFSET_RESET, kafka_error.OFFSET_OUT_OF_RANGE):
-            raise UnsafeTopicError(self._gone(part, error.str()))
+            raise UnsafeTopicError(self._compacted(part, error.str()))
         elif not error.retriable() and error.code() not in (kafka_error._ALL_BROKERS_DOWN, kafka_error._TRANSPORT):
             self._client.fail(f"topic {self._topic!r}", error)
 
-    def _gone(self, part: int, said: str) -> str:
+    def _compacted(self, part: int, said: str) -> str:
         return (
             f"messages of the topic {self._topic!r}, partition {part}, are gone that were to be read ({said}): restore "
             "the topic, or write the log again"

@@ -87,7 +87,7 @@ def create_topic(
             return False
         return True
 
-    if client.asked(f"topic {topic!r}", ask):
+    if client.request(f"topic {topic!r}", ask):
         LOGGER.info("made the topic %s with %d partitions", topic, partitions)
     deadline = time.monotonic() + client.patience
     while True:
@@ -117,8 +117,8 @@ def spans(client: Client, topic: str) -> dict[int, tuple[int, int]]:
         return {place.partition: answer.result(client.patience).offset for place, answer in answers.items()}
 
     what = f"topic {topic!r}"
-    low = client.asked(what, lambda: ask(spec.earliest()))
-    high = client.asked(what, lambda: ask(spec.latest()))
+    low = client.request(what, lambda: ask(spec.earliest()))
+    high = client.request(what, lambda: ask(spec.latest()))
     return {part: (low[part], high[part]) for part in parts}
 
 
@@ -142,7 +142,7 @@ def spans_of(client: Client, topics: Collection[str]) -> dict[str, tuple[str, di
             found[topic] = str(described.topic_id), sorted(part.id for part in described.partitions)
         return found
 
-    there = client.asked("the topics", ask) if topics else {}
+    there = client.request("the topics", ask) if topics else {}
     places = [kafka.TopicPartition(topic, part) for topic, (_, parts) in there.items() for part in parts]
 
     def offsets(which: Any) -> dict[tuple[str, int], int]:
@@ -154,8 +154,8 @@ def spans_of(client: Client, topics: Collection[str]) -> dict[str, tuple[str, di
             (place.topic, place.partition): answer.result(client.patience).offset for place, answer in answers.items()
         }
 
-    low = client.asked("the topics", lambda: offsets(spec.earliest())) if places else {}
-    high = client.asked("the topics", lambda: offsets(spec.latest())) if places else {}
+    low = client.request("the topics", lambda: offsets(spec.earliest())) if places else {}
+    high = client.request("the topics", lambda: offsets(spec.latest())) if places else {}
     return {
         topic: (identity, {part: (low[topic, part], high[topic, part]) for part in parts})
         for topic, (identity, parts) in there.items()
@@ -172,7 +172,7 @@ def partitions_of(client: Client, topic: str) -> list[int]:
         answers = client.admin.describe_topics(names, request_timeout=client.patience)
         return sorted(part.id for part in answers[topic].result(client.patience).partitions)
 
-    return client.asked(f"topic {topic!r}", ask)
+    return client.request(f"topic {topic!r}", ask)
 
 
 def check_keeps(topic: Topic) -> None:
@@ -195,7 +195,7 @@ def check_positions(topic: Topic, after: Positions) -> None:
     """Raise UnsafeTopicError unless everything from the positions on is there."""
     gone = sorted(set(after) - set(topic.spans))
     if gone:
-        raise UnsafeTopicError(_anew(topic.name, f"has no partition {gone[0]}"))
+        raise UnsafeTopicError(_recreated(topic.name, f"has no partition {gone[0]}"))
     for part, (low, high) in sorted(topic.spans.items()):
         start = after.get(part, 0)
         if low > start:
@@ -204,10 +204,10 @@ def check_positions(topic: Topic, after: Positions) -> None:
                 "came before was removed, and with it facts. Restore the topic, or write the log again into another"
             )
         if high < start:
-            raise UnsafeTopicError(_anew(topic.name, f"ends at offset {high} in partition {part}, not at {start}"))
+            raise UnsafeTopicError(_recreated(topic.name, f"ends at offset {high} in partition {part}, not at {start}"))
 
 
-def _anew(topic: str, found: str) -> str:
+def _recreated(topic: str, found: str) -> str:
     return (
         f"the topic {topic!r} {found}, which was read before: it was made anew, or has lost its end. "
         "Read it from the start, with a fresh state"
@@ -227,4 +227,4 @@ def _settings(client: Client, topic: str) -> dict[str, str]:
                 raise
             return {}
 
-    return client.asked(f"settings of topic {topic!r}", ask)
+    return client.request(f"settings of topic {topic!r}", ask)

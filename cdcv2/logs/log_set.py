@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from cdcv2.errors import ForeignStateError, UsageError
-from cdcv2.logs.description import Describing, LogDescription
+from cdcv2.logs.description import DescribedLog, LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.protocol.log import Log, LogAddress
@@ -31,7 +31,7 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
 
     Raises ForeignStateError where a log is of another timeline or log set than the others, and names both.
     """
-    describing = {name: log for name, log in sorted(logs.items()) if isinstance(log, Describing)}
+    describing = {name: log for name, log in sorted(logs.items()) if isinstance(log, DescribedLog)}
     whole, identities = LogDescription(timeline=stated.timeline), []
     for log in describing.values():
         one = log.description()
@@ -61,7 +61,7 @@ def demand_room(logs: LogAddress) -> None:
 
 
 @runtime_checkable
-class Expecting(Protocol):
+class UndescribedLog(Protocol):
     """A log of which it may be known only later what it states: a topic without a message."""
 
     def expect(self, timeline: str) -> None:
@@ -82,7 +82,7 @@ OPTION, FIELD = "--timeline ", "timeline: "
 def one_timeline(parts: Sequence[LogPart], named: str | None = None, *, naming: str = OPTION) -> str | None:
     """The timeline of logs that are read as one; None for a single one that states none.
 
-    ``named`` is what the user says of those that state none, ``naming`` what stands before a name where they may.
+    ``log_names`` is what the user says of those that state none, ``naming`` what stands before a name where they may.
     Raises ForeignStateError where two of them, or one and the user, name different ones, UsageError for several of
     which one states none and the user names none.
 

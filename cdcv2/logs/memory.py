@@ -14,7 +14,7 @@ from cdcv2.errors import MalformedError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.log import Entry, Position, Positions
-from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 
 
 class MemoryLog:
@@ -28,17 +28,17 @@ class MemoryLog:
     >>> [str(entry.position) for entry in log.read() if entry]
     ['memory[0]@0']
 
-    ``messages`` are in it from the start; a :class:`Garbled` among them is read as one. ``idle_wait`` is how long,
-    in seconds, a reader that follows waits before it says that there is nothing now.
+    ``messages`` are in it from the start; a :class:`GarbledMessage` among them is read as one. ``idle_wait`` is how
+    long, in seconds, a reader that follows waits before it says that there is nothing now.
     """
 
     def __init__(
-        self, name: str = "memory", messages: Iterable[Message | Garbled] = (), *, idle_wait: float = 0.01
+        self, name: str = "memory", messages: Iterable[Message | GarbledMessage] = (), *, idle_wait: float = 0.01
     ) -> None:
         self._name = name
         self._idle_wait = idle_wait
         # What is durable; only ever appended to, so readers need no lock.
-        self._kept: list[Message | Garbled] = list(messages)
+        self._kept: list[Message | GarbledMessage] = list(messages)
         self._sent: list[Message] = []
         self._stops: list[Stop] = []
         self._stated = LogDescription()
@@ -51,7 +51,7 @@ class MemoryLog:
     @property
     def messages(self) -> list[Message]:
         """The messages that are in the log; a copy."""
-        return [message for message in self._kept if not isinstance(message, Garbled)]
+        return [message for message in self._kept if not isinstance(message, GarbledMessage)]
 
     def canonical(self, data: Any) -> Any:
         """The data as they are: any value that can be hashed."""

@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, MissingLogError, UsageError
-from cdcv2.logs.captured import noted
-from cdcv2.logs.coverage import Coverage, coverage
+from cdcv2.logs.capture_manifest import manifest_of
+from cdcv2.logs.coverage import TableCoverage, coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE, demand_not_lost
-from cdcv2.logs.log_set import OPTION, Expecting, LogPart, one_timeline
-from cdcv2.logs.named import named_after
+from cdcv2.logs.log_names import named_after
+from cdcv2.logs.log_set import OPTION, LogPart, UndescribedLog, one_timeline
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
@@ -72,7 +72,7 @@ def open_logs(addresses: Iterable[LogAddress], open_topic: OpenTopic) -> list[Na
 
 
 def check_timeline(logs: Sequence[NamedLog], named: str | None, *, naming: str = OPTION) -> str | None:
-    """The timeline of logs that are read as one; ``named``, ``naming`` and what it raises: as :func:`one_timeline`.
+    """The timeline of logs that are read as one; ``log_names``, ``naming`` and what it raises: as :func:`one_timeline`.
 
     A topic without a message states nothing yet: what it is of is compared with the first message.
     """
@@ -83,13 +83,13 @@ def check_timeline(logs: Sequence[NamedLog], named: str | None, *, naming: str =
             parts.append(LogPart(f"the log {one.log.name}", stated))
     timeline = one_timeline(parts, named, naming=naming)
     for one in logs:
-        if timeline is not None and isinstance(one.log, Expecting):
+        if timeline is not None and isinstance(one.log, UndescribedLog):
             one.log.expect(timeline)
     return timeline
 
 
 def _is_empty_topic(log: Log) -> bool:
-    return isinstance(log, Expecting) and not any(log.ends().values())
+    return isinstance(log, UndescribedLog) and not any(log.ends().values())
 
 
 def directory_logs(folder: Path) -> list[Path]:
@@ -108,33 +108,33 @@ def directory_logs(folder: Path) -> list[Path]:
         demand_not_lost(directory)
     inside = [folder / name for name in names if is_there(folder / name / LOG_FILE)]
     if not inside:
-        for table in noted_tables(folder):
-            raise gone(folder / table)
+        for table in manifest_tables(folder):
+            raise missing_log(folder / table)
         raise MissingLogError(f"{folder} is no log, and there is none in it ({LOG_FILE} is missing)")
     return inside
 
 
-def noted_tables(folder: Path) -> list[str]:
+def manifest_tables(folder: Path) -> list[str]:
     """The tables whose logs a capture has written in a directory, as it noted there; none where there is no note."""
-    return list(noted(folder).get("tables", ()))
+    return list(manifest_of(folder).get("tables", ()))
 
 
-def gone_logs(addresses: Iterable[LogAddress]) -> list[Path]:
+def missing_logs(addresses: Iterable[LogAddress]) -> list[Path]:
     """The logs that a capture notes beside its logs in these directories, and that are not there any more."""
     folders = [Path(address.name) for address in addresses if not address.is_topic]
-    written = [folder / str(table) for folder in folders for table in noted_tables(folder)]
+    written = [folder / str(table) for folder in folders for table in manifest_tables(folder)]
     return sorted(log for log in written if not is_there(log / LOG_FILE))
 
 
 def demand_whole(addresses: Iterable[LogAddress], logs: Sequence[NamedLog]) -> None:
     """Raise IncompleteError unless all logs are there that a capture wrote into these directories, or copies of them.
     """
-    for log in gone_logs(addresses):
+    for log in missing_logs(addresses):
         if log.name not in {named.table for named in logs}:
-            raise gone(log)
+            raise missing_log(log)
 
 
-def gone(log: Path) -> IncompleteError:
+def missing_log(log: Path) -> IncompleteError:
     """What is raised for a log that a capture wrote, and that is not there any more."""
     return IncompleteError(
         f"the whole log {log}, which the capture wrote, is missing; bring it back, or capture again elsewhere"
@@ -147,7 +147,7 @@ class CoveredLogs:
 
     logs: list[NamedLog]
     opened: Sequence[NamedLog]
-    of: Coverage
+    of: TableCoverage
 
     @property
     def starts(self) -> dict[str, list[Time]]:

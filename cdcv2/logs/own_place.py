@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, MissingLogError
 from cdcv2.logs import log_json
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.description import LogDescription
 
 
@@ -26,7 +26,7 @@ def check_place(path: Path, stated: LogDescription) -> None:
     folder = path.absolute()
     if stated.table == folder.name:
         return
-    note = noted(folder.parent)
+    note = manifest_of(folder.parent)
     if not note:
         return
     if stated.table is not None:

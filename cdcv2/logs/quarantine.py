@@ -26,14 +26,14 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import Time
 from cdcv2.core.own_json import reading, with_digest, without_digest
 from cdcv2.errors import Cdcv2Error, MissingLogError, OutputError, RefusedError, UsageError
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.jsonlines import JsonLines, plain_time, time_from_plain
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.logs.opening import NamedLog
 from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Position
-from cdcv2.protocol.messages import Garbled
+from cdcv2.protocol.messages import GarbledMessage
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.plain import int_from_plain, plain_int
 from cdcv2.rows.row_type import RowType
@@ -310,7 +310,7 @@ class Evidence:
                 if before is None or before[0] != dispute:
                     self._kept[key] = dispute, self._quarantine.keep(self._plain(table, dispute, reader))
 
-    def keep_bytes(self, named: NamedLog, position: Position, garbled: Garbled) -> bool:
+    def keep_bytes(self, named: NamedLog, position: Position, garbled: GarbledMessage) -> bool:
         """Keep bytes that are no message, of many the first; whether it was decided to pass over these."""
         plain = self._of(named.table, "bytes", f"{garbled.reason} ({position})") | {
             "positions": [list(position)], "raw": garbled.raw.hex(),
@@ -376,7 +376,11 @@ class Evidence:
                 continue
             try:
                 for entry in named.log.read({**named.log.ends(), position.part: position.offset}):
-                    if entry is not None and entry.position == position and not isinstance(entry.message, Garbled):
+                    if (
+                        entry is not None
+                        and entry.position == position
+                        and not isinstance(entry.message, GarbledMessage)
+                    ):
                         return JsonLines(named.row_type).plain(entry.message)
             except Cdcv2Error as error:
                 return {"lost": str(error)}

@@ -18,14 +18,14 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product, Time
 from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.logs.bookmark import Bookmark, covering
-from cdcv2.logs.named import log_address
+from cdcv2.logs.log_names import log_address
 from cdcv2.logs.opening import (
     CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at, open_logs, some_covered,
 )
 from cdcv2.logs.quarantine import Evidence, Quarantine
 from cdcv2.protocol.log import Entry, Log, LogAddress
-from cdcv2.protocol.messages import Garbled
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.messages import GarbledMessage
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.rows.row_type import RowType
@@ -45,7 +45,7 @@ class Observer(Protocol):
         """Whether bytes that are no message are dealt with; if not, the reader of the log judges them."""
 
 
-class Unobserved:
+class NullObserver:
     """An observer that observes nothing; others inherit from it."""
 
     def read(self, named: NamedLog, entry: Entry | None) -> None:
@@ -60,7 +60,7 @@ class Unobserved:
         return False
 
 
-class Reading:
+class LogReader:
     """Logs of one timeline, read together; iterate for the cuts that are finished in all of them.
 
     >>> from cdcv2.protocol.messages import Progress, Updates
@@ -69,7 +69,7 @@ class Reading:
     >>> row = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
     >>> slow = MemoryLog("slow", [Progress([0], [3], {})])
     >>> fast = MemoryLog("fast", [Updates([("a", 1, 1)]), Progress([0], [9], {1: 1})])
-    >>> reading = Reading(covered([NamedLog("slow", slow, row), NamedLog("fast", fast, row)]))
+    >>> reading = LogReader(covered([NamedLog("slow", slow, row), NamedLog("fast", fast, row)]))
     >>> for updates, frontier in reading:
     ...     print(updates, frontier)
     {'fast': [('a', 1, 1)]} [3]
@@ -95,7 +95,7 @@ class Reading:
     def __init__(
         self, found: CoveredLogs, *, start: Iterable[Time] = (0,), begins: Iterable[Time] | None = None,
         on_error: str = "raise", marks: Mapping[str, Any] | None = None, follow: bool = False, whole: bool = True,
-        keep_all: bool = False, content: bool = True, observer: Observer = Unobserved(),
+        keep_all: bool = False, content: bool = True, observer: Observer = NullObserver(),
         quarantine: Quarantine | None = None,
     ) -> None:
         self.found, self.logs = found, found.logs
@@ -137,7 +137,7 @@ class Reading:
                 yield from self._decided(timeline, now=False)
                 yield None
                 continue
-            if isinstance(entry.message, Garbled) and self._pass_over(named, entry, entry.message):
+            if isinstance(entry.message, GarbledMessage) and self._pass_over(named, entry, entry.message):
                 continue
             cut = timeline.absorb(named.table, entry)
             if self._evidence is not None:
@@ -163,7 +163,7 @@ class Reading:
                 self.found.demand_still()
                 yield cut
 
-    def _pass_over(self, named: NamedLog, entry: Entry, garbled: Garbled) -> bool:
+    def _pass_over(self, named: NamedLog, entry: Entry, garbled: GarbledMessage) -> bool:
         """Whether bytes that are no message were kept, here or by the observer; one that was decided is left to none.
         """
         if self._evidence is None:
@@ -221,11 +221,11 @@ class Reading:
         """Whether the history of every log is complete, and all of it was given out."""
         return not self.frontier
 
-    def missing(self) -> dict[str, Missing]:
+    def missing(self) -> dict[str, MissingUpdates]:
         """Table -> what lacks there, for tables of which something that is stated is missing in what was read."""
         return {} if self._timeline is None else self._timeline.missing()
 
-    def incomplete(self) -> dict[str, Missing]:
+    def incomplete(self) -> dict[str, MissingUpdates]:
         """Table -> what lacks there, of those that hold the others back: what these lack may not have been read.
 
         With the tables whose logs end before the start, and what they lack up to there.
@@ -233,7 +233,7 @@ class Reading:
         slowest = self._slowest() if self._timeline is not None else set[str]()
         found = {part: missing for part, missing in self.missing().items() if part in slowest}
         for part, known in self.short().items():
-            there = found.get(part, Missing())
+            there = found.get(part, MissingUpdates())
             found[part] = replace(there, statements=((known, self.frontier), *there.statements))
         return found
 
@@ -270,7 +270,7 @@ class Reading:
         for named in self.found.opened:
             named.log.close()
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> LogReader:
         return self
 
     def __exit__(
@@ -339,7 +339,7 @@ def read(
     config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
     start: Iterable[Time] | None = None, follow: bool = False, on_error: str = "raise",
     quarantine: str | Path | None = None,
-) -> Reading:
+) -> LogReader:
     """The logs at some addresses, read together as one timeline: iterate for finished cuts.
 
     >>> import cdcv2, tempfile
@@ -360,7 +360,7 @@ def read(
         bootstrap, config_file: a broker of Kafka, and a file of settings for its client.
         times: for topics, ``"int"``, or the number of coordinates of Product times.
         timeline: that of logs which do not state it.
-        start: where the history begins; ``follow``, ``on_error``: as of :class:`Reading`.
+        start: where the history begins; ``follow``, ``on_error``: as of :class:`LogReader`.
         quarantine: a folder for the evidence of contradictions, as of ``--quarantine``.
 
     Raises what opening a log raises, IncompleteError where a log that a capture wrote is gone, ForeignStateError for
@@ -373,7 +373,7 @@ def read(
     demand_whole(places, logs)
     begin = [_least(logs[0].times)] if start is None else list(start)
     kept = None if quarantine is None else Quarantine(quarantine)
-    return Reading(some_covered(logs), start=begin, follow=follow, on_error=on_error, quarantine=kept)
+    return LogReader(some_covered(logs), start=begin, follow=follow, on_error=on_error, quarantine=kept)
 
 
 def _address(address: str | LogAddress) -> LogAddress:

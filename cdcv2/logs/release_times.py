@@ -77,7 +77,7 @@ class ReleaseTime(NamedTuple):
 
 
 @runtime_checkable
-class Keeping(Log, Protocol):
+class ReleaseTimeLog(Log, Protocol):
     """A log that keeps release times with it."""
 
     def keep_release(self, release: ReleaseTime) -> None:
@@ -139,7 +139,7 @@ class Clock:
 
     def __init__(self, times: ReleaseTimes | None, logs: Iterable[Log] = ()) -> None:
         self._keep = [times.keep] if times is not None else [
-            log.keep_release for log in logs if isinstance(log, Keeping)
+            log.keep_release for log in logs if isinstance(log, ReleaseTimeLog)
         ]
         self._ends: dict[int, int] = {}
         self._through = 0

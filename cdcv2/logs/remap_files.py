@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 from cdcv2 import failpoints
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
-from cdcv2.logs.named import local_directory
+from cdcv2.logs.log_names import local_directory
 from cdcv2.store.file_system import in_words
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.timeline.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
-from cdcv2.timeline.shared import View
+from cdcv2.timeline.shared_remap import LogView
 
 BEFORE_PUT = failpoints.declare(
     "remap.before-put", "a record of a remap is durable under a temporary name, not in the log"
@@ -65,9 +65,9 @@ class DirectoryRemap:
         """The file of a record."""
         return str(self._file(number))
 
-    def read(self, after: int) -> View:
+    def read(self, after: int) -> LogView:
         """The records from a number on; see :class:`~cdcv2.timeline.minting.RemapLog`."""
-        view: View = self._run(on_objects(ask(Read(after))))
+        view: LogView = self._run(on_objects(ask(Read(after))))
         return view
 
     def append(self, raw: bytes, after: int) -> int:

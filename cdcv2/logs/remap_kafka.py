@@ -14,7 +14,7 @@ from typing import Any
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import check_keeps, create_topic, describe, spans
 from cdcv2.store.kafka_client import PATIENCE, Client
-from cdcv2.timeline.shared import View
+from cdcv2.timeline.shared_remap import LogView
 
 
 #: A summary has every binding that is kept: with one a second, a day's are some megabytes.
@@ -70,7 +70,7 @@ class KafkaRemap:
         """Topic, partition and offset of a record."""
         return f"{self._topic}[0]@{number}"
 
-    def read(self, after: int) -> View:
+    def read(self, after: int) -> LogView:
         """The records from an offset on; see :class:`~cdcv2.timeline.minting.RemapLog`.
 
         Raises UnavailableError, and MissingLogError when the topic is gone.
@@ -81,7 +81,7 @@ class KafkaRemap:
             low, end = spans(self._client, self._topic)[0]
             records = self._consumed(max(low, after), end)
             if records is not None:
-                return View(records, end)
+                return LogView(records, end)
             # Trimmed while it was read: the beginning is another one now.
             if time.monotonic() > deadline:
                 self._client.fail(f"topic {self._topic!r}", None)
@@ -122,7 +122,7 @@ class KafkaRemap:
                 self._client.patience
             )
 
-        self._client.asked(f"topic {self._topic!r}", delete)
+        self._client.request(f"topic {self._topic!r}", delete)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -56,7 +56,7 @@ class Stop(NamedTuple):
 
 
 @runtime_checkable
-class Stopping(Protocol):
+class StopLog(Protocol):
     """A log that can keep a stop."""
 
     def stops(self) -> list[Stop]:
@@ -68,7 +68,7 @@ class Stopping(Protocol):
 
 def stops_of(logs: Iterable[Log]) -> list[Stop]:
     """The stops that these logs keep, each once, in a fixed order. Raises what reading raises."""
-    return sorted({stop for log in logs if isinstance(log, Stopping) for stop in log.stops()})
+    return sorted({stop for log in logs if isinstance(log, StopLog) for stop in log.stops()})
 
 
 def stop_of(logs: Iterable[Log]) -> Stop | None:
@@ -80,7 +80,7 @@ def put_stop(logs: Iterable[Log], stop: SourceStop) -> None:
     """Keep a stop in all these logs, if it lasts."""
     if stop.lasting:
         for log in logs:
-            if isinstance(log, Stopping):
+            if isinstance(log, StopLog):
                 log.put_stop(Stop(stop.reason, stop.remedy))
 
 

@@ -10,7 +10,7 @@ any more.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cdcv2.materialize.connection import Inline, Threaded
+from cdcv2.materialize.connection import InlineConnection, ThreadConnection
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Patch, Table
@@ -23,17 +23,16 @@ from cdcv2.materialize.recovery_log import (
 
 if TYPE_CHECKING:
     from cdcv2.materialize.runtime import Runtime
-    from cdcv2.views.combine import Binding
+    from cdcv2.views.combine import ViewBinding
     from cdcv2.views.reductions import Count, Last, Max, Min, Sum
 
 __all__ = [
-    "Binding",
     "Checkpoint",
     "Count",
     "Driver",
     "Field",
     "FileRecoveryLog",
-    "Inline",
+    "InlineConnection",
     "Last",
     "Max",
     "MemoryRecoveryLog",
@@ -45,12 +44,13 @@ __all__ = [
     "SqliteRecoveryLog",
     "Sum",
     "Table",
-    "Threaded",
+    "ThreadConnection",
+    "ViewBinding",
 ]
 
 #: What needs views, which import the protocol of this package: imported when it is asked for.
 _NEEDS_VIEWS = {
-    "Runtime": "cdcv2.materialize.runtime", "Binding": "cdcv2.views.combine",
+    "Runtime": "cdcv2.materialize.runtime", "ViewBinding": "cdcv2.views.combine",
     **dict.fromkeys(("Count", "Last", "Max", "Min", "Sum"), "cdcv2.views.reductions"),
 }  # fmt: skip
 

@@ -1,8 +1,8 @@
 """The wire between a runtime and a driver in one process: each side's messages are checked on both ends of it.
 
-:class:`Inline` calls the driver at once, on the caller's thread: everything happens in one order, for tests and for
-stores that are quick. :class:`Threaded` gives the driver a thread of its own, so that the runtime works on the next
-transaction while the driver commits this one.
+:class:`InlineConnection` calls the driver at once, on the caller's thread: everything happens in one order, for tests
+and for stores that are quick. :class:`ThreadConnection` gives the driver a thread of its own, so that the runtime
+works on the next transaction while the driver commits this one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Connection(Protocol):
         """End the conversation, wherever it is; commits nothing."""
 
 
-class _Served:
+class _ServedDriver:
     """A driver with the checks on its side: a request in, its answers out."""
 
     def __init__(self, driver: Driver) -> None:
@@ -49,7 +49,7 @@ class _Served:
 
     def answers(self, message: Request) -> Iterable[Response]:
         """Let the driver work on it. Most messages are Loads and Stores that have no answer: these cost little."""
-        self._turns.said(message)
+        self._turns.record(message)
         kind = type(message)
         if kind is Store:
             self.driver.store(message)  # type: ignore[arg-type]
@@ -59,12 +59,12 @@ class _Served:
             return ()
         if kind is Load:
             found = self.driver.load(message)  # type: ignore[arg-type]
-            return self._told(found, message) if found else ()
-        return self._told(self._called(message), message)
+            return self._answered(found, message) if found else ()
+        return self._answered(self._called(message), message)
 
-    def _told(self, found: Iterable[Response], message: Request) -> Iterator[Response]:
+    def _answered(self, found: Iterable[Response], message: Request) -> Iterator[Response]:
         for response in found:
-            self._turns.said(response)
+            self._turns.record(response)
             yield response
         if type(message) is Flush and "Flushed" in self._turns.expected("driver"):
             raise TurnError("driver", "did not end its answer to Flush with Flushed")
@@ -80,11 +80,11 @@ class _Served:
             yield self.driver.open(message)
 
 
-class Inline:
+class InlineConnection:
     """A driver on the runtime's own thread: ``send`` returns when the driver has done its part."""
 
     def __init__(self, driver: Driver) -> None:
-        self._served = _Served(driver)
+        self._served = _ServedDriver(driver)
         self._turns = Turns()
         self._answers: deque[Response] = deque()
 
@@ -94,7 +94,7 @@ class Inline:
 
     def send(self, message: Request) -> None:
         """Say it, and let the driver work on it. Raises what the driver raises."""
-        self._turns.said(message)
+        self._turns.record(message)
         self._answers.extend(self._served.answers(message))
 
     def poll(self) -> Response | None:
@@ -102,7 +102,7 @@ class Inline:
         if not self._answers:
             return None
         response = self._answers.popleft()
-        self._turns.said(response)
+        self._turns.record(response)
         return response
 
     def wait(self) -> None:
@@ -119,7 +119,7 @@ class Inline:
 _TOGETHER = 200
 
 
-class Threaded:
+class ThreadConnection:
     """A driver on a thread of its own. ``ahead``: how many messages may be on their way to it, at least.
 
     Loads and Stores are handed over some at a time, at the latest with the message that follows them, or when
@@ -127,7 +127,7 @@ class Threaded:
     """
 
     def __init__(self, driver: Driver, *, ahead: int = 10_000) -> None:
-        self._served = _Served(driver)
+        self._served = _ServedDriver(driver)
         self._turns = Turns()
         self._requests: queue.Queue[list[Request] | None] = queue.Queue(max(1, ahead // _TOGETHER))
         # Said, and not handed over yet.
@@ -146,7 +146,7 @@ class Threaded:
 
     def send(self, message: Request) -> None:
         """Say it; blocks while too much is on its way. Raises what ended the driver."""
-        self._turns.said(message)
+        self._turns.record(message)
         self._held.append(message)
         if type(message) not in (Load, Store) or len(self._held) >= _TOGETHER:
             self._hand_over()
@@ -166,7 +166,7 @@ class Threaded:
             self._demand_alive()
             return None
         response = self._answers.popleft()
-        self._turns.said(response)
+        self._turns.record(response)
         return response
 
     def wait(self) -> None:
@@ -191,9 +191,9 @@ class Threaded:
 
     def _serve(self) -> None:
         try:
-            for message in self._taken():
+            for message in self._received():
                 for response in self._served.answers(message):
-                    self._tell(response)
+                    self._pass_on(response)
         except BaseException as failure:  # handed to the runtime's thread, which raises it
             self._failure = failure
         try:
@@ -203,7 +203,7 @@ class Threaded:
         with self._news:
             self._news.notify_all()
 
-    def _taken(self) -> Iterator[Request]:
+    def _received(self) -> Iterator[Request]:
         """What is handed over, until somebody closes."""
         while (messages := self._requests.get()) is not None:
             for message in messages:
@@ -211,7 +211,7 @@ class Threaded:
                     return
                 yield message
 
-    def _tell(self, response: Response) -> None:
+    def _pass_on(self, response: Response) -> None:
         with self._news:
             self._answers.append(response)
             self._news.notify()

@@ -20,9 +20,9 @@ message.
 
 Who calls: one thread, one method at a time (``interrupt`` apart), in the order of
 :mod:`cdcv2.materialize.protocol.turns`; each conversation has an instance of its own. It may be a thread of the
-driver's own (:class:`~cdcv2.materialize.connection.Threaded`): while a method works, the runtime reduces the next
-transaction. Not promised: that any method is called after another, that ``close`` is called, that no other instance
-works on the same store at the same time: that is what fences are for.
+driver's own (:class:`~cdcv2.materialize.connection.ThreadConnection`): while a method works, the runtime reduces the
+next transaction. Not promised: that any method is called after another, that ``close`` is called, that no other
+instance works on the same store at the same time: that is what fences are for.
 
 A method that raises ends the conversation; raise UnavailableError when trying again later may help, FencedError when
 another instance has taken over, and an error with the value and the remedy otherwise. Nothing of the transaction may be

@@ -19,7 +19,7 @@ from cdcv2.materialize.protocol.fence import Piece, Range, number_of
 from cdcv2.materialize.protocol.messages import Key
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
-from cdcv2.views.combine import Binding, View
+from cdcv2.views.combine import View, ViewBinding
 
 #: What a runtime is fed: cuts, each perhaps with the reader's state behind it (plain JSON); None: nothing now.
 Fed: TypeAlias = Union[Cut, tuple[Cut, Any], None]
@@ -34,7 +34,7 @@ class Portion:
     state: Any
 
 
-class Share:
+class KeyShare:
     """Which updates this instance has to put into the view: of keys in its range, at times the view has not there."""
 
     def __init__(self, wanted: Range, pieces: Sequence[Piece]) -> None:
@@ -48,7 +48,7 @@ class Share:
         """Whether every update beyond ``lower`` is wanted, whatever its key."""
         return self._range.whole and (self._ahead is None or lower.dominates(self._ahead))
 
-    def wants(self, key: bytes, time: Time) -> bool:
+    def includes(self, key: bytes, time: Time) -> bool:
         """Whether the update at this key (its canonical bytes) and time is."""
         number = number_of(key)
         if not self._range.holds(number):
@@ -65,7 +65,8 @@ class Intake:
     """
 
     def __init__(
-        self, cuts: Iterable[Fed], bindings: Sequence[Binding], views: Sequence[View], share: Share, frontier: Antichain
+        self, cuts: Iterable[Fed], bindings: Sequence[ViewBinding], views: Sequence[View], share: KeyShare,
+        frontier: Antichain
     ) -> None:
         self._cuts: Iterator[Fed] = iter(cuts)
         self._views, self._share = views, share
@@ -131,7 +132,7 @@ class Intake:
         found = updates if new else (update for update in updates if lower.less_equal(update[1]))
         if share.even(lower):
             return found
-        return (update for update in found if share.wants(canonical(view.key_of(update[0])), update[1]))
+        return (update for update in found if share.includes(canonical(view.key_of(update[0])), update[1]))
 
 
 #: Types whose values are themselves in the canonical bytes.

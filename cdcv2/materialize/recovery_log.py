@@ -29,7 +29,7 @@ from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.protocol.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
 from cdcv2.materialize.protocol.messages import Checkpoint, Patch
-from cdcv2.store.numbered import Numbered, local_path
+from cdcv2.store.numbered import NumberedFiles, local_path
 
 T = TypeVar("T")
 _FORMAT = "cdcv2 recovery log"
@@ -54,7 +54,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Recovered:
+class RecoveredState:
     """What an instance finds when it opens a range.
 
     ``checkpoint``: where to go on; its reader's state only if the whole range is there. ``pieces``: each part's own
@@ -67,13 +67,13 @@ class Recovered:
     extent: Antichain | None
 
 
-class Claimed:
+class RangeClaim:
     """A range of a recovery log, for as long as nobody else opens one that overlaps it.
 
     Every method is durable on return, and raises FencedError once somebody has: nothing is changed then.
     """
 
-    def __init__(self, log: RecoveryLog, wanted: Range, fence: int, recovered: Recovered) -> None:
+    def __init__(self, log: RecoveryLog, wanted: Range, fence: int, recovered: RecoveredState) -> None:
         self.recovered = recovered
         self._log, self._range, self._fence = log, wanted, fence
 
@@ -140,20 +140,20 @@ class RecoveryLog(ABC):
     def close(self) -> None:
         """Release what is open."""
 
-    def open(self, wanted: Range, start: Antichain) -> Claimed:
+    def open(self, wanted: Range, start: Antichain) -> RangeClaim:
         """Take the range over from whoever served any of it; ``start`` is the frontier of a view that has nothing.
 
         Raises RefusedError for parts with extents that one transaction cannot have.
         """
 
-        def decide(holdings: list[Holding]) -> tuple[list[Holding], Claimed]:
-            after, fence, recovered = begun(holdings, wanted, start)
-            return after, Claimed(self, wanted, fence, recovered)
+        def decide(holdings: list[Holding]) -> tuple[list[Holding], RangeClaim]:
+            after, fence, recovered = after_start(holdings, wanted, start)
+            return after, RangeClaim(self, wanted, fence, recovered)
 
         return self.change(decide)
 
 
-def begun(holdings: list[Holding], wanted: Range, start: Antichain) -> tuple[list[Holding], int, Recovered]:
+def after_start(holdings: list[Holding], wanted: Range, start: Antichain) -> tuple[list[Holding], int, RecoveredState]:
     """The holdings after an instance has begun to serve ``wanted``, its fence, and what it goes on from.
 
     Raises RefusedError for parts with extents that one transaction cannot have.
@@ -168,7 +168,7 @@ def holding_value(checkpoint: Any) -> dict[str, Any]:
     return {"checkpoint": checkpoint, "state": {}, "extent": None}
 
 
-def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recovered:
+def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> RecoveredState:
     found = pieces(before, mine.range, lambda value: _checkpoint(value, start).frontier, start)
     own = _checkpoint(mine.value, start)
     at = meet_of(found)
@@ -177,13 +177,13 @@ def _recovered(before: list[Holding], mine: Holding, start: Antichain) -> Recove
     for old in near:
         state = merge_patch(state, old.value["state"])
     checkpoint = own if len(found) == 1 and own.frontier == at else Checkpoint(at, None, own.views)
-    return Recovered(checkpoint, found, state, _outstanding(near, found))
+    return RecoveredState(checkpoint, found, state, _outstanding(near, found))
 
 
 def _checkpoint(value: Mapping[str, Any], start: Antichain) -> Checkpoint:
     """That of a holding; RefusedError where its first transaction has begun, and would be another with this start."""
     checkpoint = Checkpoint.from_plain(value["checkpoint"])
-    begun = checkpoint.begun_at(start)
+    begun = checkpoint.started_at(start)
     if value["extent"] is not None and begun.frontier != checkpoint.frontier:
         raise RefusedError(
             f"a first transaction has begun that is from {checkpoint.frontier} on, and now the view is to begin at "
@@ -268,7 +268,7 @@ class FileRecoveryLog(RecoveryLog):
 
     def __init__(self, materialization: str, folder: str | Path) -> None:
         super().__init__(materialization)
-        self._files = Numbered(local_path(folder), f"the recovery log of {materialization!r}")
+        self._files = NumberedFiles(local_path(folder), f"the recovery log of {materialization!r}")
 
     def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         """See :class:`RecoveryLog`. Cost: one file, flushed to disk."""

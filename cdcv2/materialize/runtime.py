@@ -27,17 +27,17 @@ from typing import Any, TypeAlias, TypeVar, Union
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError, ViewError
-from cdcv2.materialize.connection import Connection, Inline
+from cdcv2.materialize.connection import Connection, InlineConnection
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.intake import Fed, Intake, Portion, Share
+from cdcv2.materialize.intake import Fed, Intake, KeyShare, Portion
 from cdcv2.materialize.protocol.fence import Piece, Range, meet_of
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Load, Loaded, Open, Opened,
     Patch, Request, Response, StartCommit, StartedCommit, Store,
 )
-from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
+from cdcv2.materialize.recovery_log import RangeClaim, RecoveryLog
 from cdcv2.protocol.messages import Update
-from cdcv2.views.combine import Binding, Combined
+from cdcv2.views.combine import CombinedUpdates, ViewBinding
 from cdcv2.views.identity import demand_same, marks
 
 BEFORE_COMMIT = failpoints.declare(
@@ -87,7 +87,7 @@ class Runtime:
     def __init__(
         self,
         materialization: str,
-        bindings: Sequence[Binding],
+        bindings: Sequence[ViewBinding],
         driver: Driver | Connection,
         source: Callable[[Checkpoint], Iterable[Fed]],
         *,
@@ -100,7 +100,7 @@ class Runtime:
             raise UsageError(f"the materialization {materialization!r} has no bindings: name a log and a table")
         self._name, self._bindings, self._range = materialization, tuple(bindings), range
         self._views, self._marks = tuple(binding.view() for binding in bindings), marks(bindings)
-        self._connection: Connection = Inline(driver) if isinstance(driver, Driver) else driver
+        self._connection: Connection = InlineConnection(driver) if isinstance(driver, Driver) else driver
         self._source, self._log = source, log
         self._start, self._rows = Antichain(start), rows
         #: what was committed last, by whomever
@@ -108,7 +108,7 @@ class Runtime:
         #: how many transactions this instance has committed
         self.transactions = 0
         # What the recovery log gave us, and whether its checkpoint is the one that rules.
-        self._claimed: Claimed | None = None
+        self._claimed: RangeClaim | None = None
         self._log_rules = False
         self._repeats = False
         self._extent: Antichain | None = None
@@ -133,7 +133,7 @@ class Runtime:
     def settle(self) -> None:
         """For who stops between two transactions: return when what was committed is in the store. Raises as ``run``."""
         while not self._acknowledged:
-            for step in self._hear():
+            for step in self._receive():
                 if step is Pause.DRIVER:
                     self.wait()
 
@@ -158,15 +158,15 @@ class Runtime:
 
     def _work(self) -> Generator[Step, None, None]:
         intake = yield from self._open()
-        yield from self._say(Acknowledge())
+        yield from self._send(Acknowledge())
         while True:
-            combined = Combined(self._views)
+            combined = CombinedUpdates(self._views)
             last = yield from self._collect(intake, combined)
             if last is None:
                 break
             yield from self._transact(combined, last)
         while not self._acknowledged:
-            yield from self._hear()
+            yield from self._receive()
 
     # --- opening
 
@@ -180,14 +180,14 @@ class Runtime:
         while (patch := self._connection.prepare(message)) is not None:
             if self._claimed is not None:
                 message = replace(message, state=self._claimed.patch(patch))
-        yield from self._say(message)
+        yield from self._send(message)
         opened = yield from self._expect(Opened)
         pieces = self._adopt(opened)
         self._columns = frozenset(number for number in opened.changes if self._views[number].changes is not None)
         demand_same(self._name, self._bindings, self.checkpoint)
         self._repeats = opened.repeats or any(table.delta for table in tables)
         cuts = self._source(self.checkpoint)
-        return Intake(cuts, self._bindings, self._views, Share(self._range, pieces), self.checkpoint.frontier)
+        return Intake(cuts, self._bindings, self._views, KeyShare(self._range, pieces), self.checkpoint.frontier)
 
     def _adopt(self, opened: Opened) -> tuple[Piece, ...]:
         """Take over the checkpoint that rules."""
@@ -206,7 +206,7 @@ class Runtime:
 
     # --- a transaction
 
-    def _collect(self, intake: Intake, combined: Combined) -> Generator[Step, None, Portion | None]:
+    def _collect(self, intake: Intake, combined: CombinedUpdates) -> Generator[Step, None, Portion | None]:
         """Put cuts into the transaction until it is large enough, or nothing more is there; ask for each new key.
 
         Meanwhile the driver may still be busy with the last transaction: that is what is gained.
@@ -237,13 +237,13 @@ class Runtime:
                 return last
 
     def _load(
-        self, combined: Combined, number: int, keyed: Iterable[tuple[Key, Update]]
+        self, combined: CombinedUpdates, number: int, keyed: Iterable[tuple[Key, Update]]
     ) -> Generator[Step, None, None]:
         for key in combined.add(number, keyed):
             yield Load
             self._connection.send(Load(number, key))
 
-    def _changes(self, combined: Combined) -> Generator[Step, None, list[Changes]]:
+    def _changes(self, combined: CombinedUpdates) -> Generator[Step, None, list[Changes]]:
         """What goes and comes as columns; keys that cannot be said so are asked for."""
         found: list[Changes] = []
         for number in sorted(self._columns):
@@ -256,11 +256,11 @@ class Runtime:
                 found.append(Changes(number, net.gone, net.come, net.both))
         return found
 
-    def _transact(self, combined: Combined, last: Portion) -> Generator[Step, None, None]:
+    def _transact(self, combined: CombinedUpdates, last: Portion) -> Generator[Step, None, None]:
         changes = yield from self._changes(combined)
         while not self._acknowledged:
-            yield from self._hear(combined)
-        yield from self._say(Flush(self.checkpoint.frontier, last.upper))
+            yield from self._receive(combined)
+        yield from self._send(Flush(self.checkpoint.frontier, last.upper))
         flushed = yield from self._expect(Flushed, combined)
         self._prepare(last.upper, flushed.state)
         for store in combined.stores():
@@ -269,8 +269,8 @@ class Runtime:
         checkpoint = Checkpoint(last.upper, last.state, self._marks)
         try:
             for message in changes:
-                yield from self._say(message)
-            yield from self._say(StartCommit(checkpoint))
+                yield from self._send(message)
+            yield from self._send(StartCommit(checkpoint))
             started = yield from self._expect(StartedCommit)
         except ConflictError as cause:
             raise combined.judged(cause) from None
@@ -283,7 +283,7 @@ class Runtime:
         failpoints.reach(AFTER_COMMIT)
         self.checkpoint, self._extent, self._acknowledged = checkpoint, None, False
         self.transactions += 1
-        yield from self._say(Acknowledge())
+        yield from self._send(Acknowledge())
 
     def _prepare(self, upper: Antichain, patch: Patch | None) -> None:
         """What must be durable before anything is stored."""
@@ -296,32 +296,32 @@ class Runtime:
 
     # --- talking
 
-    def _say(self, message: Request) -> Generator[Step, None, None]:
+    def _send(self, message: Request) -> Generator[Step, None, None]:
         yield type(message)
         self._connection.send(message)
 
-    def _listen(self, combined: Combined) -> Generator[Step, None, None]:
+    def _listen(self, combined: CombinedUpdates) -> Generator[Step, None, None]:
         """Take note of the answers that are there, and wait for none."""
         while (response := self._connection.poll()) is not None:
             yield type(response)
-            self._note(response, combined)
+            self._keep(response, combined)
 
-    def _hear(self, combined: Combined | None = None) -> Generator[Step, None, Response]:
+    def _receive(self, combined: CombinedUpdates | None = None) -> Generator[Step, None, Response]:
         """Take note of the next answer, when it is there; it is the value."""
         while (response := self._connection.poll()) is None:
             yield Pause.DRIVER
         yield type(response)
-        self._note(response, combined)
+        self._keep(response, combined)
         return response
 
-    def _expect(self, kind: type[R], combined: Combined | None = None) -> Generator[Step, None, R]:
+    def _expect(self, kind: type[R], combined: CombinedUpdates | None = None) -> Generator[Step, None, R]:
         """Take note of answers until one is of this kind."""
         while True:
-            response = yield from self._hear(combined)
+            response = yield from self._receive(combined)
             if isinstance(response, kind):
                 return response
 
-    def _note(self, response: Response, combined: Combined | None) -> None:
+    def _keep(self, response: Response, combined: CombinedUpdates | None) -> None:
         if isinstance(response, Loaded) and combined is not None:
             combined.loaded(response)
         elif isinstance(response, Acknowledged):

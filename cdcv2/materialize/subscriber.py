@@ -15,11 +15,11 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ContradictionError, DecodeError, MalformedError, RefusedError, ViewError
 from cdcv2.materialize.protocol.deltas import VERSION, value_from_plain
 from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
-from cdcv2.views.combine import COUNT, Binding
+from cdcv2.views.combine import COUNT, ViewBinding
 from cdcv2.views.reductions import EXACT, Count, Max, Min
 
 # Of the transactions that begin at one frontier: upper -> table -> how many deltas are stated, and those that came.
-_Extents = dict[Antichain, dict[str, "_Awaited"]]
+_Extents = dict[Antichain, dict[str, "_TransactionDeltas"]]
 
 
 class Subscriber:
@@ -29,8 +29,8 @@ class Subscriber:
     not whole.
     """
 
-    def __init__(self, bindings: Sequence[Binding], start: Antichain = Antichain([0])) -> None:
-        self._tables = {binding.target: _Shown(binding) for binding in bindings}
+    def __init__(self, bindings: Sequence[ViewBinding], start: Antichain = Antichain([0])) -> None:
+        self._tables = {binding.target: _TableRows(binding) for binding in bindings}
         #: everything not beyond it is in the view
         self.frontier = start
         #: how many deltas and statements came again
@@ -61,7 +61,7 @@ class Subscriber:
             self._demand_apart(lower, upper)
             self._name = plain.get("materialization")
         tables = self._open.setdefault(lower, {}).setdefault(upper, {})
-        awaited = tables.setdefault(shown.table.name, _Awaited())
+        awaited = tables.setdefault(shown.table.name, _TransactionDeltas())
         self.repeats += awaited.state(upper, said) if isinstance(said, int) else awaited.add(upper, *said)
         moved = False
         while self._settle():
@@ -85,7 +85,7 @@ class Subscriber:
                 "with an empty topic or receiver, an empty recovery log and a new subscriber"
             )
 
-    def _placed(self, plain: Mapping[str, Any]) -> tuple[_Shown, Antichain, Antichain]:
+    def _placed(self, plain: Mapping[str, Any]) -> tuple[_TableRows, Antichain, Antichain]:
         if plain.get("version") != VERSION or not {"table", "lower", "upper"} <= set(plain):
             raise DecodeError(f"{dict(plain)!r} is no delta of version {VERSION}")
         if not isinstance(plain["table"], str) or plain["table"] not in self._tables:
@@ -120,7 +120,7 @@ class Subscriber:
         return False
 
 
-class _Awaited:
+class _TransactionDeltas:
     """The deltas of one transaction for one table."""
 
     def __init__(self) -> None:
@@ -155,10 +155,10 @@ class _Awaited:
         return True
 
 
-class _Shown:
+class _TableRows:
     """One table: how its changes are put into its rows."""
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: ViewBinding) -> None:
         self.table: Table = binding.view().table
         self.rows: dict[Key, Values] = {}
         last = len(self.table.values) - 1

@@ -18,7 +18,7 @@ from typing import Any, LiteralString
 from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.plain import plain_bytes, plain_float, plain_int
-from cdcv2.rows.postgres_texts import InPostgres, TextColumn
+from cdcv2.rows.postgres_texts import PostgresRows, TextColumn
 from cdcv2.rows.postgres_values import shown_text
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views.reductions import EXACT
@@ -53,7 +53,7 @@ def plain(fields: Iterable[Field], row: Texts) -> dict[str, Any]:
     return {one.name: None if text is None else _for_people(one, text) for one, text in zip(fields, row)}
 
 
-def side(session: Any, table: Table, kept: Table, where: LiteralString) -> InPostgres | None:
+def side(session: Any, table: Table, kept: Table, where: LiteralString) -> PostgresRows | None:
     """A table in PostgreSQL, of which the rows count that ``where`` says; ``kept``: its columns, as they are there.
 
     None where PostgreSQL cannot make these texts: it has JSON or arrays, or text that stands for another type.
@@ -62,7 +62,7 @@ def side(session: Any, table: Table, kept: Table, where: LiteralString) -> InPos
     columns = [TextColumn(one.name, sql, str) for one, sql in zip(table.fields, made) if sql is not None]
     if len(columns) < len(made):
         return None
-    return InPostgres(session, tuple(columns), len(table.key), table.name, where)
+    return PostgresRows(session, tuple(columns), len(table.key), table.name, where)
 
 
 def _sql(field: Field, now: Field) -> LiteralString | None:

@@ -9,8 +9,8 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.ledger import Dispute, Ledger
 from cdcv2.protocol.log import Entry, Log, LogAddress, Position, Positions, Sink, Source
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.messages import Batch, GarbledMessage, Message, Progress, Update, Updates
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.stash import Stash
 from cdcv2.protocol.timeline import Cut, Timeline
@@ -21,13 +21,13 @@ __all__ = [
     "Cut",
     "Dispute",
     "Entry",
-    "Garbled",
+    "GarbledMessage",
     "Iter",
     "Ledger",
     "Log",
     "LogAddress",
     "Message",
-    "Missing",
+    "MissingUpdates",
     "Position",
     "Positions",
     "Progress",

@@ -22,14 +22,14 @@ from cdcv2.core.order import MAX_TIME, Time, join, sort_key
 from cdcv2.protocol.messages import Progress
 
 
-class Stated(NamedTuple):
+class ReadStatement(NamedTuple):
     """A statement, and where it was read (None: unknown)."""
 
     statement: Progress
     position: Any = None
 
 
-class Plan(NamedTuple):
+class CoveragePlan(NamedTuple):
     """What would follow from some statements; see :meth:`Coverage.plan`.
 
     ``known`` is the frontier that they lead to. ``reached`` are the statements, old and new, with times that
@@ -39,9 +39,9 @@ class Plan(NamedTuple):
     """
 
     known: Antichain
-    reached: list[tuple[Stated, Antichain]]
+    reached: list[tuple[ReadStatement, Antichain]]
     done: list[Any]
-    waiting: list[tuple[Any, Stated]]
+    waiting: list[tuple[Any, ReadStatement]]
     repeats: int
 
 
@@ -50,7 +50,7 @@ class Coverage:
 
     >>> coverage = Coverage(Antichain([0]))
     >>> for statement in (Progress([3], [5]), Progress([0], [3])):
-    ...     coverage.accept(coverage.plan([Stated(statement)]))
+    ...     coverage.accept(coverage.plan([ReadStatement(statement)]))
     >>> coverage.known
     Antichain([5])
 
@@ -67,11 +67,11 @@ class Coverage:
         self.total = all(type(time) is int for time in start) and bool(start) if total is None else total
         # Key of a statement -> the statement; those of which known is not beyond the upper. Sorted by lower
         # for integers. Equal statements have equal keys, so each waits once.
-        self._waiting: dict[Any, Stated] = SortedDict() if self.total else {}
+        self._waiting: dict[Any, ReadStatement] = SortedDict() if self.total else {}
 
-    def plan(self, arrived: Iterable[Stated]) -> Plan:
+    def plan(self, arrived: Iterable[ReadStatement]) -> CoveragePlan:
         """What would follow from the statements of ``arrived``; changes nothing."""
-        fresh: dict[Any, Stated] = {}
+        fresh: dict[Any, ReadStatement] = {}
         repeats = 0
         for stated in arrived:
             key = self._key(stated.statement)
@@ -81,7 +81,7 @@ class Coverage:
                 fresh[key] = stated
         return self._plan_total(fresh, repeats) if self.total else self._plan_partial(fresh, repeats)
 
-    def accept(self, plan: Plan) -> None:
+    def accept(self, plan: CoveragePlan) -> None:
         """Make ``plan``, the newest one made, come true."""
         self.known = plan.known
         for key in plan.done:
@@ -89,11 +89,11 @@ class Coverage:
         for key, stated in plan.waiting:
             self._waiting[key] = stated
 
-    def waiting(self) -> list[Stated]:
+    def waiting(self) -> list[ReadStatement]:
         """The statements of which ``known`` is not beyond the upper."""
         return list(self._waiting.values())
 
-    def affected(self, plan: Plan) -> list[Stated]:
+    def affected(self, plan: CoveragePlan) -> list[ReadStatement]:
         """The statements that wait now and may cover times that ``plan`` makes known, reached or not."""
         if not self.total:
             return self.waiting() if plan.known != self.known else []
@@ -113,7 +113,7 @@ class Coverage:
         while not probe.known.dominates(top):
             gap = probe._first_gap(top)
             found.append(gap)
-            probe.accept(probe.plan([Stated(Progress(*gap))]))
+            probe.accept(probe.plan([ReadStatement(Progress(*gap))]))
         return found
 
     def _first_gap(self, top: Antichain) -> tuple[Antichain, Antichain]:
@@ -133,7 +133,7 @@ class Coverage:
         upper = statement.upper.elements[0] if statement.upper else MAX_TIME + 1
         return statement.lower.elements[0], upper, statement.counts
 
-    def _plan_total(self, fresh: dict[Any, Stated], repeats: int) -> Plan:
+    def _plan_total(self, fresh: dict[Any, ReadStatement], repeats: int) -> CoveragePlan:
         end = MAX_TIME + 1
         old: Any = self.known.elements[0] if self.known else end
         at, reached, done = old, [], []
@@ -147,9 +147,9 @@ class Coverage:
             done.append(key)
         gone = set(done)
         waiting = [(key, stated) for key, stated in fresh.items() if key not in gone]
-        return Plan(self.known if at == old else _frontier(at), reached, done, waiting, repeats)
+        return CoveragePlan(self.known if at == old else _frontier(at), reached, done, waiting, repeats)
 
-    def _plan_partial(self, fresh: dict[Any, Stated], repeats: int) -> Plan:
+    def _plan_partial(self, fresh: dict[Any, ReadStatement], repeats: int) -> CoveragePlan:
         known, reached = self.known, []
         pool = fresh
         # Those that wait move nothing before a new one does.
@@ -168,7 +168,7 @@ class Coverage:
         done = [key for key, stated in pool.items() if known.dominates(stated.statement.upper)]
         gone = set(done)
         waiting = [(key, stated) for key, stated in fresh.items() if key not in gone]
-        return Plan(known, reached, done, waiting, repeats)
+        return CoveragePlan(known, reached, done, waiting, repeats)
 
 
 def graft(known: Antichain, statement: Progress) -> Antichain:
@@ -195,7 +195,7 @@ def _frontier(time: int) -> Antichain:
     return Antichain() if time > MAX_TIME else Antichain([time])
 
 
-def _merged(waiting: Any, order: list[Any], fresh: dict[Any, Stated]) -> Iterator[tuple[Any, Stated]]:
+def _merged(waiting: Any, order: list[Any], fresh: dict[Any, ReadStatement]) -> Iterator[tuple[Any, ReadStatement]]:
     # Both are sorted by key, that is by lower first. Lazily: the waiting ones behind a gap are not looked at.
     keys = iter(waiting)
     held = next(keys, None)

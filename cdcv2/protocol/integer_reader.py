@@ -2,7 +2,7 @@
 
 It does what :class:`Stash` and :class:`Ledger` do together, at a tenth of the cost of a small message, and decides only
 the plain cases: a new update, a duplicate, a late one; a statement that waits, or agrees with what is recorded.
-Whatever may be an error raises :class:`Undecided` and has changed nothing; the caller then goes on with
+Whatever may be an error raises :class:`UndecidedMessage` and has changed nothing; the caller then goes on with
 :meth:`IntegerReader.halves`, which judge it by their rules and give the evidence. So no rule about what contradicts
 what stands here a second time.
 
@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
-from cdcv2.protocol.coverage import Stated
+from cdcv2.protocol.coverage import ReadStatement
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Batch, Progress, Update, Updates
@@ -37,7 +37,7 @@ _END = MAX_TIME + 1
 _FINISHED = 1000
 
 
-class Undecided(Exception):
+class UndecidedMessage(Exception):
     """The message may be an error, or is none of a log of whole numbers: the general classes judge it."""
 
 
@@ -51,7 +51,7 @@ class IntegerReader:
     >>> reader.absorb(Updates([("b", 7, 1), ("b", 7, 2)]))
     Traceback (most recent call last):
     ...
-    cdcv2.protocol.integer_reader.Undecided
+    cdcv2.protocol.integer_reader.UndecidedMessage
 
     Cost: an update O(1) expected, O(log open) at a new time; a statement O(counts + log open); a frontier move what it
     releases. Memory: the updates of open times, the waiting statements. Source: the CDCv2 post, ``Iter``; the rules are
@@ -102,7 +102,7 @@ class IntegerReader:
             return None
         if type(message) is Progress:
             return self._state(message, position)
-        raise Undecided
+        raise UndecidedMessage
 
     # -- updates ------------------------------------------------------------------------------------------------
 
@@ -117,11 +117,11 @@ class IntegerReader:
                 if there is None:
                     if time >= known:
                         if type(time) is not int or time > MAX_TIME:
-                            raise Undecided
+                            raise UndecidedMessage
                         heappush(self._ahead, time)
                     elif time not in expected:
                         if time >= self._reported or time < self._floor:
-                            raise Undecided
+                            raise UndecidedMessage
                         late += 1
                         before += time < self._start
                         continue
@@ -132,16 +132,16 @@ class IntegerReader:
                     if first is None:
                         # A time that is stated and held is one with a count: none is crossed without.
                         if time < known and len(there) >= expected[time]:
-                            raise Undecided
+                            raise UndecidedMessage
                         there[data] = update
                         new.append(update)
                     elif first[2] != diff:
-                        raise Undecided
+                        raise UndecidedMessage
         except BaseException as error:
             self._withdraw(new)
             if isinstance(error, TypeError):
                 # Times of another kind, or data that has no hash: named by those who judge.
-                raise Undecided from error
+                raise UndecidedMessage from error
             raise
         self._updates += len(updates)
         if late:
@@ -170,14 +170,14 @@ class IntegerReader:
             # Empty, as both bounds of a statement are of one kind.
             upper = _END
         if lower is None or lower < self._floor and counts and counts[0][0] < self._floor:
-            raise Undecided
+            raise UndecidedMessage
         if lower == upper or upper <= self._reported:
             self._repeated_statements += 1
         elif lower > known:
             self._wait((lower, upper, counts), statement, position)
         elif lower == known and not (self._queue and self._queue[0][0] <= upper):
             if position is not None:
-                self._remember(counts, position)
+                self._keep(counts, position)
             self._cross(upper, dict(counts))
         else:
             self._graft((lower, upper, counts), position)
@@ -207,7 +207,7 @@ class IntegerReader:
                 fresh.update(counts)
                 times += [time for time, _ in counts]
                 if position is not None:
-                    self._remember(counts, position)
+                    self._keep(counts, position)
                 at = upper
             if not self._queue or self._queue[0][0] > at:
                 break
@@ -229,12 +229,12 @@ class IntegerReader:
             if lower <= time < upper:
                 stated += 1
                 if (expected.get(time) or fresh.get(time)) != count:
-                    raise Undecided
+                    raise UndecidedMessage
         recorded = bisect_left(self._due, upper, self._first) - bisect_left(self._due, lower, self._first)
         if recorded + bisect_left(times, upper) - bisect_left(times, lower) != stated:
-            raise Undecided
+            raise UndecidedMessage
 
-    def _remember(self, counts: _Counts, position: Any) -> None:
+    def _keep(self, counts: _Counts, position: Any) -> None:
         self._stated_at.update((time, position) for time, _ in counts)
 
     def _cross(self, known: int, counts: dict[int, int]) -> None:
@@ -243,7 +243,7 @@ class IntegerReader:
         while ahead and ahead[0] < known:
             time = heappop(ahead)
             if len(self._held[time]) > counts.get(time, 0):
-                raise Undecided
+                raise UndecidedMessage
         self._known = known
         if counts:
             self._expected.update(counts)
@@ -252,7 +252,7 @@ class IntegerReader:
     # -- settling -----------------------------------------------------------------------------------------------
 
     def _settle(self) -> Batch | None:
-        """Give out what is complete from ``_reported`` on, where that may be more than nothing."""
+        """Give out what is complete from ``_said`` on, where that may be more than nothing."""
         due, held, expected, first = self._due, self._held, self._expected, self._first
         updates: list[Update] = []
         upper, end = self._known, len(due)
@@ -309,7 +309,7 @@ class IntegerReader:
             (Antichain([self._start]), Antichain([self._begins])), self.frontier, self.known,
             expected={time: (count, self._stated_at.get(time)) for time, count in self._expected.items()},
             held={time: len(there) for time, there in self._held.items()},
-            waiting=[Stated(statement, position) for statement, position in self._waiting.values()],
+            waiting=[ReadStatement(statement, position) for statement, position in self._waiting.values()],
             repeated_statements=self._repeated_statements, total=True,
         )
         stash = Stash.holding(

@@ -9,8 +9,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Batch, Garbled, Message
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.messages import Batch, GarbledMessage, Message
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.resolver import Resolver
 
 
@@ -35,7 +35,7 @@ class Iter(Iterator[Batch]):
 
     def __init__(
         self,
-        messages: Iterable[Union[Message, Entry, Garbled, None]],
+        messages: Iterable[Union[Message, Entry, GarbledMessage, None]],
         *,
         start: Iterable[Time] | None = None,
         begins: Iterable[Time] | None = None,
@@ -72,7 +72,7 @@ class Iter(Iterator[Batch]):
         """Whether the empty frontier was reached: the history is complete, and all of it was given out."""
         return self.reader.closed
 
-    def missing(self) -> Missing:
+    def missing(self) -> MissingUpdates:
         """What lacks below the join of the stated uppers; falsy iff nothing that was stated is missing."""
         return self.reader.missing()
 

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 from cdcv2.core.antichain import Antichain, MutableAntichain
 from cdcv2.core.order import Time, from_plain, sort_key, to_plain
 from cdcv2.errors import ContradictionError, MalformedError, StartError
-from cdcv2.protocol.coverage import Coverage, Plan, Stated
+from cdcv2.protocol.coverage import Coverage, CoveragePlan, ReadStatement
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.open_times import OpenTimes
 
 #: The version of the exported state.
@@ -105,7 +105,7 @@ class Ledger:
     @classmethod
     def resumed(
         cls, origin: tuple[Antichain, Antichain] | None, reported: Antichain, known: Antichain, *,
-        expected: Mapping[Time, tuple[int, Any]], held: Mapping[Time, int], waiting: Iterable[Stated],
+        expected: Mapping[Time, tuple[int, Any]], held: Mapping[Time, int], waiting: Iterable[ReadStatement],
         repeated_statements: int, total: bool, on_error: str = "raise",
     ) -> Ledger:
         """A ledger that is in the midst of a log: ``origin`` is where it began, and where the history does.
@@ -169,10 +169,10 @@ class Ledger:
         for statement, position in statements:
             self._check_begins(statement, position)
         for statement, position in statements:
-            if statement.lower == statement.upper or not self._wanted(statement):
+            if statement.lower == statement.upper or not self._needed(statement):
                 self.repeated_statements += 1
             else:
-                arrived.append(Stated(statement, position))
+                arrived.append(ReadStatement(statement, position))
         if not arrived:
             return
         plan = self._coverage.plan(arrived)
@@ -195,14 +195,14 @@ class Ledger:
         if self._origin is not None and not statement.lower.dominates(self._origin[1]):
             self.left_out(dict(statement.counts), position)
 
-    def _wanted(self, statement: Progress) -> bool:
+    def _needed(self, statement: Progress) -> bool:
         # Comparing names the two kinds of times, should the statement be of another kind than the log.
         self.reported.less_equal(statement.lower.elements[0])
         # A wholly finished statement cannot be compared with anything any more.
         return not self.reported.dominates(statement.upper)
 
     def _compare(
-        self, plan: Plan, arrived: list[Stated]
+        self, plan: CoveragePlan, arrived: list[ReadStatement]
     ) -> tuple[dict[Time, tuple[int, Any]], list[Dispute]]:
         """The counts at times that cease to be beyond known, and what contradicts them or those before."""
         counts: dict[Time, tuple[int, Any]] = {
@@ -223,11 +223,11 @@ class Ledger:
             disputes.extend(self._differences(stated_now, plan, self.reported, self._expected, fresh))
         return counts, disputes
 
-    def _crosses(self, time: Time, plan: Plan) -> bool:
+    def _crosses(self, time: Time, plan: CoveragePlan) -> bool:
         return self.known.less_equal(time) and not plan.known.less_equal(time)
 
     def _differences(
-        self, stated: Stated, plan: Plan, since: Antichain, *recorded_at: OpenTimes[tuple[int, Any]]
+        self, stated: ReadStatement, plan: CoveragePlan, since: Antichain, *recorded_at: OpenTimes[tuple[int, Any]]
     ) -> Iterable[Dispute]:
         """Where ``stated`` differs from what is recorded, at times beyond ``since`` and not beyond the new known."""
         statement, position = stated
@@ -394,7 +394,7 @@ class Ledger:
 
     # -- looking ------------------------------------------------------------------------------------------------
 
-    def missing(self) -> Missing:
+    def missing(self) -> MissingUpdates:
         """What lacks below the join of the stated uppers. Cost: linear in what is open and waiting."""
         lacking: dict[Time, int] = {}
         stated = [(time, count) for time, (count, _) in self._expected.items()]
@@ -405,7 +405,7 @@ class Ledger:
             if short > 0:
                 # Statements that wait may differ, and will contradict each other; in whatever order they came.
                 lacking[time] = max(short, lacking.get(time, 0))
-        return Missing(
+        return MissingUpdates(
             tuple(self._coverage.gaps()),
             tuple(sorted(lacking.items(), key=lambda item: sort_key(item[0]))),
             tuple(sorted(self.contested, key=sort_key)),
@@ -473,7 +473,7 @@ class Ledger:
         else:
             begun = None if start is None else (start, start)
         waiting = [
-            Stated(
+            ReadStatement(
                 Progress(
                     Antichain.from_plain(lower), Antichain.from_plain(upper),
                     [(from_plain(time), count) for time, count in counts],
@@ -500,7 +500,7 @@ class Ledger:
         return ledger
 
 
-def _plain_statement(stated: Stated) -> list[Any]:
+def _plain_statement(stated: ReadStatement) -> list[Any]:
     statement, position = stated
     counts = [[to_plain(time), count] for time, count in statement.counts]
     return [statement.lower.to_plain(), statement.upper.to_plain(), counts, _plain(position)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from cdcv2.errors import UsageError
-from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.protocol.messages import GarbledMessage, Message
 
 #: In an address, what stands for the name of a log: a capture has one for each table.
 TEMPLATE = "{table}"
@@ -131,7 +131,7 @@ class Entry(NamedTuple):
     """A message, or bytes that are none, with its position, and what stands beside it where there is such a thing."""
 
     position: Position
-    message: Message | Garbled
+    message: Message | GarbledMessage
     headers: Headers = ()
 
 
@@ -157,7 +157,7 @@ class Source(Protocol):
         """The messages from ``after`` on (default: from the start), to the end as it was at the call.
 
         With ``follow`` it does not end: None means that nothing is there now; ask again. Bytes that are no
-        message come as :class:`Garbled`; the consumer judges them. Raises MissingLogError, UnavailableError,
+        message come as :class:`GarbledMessage`; the consumer judges them. Raises MissingLogError, UnavailableError,
         UnsafeTopicError (messages have been removed that were asked for).
         """
 

@@ -160,7 +160,7 @@ Message: TypeAlias = Union[Updates, Progress]
 
 
 @dataclass(frozen=True, slots=True)
-class Garbled:
+class GarbledMessage:
     """Bytes that are no message, as a source hands them on; the consumer raises, or parks them.
 
     ``reason`` says what is wrong with them.

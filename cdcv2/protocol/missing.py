@@ -10,7 +10,7 @@ from cdcv2.core.order import Time, to_plain
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingUpdates:
     """What lacks below the join of the stated uppers. Falsy iff nothing does: complete so far.
 
     ``statements`` are the intervals ``(lower, upper)`` that no statement covers; ``updates`` pairs

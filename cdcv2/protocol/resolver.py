@@ -16,11 +16,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, sort_key
 from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, MalformedError, UsageError
-from cdcv2.protocol.integer_reader import IntegerReader, Undecided
+from cdcv2.protocol.integer_reader import IntegerReader, UndecidedMessage
 from cdcv2.protocol.ledger import Dispute, Ledger
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Update, Updates, check_data
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.messages import Batch, GarbledMessage, Message, Progress, Update, Updates, check_data
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.stash import Arrivals, Stash
 
 #: The version of the exported state.
@@ -80,14 +80,14 @@ class Resolver:
         self._counters = {
             "updates": 0, "repeats": 0, "late": 0, "before_start": 0, "statements": 0, "parked": 0,
         }
-        #: Undecodable bytes that were parked: ``Entry`` or ``Garbled``, in the order of arrival.
-        self.parked: list[Entry | Garbled] = []
+        #: Undecodable bytes that were parked: ``Entry`` or ``GarbledMessage``, in the order of arrival.
+        self.parked: list[Entry | GarbledMessage] = []
         #: What was resolved, and how: ``(time, data, diff)`` or ``(time, count)``.
         self.resolutions: list[tuple[Any, ...]] = []
 
     # -- absorbing ----------------------------------------------------------------------------------------------
 
-    def absorb(self, message: Union[Message, Entry, Garbled]) -> Batch | None:
+    def absorb(self, message: Union[Message, Entry, GarbledMessage]) -> Batch | None:
         """Take in one message; return the batch that it completes, if it completes one.
 
         Atomic: when it raises, nothing has changed. Raises ContradictionError, DecodeError for bytes that are no
@@ -97,7 +97,7 @@ class Resolver:
         if self._integers is not None:
             try:
                 return self._integers.absorb(message)
-            except Undecided:
+            except UndecidedMessage:
                 self._ledger, self._stash = self._halves()
                 self._counters, self._integers = self.counters, None
         position = None
@@ -108,7 +108,7 @@ class Resolver:
         elif isinstance(message, Progress):
             self._ledger.state([(message, position)])
             self._counters["statements"] += 1
-        elif isinstance(message, Garbled):
+        elif isinstance(message, GarbledMessage):
             self._park(message, position)
         else:
             raise MalformedError(f"{message!r} is no message: a log is made of Updates and Progress")
@@ -131,7 +131,7 @@ class Resolver:
             self._ledger.hold(dispute, _reason(dispute.data))
         self._counters["repeats"] += arrivals.repeats
 
-    def _park(self, garbled: Garbled, position: Any) -> None:
+    def _park(self, garbled: GarbledMessage, position: Any) -> None:
         if not self._quarantine:
             raise DecodeError(garbled.reason, position=position, raw=garbled.raw)
         self.parked.append(garbled if position is None else Entry(position, garbled))
@@ -181,7 +181,7 @@ class Resolver:
             for time, reasons in sorted(self._ledger.contested.items(), key=lambda item: sort_key(item[0]))
         }
 
-    def missing(self) -> Missing:
+    def missing(self) -> MissingUpdates:
         """What lacks below the join of the stated uppers; falsy iff nothing does."""
         return self._halves()[0].missing()
 

@@ -15,8 +15,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Entry
-from cdcv2.protocol.messages import Batch, Garbled, Message, Update
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.messages import Batch, GarbledMessage, Message, Update
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import NOT_GIVEN, Resolver
 
@@ -36,14 +36,14 @@ class Cut:
         return iter((self.updates, self.upper))
 
 
-def demand_begun(at: Time, first: Time | None) -> None:
+def demand_started(at: Time, first: Time | None) -> None:
     """Raise UsageError unless ``at`` is a time of the history: not before the first one that its logs know of.
 
     ``first`` is the time of the earliest update in any log of the timeline; None: there is none. Logs may state that
     nothing happened before (those of a capture begin at 0, and their snapshot is later), and cannot know it.
 
-    >>> demand_begun(5, 5)
-    >>> demand_begun(4, 5)
+    >>> demand_started(5, 5)
+    >>> demand_started(4, 5)
     Traceback (most recent call last):
     ...
     cdcv2.errors.UsageError: nothing is known at time 4: the history begins at 5, so ask for that or a later time
@@ -103,7 +103,7 @@ class Timeline:
         # Everything not beyond it has been given out.
         self._reported = begin
 
-    def absorb(self, part: str, message: Union[Message, Entry, Garbled]) -> Cut | None:
+    def absorb(self, part: str, message: Union[Message, Entry, GarbledMessage]) -> Cut | None:
         """Take in one message of a part; return the cut that it completes, if it completes one.
 
         Atomic, and raises, as :meth:`Resolver.absorb`; KeyError for a part that is not among them.
@@ -151,7 +151,7 @@ class Timeline:
         """Whether the history of every part is complete, and all of it has been given out."""
         return not self._reported
 
-    def missing(self) -> dict[str, Missing]:
+    def missing(self) -> dict[str, MissingUpdates]:
         """Part -> what lacks there, for the parts in which something that was stated is missing."""
         told = {part: reader.missing() for part, reader in self.readers.items()}
         return {part: missing for part, missing in told.items() if missing}

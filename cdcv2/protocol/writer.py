@@ -24,7 +24,7 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, check_time, sort_key
 from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions
-from cdcv2.protocol.marked import Marked
+from cdcv2.protocol.log_identity import LogIdentity
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
@@ -75,7 +75,7 @@ class Writer:
         origin = Antichain([0] if start is None else start)
         if state is not None:
             _check_state(log, state)
-        marked = Marked(log, {} if state is None else state["marks"])
+        marked = LogIdentity(log, {} if state is None else state["marks"])
         reader, self._positions, span, first = _read(marked, origin, state)
         #: The first and the last time at which the log has updates; None: none. Not known, and None, from a state.
         self.span = span
@@ -247,7 +247,7 @@ def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> 
 
 
 def _read(
-    log: Marked, start: Antichain, state: Mapping[str, Any] | None
+    log: LogIdentity, start: Antichain, state: Mapping[str, Any] | None
 ) -> tuple[Resolver, Positions, tuple[Time, Time] | None, tuple[Time, int] | None]:
     """A reader of all that the log holds now, the positions behind that, and the span and the first of its updates."""
     reader = Resolver(start) if state is None else Resolver.restore(state["reader"])

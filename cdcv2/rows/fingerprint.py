@@ -29,16 +29,16 @@ BUCKETS = 4096
 DIGITS = 15
 
 
-class Print(NamedTuple):
+class Fingerprint(NamedTuple):
     """A fingerprint: the number of rows, and the sums of both numbers of each."""
 
     rows: int = 0
     first: int = 0
     second: int = 0
 
-    def plus(self, other: Print) -> Print:
+    def plus(self, other: Fingerprint) -> Fingerprint:
         """The fingerprint of both multisets together."""
-        return Print(self.rows + other.rows, self.first + other.first, self.second + other.second)
+        return Fingerprint(self.rows + other.rows, self.first + other.first, self.second + other.second)
 
     def __str__(self) -> str:
         """Sixteen digits, for people to compare."""
@@ -73,10 +73,10 @@ def row_of(text: str) -> Texts:
     return tuple(row)
 
 
-def print_of(row: Texts, count: int = 1) -> Print:
+def print_of(row: Texts, count: int = 1) -> Fingerprint:
     """The fingerprint of one row that is there ``count`` times."""
     digits = hashlib.sha256(row_bytes(row)).hexdigest()
-    return Print(count, count * int(digits[:DIGITS], 16), count * int(digits[DIGITS:2 * DIGITS], 16))
+    return Fingerprint(count, count * int(digits[:DIGITS], 16), count * int(digits[DIGITS:2 * DIGITS], 16))
 
 
 def bucket_of(key: Texts, buckets: int = BUCKETS) -> int:
@@ -87,14 +87,14 @@ def bucket_of(key: Texts, buckets: int = BUCKETS) -> int:
 class Side(Protocol):
     """A multiset of rows, wherever it is."""
 
-    def prints(self) -> dict[int, Print]:
+    def prints(self) -> dict[int, Fingerprint]:
         """Bucket -> its fingerprint, for those that have rows."""
 
     def rows(self, buckets: Collection[int]) -> Iterable[tuple[Texts, int]]:
         """The rows in these buckets, and how often each is there; one may come several times."""
 
 
-class Here:
+class LocalRows:
     """Rows in memory; the first ``width`` texts of each are its key. Cost: one or two SHA-256 per row."""
 
     def __init__(self, rows: Iterable[tuple[Texts, int]], width: int) -> None:
@@ -102,7 +102,7 @@ class Here:
         for row, count in rows:
             self._buckets.setdefault(bucket_of(row[:width]), []).append((row, count))
 
-    def prints(self) -> dict[int, Print]:
+    def prints(self) -> dict[int, Fingerprint]:
         """See :class:`Side`."""
         return {bucket: total(print_of(*one) for one in rows) for bucket, rows in self._buckets.items()}
 
@@ -125,14 +125,14 @@ class Difference:
 class Verdict:
     """What two sides are to each other. ``differing`` is in the order of keys."""
 
-    one: Print
-    other: Print
+    one: Fingerprint
+    other: Fingerprint
     differing: tuple[Difference, ...]
 
 
-def total(prints: Iterable[Print]) -> Print:
+def total(prints: Iterable[Fingerprint]) -> Fingerprint:
     """The fingerprint of all together."""
-    found = Print()
+    found = Fingerprint()
     for one in prints:
         found = found.plus(one)
     return found

@@ -32,7 +32,7 @@ from functools import partial
 from typing import Any, LiteralString, TypeAlias
 
 from cdcv2.errors import UsageError
-from cdcv2.rows.fingerprint import BUCKETS, DIGITS, Print, Texts, row_bytes, row_of
+from cdcv2.rows.fingerprint import BUCKETS, DIGITS, Fingerprint, Texts, row_bytes, row_of
 from cdcv2.rows.plain import plain_float
 from cdcv2.rows.postgres_values import date_text, moment_text, number_text, shown_text, zoned_text
 from cdcv2.rows.row_type import RowType
@@ -152,34 +152,34 @@ def text_table(connection: Any, table: str, row_type: RowType, leave_out: Collec
 def _column(connection: Any, table: str, row_type: RowType, name: str, oid: int, modifier: int) -> TextColumn:
     index = row_type.columns.index(name)
     shape = row_type.shape.columns[index].shape
-    sql, text, people = _told_by(connection, f"{table}.{name}", oid, modifier, shape)
+    sql, text, people = _text_of(connection, f"{table}.{name}", oid, modifier, shape)
     return TextColumn(name, sql, text, index, people)
 
 
-def _told_by(connection: Any, place: str, oid: int, modifier: int, shape: Shape) -> _Told:
+def _text_of(connection: Any, place: str, oid: int, modifier: int, shape: Shape) -> _Told:
     """How a type is told."""
     found = connection.execute(_TYPE, (oid,)).fetchone()
     typname, typtype, category, element, base, base_modifier = found
     if typtype == "d":
-        return _told_by(connection, place, base, base_modifier, shape)
+        return _text_of(connection, place, base, base_modifier, shape)
     shape = shape.item if shape.kind == "optional" else shape
     if category == "A" and element and shape.kind == "array":
-        item, text, people = _told_by(connection, place, element, modifier, shape.item)
+        item, text, people = _text_of(connection, place, element, modifier, shape.item)
         sql = _ARRAY.replace("{item}", item.replace("{x}", "u.x"))
         return sql, partial(_array, text), partial(_shown_array, people)
     if typtype == "e":
-        return _PRINTED, partial(_told, str), str
+        return _PRINTED, partial(_text, str), str
     if shape.kind == "boolean" and typname == "bit":
-        return _BIT, partial(_told, _boolean), str
+        return _BIT, partial(_text, _boolean), str
     if typname == "numeric" and shape.decimal is not None:
-        return _DECIMAL, partial(_told, partial(_unscaled, shape.decimal[1])), str
+        return _DECIMAL, partial(_text, partial(_unscaled, shape.decimal[1])), str
     if typname not in _SQL:
         raise UsageError(
             f"{place} has the type {typname!r}, whose values cannot be compared with a log's: name it with --without"
         )
     form = {"float4": ">f", "float8": ">d"}.get(typname)
     people = partial(shown_text, typname) if form is None else partial(_shown_float, form)
-    return _SQL[typname], partial(_told, _function(typname, modifier)), people
+    return _SQL[typname], partial(_text, _function(typname, modifier)), people
 
 
 def _function(typname: str, modifier: int) -> Callable[[Any], str]:
@@ -190,7 +190,7 @@ def _function(typname: str, modifier: int) -> Callable[[Any], str]:
     return _FUNCTIONS.get(typname, str)
 
 
-def _told(text: Callable[[Any], str], value: Any) -> str | None:
+def _text(text: Callable[[Any], str], value: Any) -> str | None:
     return None if value is None else text(value)
 
 
@@ -238,7 +238,7 @@ _FUNCTIONS: dict[str, Callable[[Any], str]] = {
 }
 
 
-class InPostgres:
+class PostgresRows:
     """A table as a :class:`~cdcv2.rows.fingerprint.Side`, in the snapshot of the session's open transaction.
 
     ``where`` says which of its rows count; the table is called ``s`` there.
@@ -273,7 +273,7 @@ class InPostgres:
         )
         return sql.SQL("convert_to({row}, 'UTF8')").format(row=sql.SQL(" || ',' || ").join(each))
 
-    def prints(self) -> dict[int, Print]:
+    def prints(self) -> dict[int, Fingerprint]:
         """See :class:`Side`."""
         from psycopg import sql
 
@@ -287,7 +287,7 @@ class InPostgres:
             sums=sql.SQL(", ").join(sums), bucket=self._bucket, bytes=self._bytes(self._columns), texts=self._texts
         )
         found = self._session.execute(query).fetchall()
-        return {bucket: Print(rows, int(first), int(second)) for bucket, rows, first, second in found}
+        return {bucket: Fingerprint(rows, int(first), int(second)) for bucket, rows, first, second in found}
 
     def rows(self, buckets: Collection[int]) -> Iterator[tuple[Texts, int]]:
         """See :class:`Side`."""

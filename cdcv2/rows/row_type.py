@@ -158,7 +158,7 @@ class RowType:
         return f"RowType({', '.join(self.columns)})"
 
 
-class _Made:
+class _CompiledType:
     """Everything that is made once for a normal schema: class, checks, converters, compiled codec."""
 
     def __init__(self, text: str) -> None:
@@ -181,8 +181,8 @@ def _source(column: str, field: Mapping[str, Any]) -> SourceType | None:
 
 
 @functools.cache
-def _made(text: str) -> _Made:
-    return _Made(text)
+def _made(text: str) -> _CompiledType:
+    return _CompiledType(text)
 
 
 def class_of(shape: Shape) -> Any:

@@ -43,7 +43,7 @@ MOST_DIGITS = 1000
 
 
 @dataclass(frozen=True)
-class Column:
+class SchemaColumn:
     """A field of a record: ``name`` as the database has it, ``avro`` as the schema writes it."""
 
     name: str
@@ -63,7 +63,7 @@ class Shape:
 
     kind: str
     name: str = ""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[SchemaColumn, ...] = ()
     inner: Shape | None = None
     null_first: bool = True
     symbols: tuple[str, ...] = ()
@@ -207,11 +207,11 @@ class _Parser:
         self._known[source] = shape
         return shape
 
-    def _columns(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> tuple[Column, ...]:
+    def _columns(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> tuple[SchemaColumn, ...]:
         fields = schema.get("fields")
         if not isinstance(fields, (list, tuple)):
             raise MalformedError(f"{place}: a record's fields are a list, not {_short(fields)}")
-        columns: list[Column] = []
+        columns: list[SchemaColumn] = []
         for field in fields:
             if not isinstance(field, Mapping) or not isinstance(field.get("name"), str) or "type" not in field:
                 raise MalformedError(f"{place}: {_short(field)} is no field: a field has a name and a type")
@@ -221,7 +221,9 @@ class _Parser:
             if any(column == other.name or avro == other.avro for other in columns):
                 raise MalformedError(f"{place}: there are two columns {column!r}")
             inside = f"{place}.{column}" if depth else f"column {column!r}"
-            columns.append(Column(column, avro, self.read(field["type"], space, inside, depth + 1), _extras(field)))
+            columns.append(
+                SchemaColumn(column, avro, self.read(field["type"], space, inside, depth + 1), _extras(field))
+            )
         return tuple(columns)
 
     def _free_name(self, given: str, place: str) -> str:

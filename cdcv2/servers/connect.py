@@ -190,7 +190,7 @@ class Connect(Server):
         )
 
     def _answers(self) -> bool:
-        return self._ask("/") is not None
+        return self._get("/") is not None
 
     def kill9(self) -> None:
         """Kill it with SIGKILL. Where it was writing down its positions, those that it had written before are put back.
@@ -235,13 +235,15 @@ class Connect(Server):
         return _is_past(self._read_positions())
 
     def _streams(self) -> bool:
-        status = self._ask(f"/connectors/{self._connector['name']}/status") or {}
+        status = self._get(f"/connectors/{self._connector['name']}/status") or {}
         for part in [status.get("connector") or {}, *status.get("tasks", [])]:
             if part.get("state") == "FAILED":
-                raise UnavailableError(f"the connector {self._connector['name']!r} failed: {_gist(part.get('trace'))}")
+                raise UnavailableError(
+                    f"the connector {self._connector['name']!r} failed: {_summary(part.get('trace'))}"
+                )
         return "Starting streaming" in self.child.log_since_start()
 
-    def _ask(self, path: str) -> dict[str, Any] | None:
+    def _get(self, path: str) -> dict[str, Any] | None:
         """The JSON at ``path`` of the REST interface; None when there is no answer yet."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=5) as answer:
@@ -251,7 +253,7 @@ class Connect(Server):
             return None
 
 
-def _gist(trace: str | None) -> str:
+def _summary(trace: str | None) -> str:
     """The first line of a Java stack trace and its deepest cause."""
     lines = [line.strip() for line in (trace or "without a word").splitlines()]
     causes = [line for line in lines if line.startswith("Caused by:")]

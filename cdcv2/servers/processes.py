@@ -90,7 +90,7 @@ class Child:
             env=None if env is None else dict(env),
             cwd=cwd,
         )
-        said = self._hear()
+        said = self._receive()
         if "pid" not in said:
             self._supervisor.wait()
             raise UnavailableError(f"{name} cannot be started: {said.get('failed', 'its supervisor was killed')}")
@@ -98,13 +98,13 @@ class Child:
         threading.Thread(target=self._watch, name=f"watch {name}", daemon=True).start()
         _living.add(self)
 
-    def _hear(self) -> dict[str, object]:
+    def _receive(self) -> dict[str, object]:
         line = self._supervisor.stdout.readline() if self._supervisor.stdout else b""
         said: dict[str, object] = json.loads(line or b"{}")
         return said
 
     def _watch(self) -> None:
-        code = self._hear().get("code")
+        code = self._receive().get("code")
         self._supervisor.wait()
         # Without a word from the supervisor, it was killed, and the kernel killed the child after it.
         self.returncode = int(str(code)) if code is not None else -signal.SIGKILL

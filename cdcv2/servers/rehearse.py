@@ -15,9 +15,9 @@ from pathlib import Path
 
 from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.servers.archive import PROGRAMS, archive, flags
-from cdcv2.servers.installed import spark_environment, spark_home
 from cdcv2.servers.java import SHORT_LIVED
 from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.spark_home import spark_environment, spark_home
 
 
 def make(program: str) -> Path:

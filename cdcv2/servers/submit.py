@@ -11,10 +11,10 @@ from pathlib import Path
 from cdcv2.errors import MissingLogError
 from cdcv2.servers import jars
 from cdcv2.servers.archive import flags
-from cdcv2.servers.installed import spark_environment, spark_home
 from cdcv2.servers.java import SHORT_LIVED
+from cdcv2.servers.package_zip import package_zip
 from cdcv2.servers.processes import Child
-from cdcv2.servers.zipped import package_zip
+from cdcv2.servers.spark_home import spark_environment, spark_home
 
 
 def job_script(name: str) -> Path:

@@ -86,7 +86,7 @@ def _end(child: subprocess.Popen[bytes], grace: float) -> None:
         time.sleep(0.02)
 
 
-def _say(**what: object) -> None:
+def _report(**what: object) -> None:
     """Tell the owner. Nobody may be listening any more, and then the pipe, not this, says so."""
     with contextlib.suppress(BrokenPipeError):
         print(json.dumps(what), flush=True)
@@ -120,9 +120,9 @@ def run(plan: dict[str, Any]) -> None:
     try:
         child = _start(plan)
     except (OSError, subprocess.SubprocessError) as error:
-        _say(failed=str(error))
+        _report(failed=str(error))
         return
-    _say(pid=child.pid)
+    _report(pid=child.pid)
     while child.poll() is None:
         ready, _, _ = select.select([0, awake], [], [])
         if awake in ready:
@@ -131,7 +131,7 @@ def run(plan: dict[str, Any]) -> None:
             _signal_group(child.pid, plan["stop_signal"])
             break
     _end(child, plan["grace"])
-    _say(code=child.returncode)
+    _report(code=child.returncode)
 
 
 if __name__ == "__main__":

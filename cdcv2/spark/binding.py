@@ -12,11 +12,11 @@ from typing import Any
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.sources import Place
+from cdcv2.spark.sources import LogPlace
 
 
 def binding(
-    tables: Mapping[str, RowType], places: Sequence[Place], identities: Mapping[str, str], start: Antichain
+    tables: Mapping[str, RowType], places: Sequence[LogPlace], identities: Mapping[str, str], start: Antichain
 ) -> dict[str, Any]:
     """What a state belongs to, as plain values: row types and places of each table, identities of topics, start."""
     return {

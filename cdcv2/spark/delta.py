@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.materialize.protocol.messages import Table
-from cdcv2.materialize.targets.delta.manifest import DeltaFolder, Files, Mark
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder, TableVersion, TransactionFiles
 from cdcv2.materialize.targets.delta.tables import Commit, app, commit, opened, quoted, sync, unusable
 from cdcv2.materialize.targets.lake.files import GONE
 from cdcv2.spark.paths import readable, writable
@@ -49,8 +49,8 @@ def committer(spark: SparkSession) -> Commit:
         session.conf.set("spark.databricks.delta.snapshotPartitions", str(spark.sparkContext.defaultParallelism))
 
     def merged(
-        folder: DeltaFolder, table: Table, files: Files, number: int, materialization: str, upper: Antichain
-    ) -> Mark | None:
+        folder: DeltaFolder, table: Table, files: TransactionFiles, number: int, materialization: str, upper: Antichain
+    ) -> TableVersion | None:
         place, name = folder.table(table.name), app(materialization)
         for _ in range(3):
             found = opened(place)
@@ -74,7 +74,7 @@ def committer(spark: SparkSession) -> Commit:
         after = opened(place)
         if after.transaction_version(name) == number:
             sync(place, after.version())
-            return Mark(after.version(), number)
+            return TableVersion(after.version(), number)
         # Others have gone on, or always come in between: the rule of whom to believe is in one place.
         return commit(folder, table, files, number, materialization, upper)
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import errors
 from cdcv2.cli.options.help_text import HelpFormatter, epilog
-from cdcv2.connectors.dumped import LINE_WITHOUT_VALUE
+from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE
 from cdcv2.errors import (
     Cdcv2Error,
     MalformedError,
@@ -77,11 +77,11 @@ class JobParser(argparse.ArgumentParser):
         super().error(with_meant(message, self._option_string_actions))
 
 
-class Stopped(Exception):
+class JobStop(Exception):
     """The batch was not begun, since the job is to end."""
 
 
-class BatchFailed(RuntimeError):
+class BatchError(RuntimeError):
     """What Spark is told of an error inside a batch; the error itself is kept by the :class:`Guard`."""
 
 
@@ -100,15 +100,15 @@ class Guard:
         self._function = function
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Run one batch. Raises BatchFailed: no other exception survives the way through Java."""
+        """Run one batch. Raises BatchError: no other exception survives the way through Java."""
         with self.busy:
             try:
                 if self.stopping.is_set():
-                    raise Stopped("the job is ending")
+                    raise JobStop("the job is ending")
                 self._function(frame, batch)
             except BaseException as error:
                 self.error = error
-                raise BatchFailed(one_line(error)) from None
+                raise BatchError(one_line(error)) from None
 
 
 def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lambda: False) -> None:
@@ -123,7 +123,7 @@ def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lamb
                 query.stop()
                 return
     except (PySparkException, Py4JError, OSError) as error:
-        if isinstance(guard.error, Stopped):
+        if isinstance(guard.error, JobStop):
             return
         if guard.stopping.is_set() and not isinstance(guard.error, Cdcv2Error):
             # A signal to the whole group also hits what Spark has running, such as the commands by which Hadoop sets

@@ -28,25 +28,25 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
+from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
-from cdcv2.materialize.spread import SpreadRuntime
 from cdcv2.materialize.targets.delta.driver import DeltaDriver
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import committer
 from cdcv2.spark.job import SUBMIT, JobParser, positive, run
+from cdcv2.spark.materialization_target import MaterializationTarget
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
-from cdcv2.spark.replay import Plan, add_quarantine, outcome, quarantine_of, replay
+from cdcv2.spark.replay import ReplayPlan, add_quarantine, outcome, quarantine_of, replay
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import ended, session
-from cdcv2.spark.sources import Logs, Place
+from cdcv2.spark.sources import LogPlace, LogSources
 from cdcv2.spark.topics import settings
 from cdcv2.store.numbered import local_path
-from cdcv2.views.combine import Binding
+from cdcv2.views.combine import ViewBinding
 from cdcv2.views.identity import Provenance
 
 EXAMPLES = (
@@ -81,8 +81,8 @@ class NamedLog(Protocol):
         """Their times: ``"int"``, or a number of coordinates."""
 
 
-class Given(Protocol):
-    """What a materialization's file says (``cdcv2.cli.materialization_file.Plan``)."""
+class MaterializationSpec(Protocol):
+    """What a materialization's file says (``cdcv2.cli.materialization_file.MaterializationPlan``)."""
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class Given(Protocol):
         """The logs that bindings name."""
 
     @property
-    def bindings(self) -> Sequence[Binding]:
+    def bindings(self) -> Sequence[ViewBinding]:
         """The views."""
 
     @property
@@ -133,7 +133,7 @@ class Given(Protocol):
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""
 
 
-def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -> int:
+def main(read: Callable[[str], MaterializationSpec], arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
     options = parser().parse_args(arguments)
 
@@ -144,59 +144,59 @@ def main(read: Callable[[str], Given], arguments: Sequence[str] | None = None) -
         driver = given.driver()
         if options.merge_on_spark and not isinstance(driver, DeltaDriver):
             raise UsageError("--merge-on-spark is for the driver delta: leave it out")
-        runtime = SpreadRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
+        runtime = DistributedRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
         try:
             with ended(session(options.name, spark_log=options.spark_log)) as spark:
 
-                def target() -> Views:
+                def target() -> MaterializationTarget:
                     if isinstance(driver, DeltaDriver) and options.merge_on_spark:
                         driver.commit = committer(spark)
-                    views = begun(given, runtime)
+                    views = opened_views(given, runtime)
                     for one in driver.remarks:
                         print(f"materialize: {one}", file=sys.stderr)
                     return views
 
                 reader = replay(spark, plan, ProgressLines.standard("materialize"), target=target)
-                return came(given, runtime, reader)
+                return exit_code(given, runtime, reader)
         finally:
             runtime.close()
 
     return run("materialize", body)
 
 
-def begun(given: Given, runtime: SpreadRuntime) -> Views:
+def opened_views(given: MaterializationSpec, runtime: DistributedRuntime) -> MaterializationTarget:
     """The views, as a target of the reader. Raises ForeignStateError unless they are made of these logs."""
     given.demand_continued()
     runtime.open()
     given.demand_made_of([runtime.checkpoint])
-    return Views(runtime, given.provenance)
+    return MaterializationTarget(runtime, given.provenance)
 
 
-def came(given: Given, runtime: SpreadRuntime, reader: Reader) -> Exit:
+def exit_code(given: MaterializationSpec, runtime: DistributedRuntime, reader: Reader) -> Exit:
     """The exit code of a reader that has ended. Raises IncompleteError if its logs end before the views do."""
     if reader.finished:
         given.demand_reached(runtime.checkpoint.frontier, reader.released)
     return outcome(reader)
 
 
-def planned(given: Given, options: argparse.Namespace) -> Plan:
+def planned(given: MaterializationSpec, options: argparse.Namespace) -> ReplayPlan:
     """How the logs are read. Closes those of the file. Raises UsageError for what Spark cannot read."""
-    places: list[Place] = []
+    places: list[LogPlace] = []
     tables: dict[str, RowType] = {}
     for named in given.logs:
         if named.times != "int":
             raise UsageError(f"the times of {named.log.name} have {named.times} coordinates: this job takes integers")
         spark_type(named.row_type)
         there = isinstance(named.log, DirectoryLog)
-        places.append(Place.of(LogAddress("directory" if there else "topic", named.log.name, named.table)))
+        places.append(LogPlace.of(LogAddress("directory" if there else "topic", named.log.name, named.table)))
         if tables.setdefault(named.table, named.row_type) != named.row_type:
             raise UsageError(f"the logs of {named.table!r} have different row types: they are no copies of one log")
         named.log.close()
     kafka = settings(*given.kafka) if any(place.kind == "topic" for place in places) else {}
     state = local_path(options.state)
     kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
-    return Plan(
-        Logs(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
+    return ReplayPlan(
+        LogSources(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
         Antichain([given.start]), options.available_now, options.interval,
         given.timeline, FIELD, quarantine_of(options),
     )  # fmt: skip

@@ -32,14 +32,14 @@ from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import (
     ForeignStateError, IncompleteError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError,
 )
-from cdcv2.logs.coverage import ALL, Coverage
-from cdcv2.protocol.timeline import demand_begun
+from cdcv2.logs.coverage import ALL, TableCoverage
+from cdcv2.protocol.timeline import demand_started
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
 from cdcv2.spark.equality import as_rows, grouped
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import updates_type
-from cdcv2.store.numbered import Numbered, durable, local_path
+from cdcv2.store.numbered import NumberedFiles, durable, local_path
 from cdcv2.timeline.binding import check_int
 
 #: The version of the manifests.
@@ -74,7 +74,7 @@ class Target(Protocol):
         """
 
 
-class Files(NamedTuple):
+class OutputFiles(NamedTuple):
     """Files that count together: their table, paths below the output, the interval of their times, their rows."""
 
     table: str
@@ -84,7 +84,7 @@ class Files(NamedTuple):
     rows: int
 
 
-class Output:
+class OutputFolder:
     """The output in ``folder`` for some tables; made if there is none. One thread at a time.
 
     ``covered`` says which of the tables the connector covers, and where those begin that begin later: manifests say so.
@@ -94,14 +94,14 @@ class Output:
     """
 
     def __init__(
-        self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain, covered: Coverage = ALL
+        self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain, covered: TableCoverage = ALL
     ) -> None:
         self.folder, self._covered = local_path(folder), covered
         if _FOLDER in tables:
             raise UsageError(f"a table called {_FOLDER} cannot be replayed: the output has its own files there")
         self._tables = {name: tables[name].schema for name in sorted(tables)}
         self._start = start
-        self._numbered = Numbered(self.folder / _FOLDER, "the output")
+        self._numbered = NumberedFiles(self.folder / _FOLDER, "the output")
         self._cleaned = False
         numbers = self._numbered.numbers()
         if numbers:
@@ -158,7 +158,9 @@ class Output:
                 f"{self.folder} begins at {newest['start']}, not at {self._start.to_plain()}: {remedy}"
             )
 
-    def _write(self, table: str, frame: DataFrame, number: int, lower: Antichain, upper: Antichain) -> Files | None:
+    def _write(
+        self, table: str, frame: DataFrame, number: int, lower: Antichain, upper: Antichain
+    ) -> OutputFiles | None:
         folder = self.folder / table / f"{number:020d}-{uuid.uuid4().hex}"
         counted = Observation()
         fresh = frame.where(beyond(lower)).select("data", "time", "diff")
@@ -173,9 +175,9 @@ class Output:
                 "all executors see under the same path"
             )
         names = [str(path.relative_to(self.folder)) for path in paths]
-        return Files(table, names, lower, upper, counted.get["rows"])
+        return OutputFiles(table, names, lower, upper, counted.get["rows"])
 
-    def _put(self, number: int, fresh: list[Files], lower: Antichain, upper: Antichain) -> None:
+    def _put(self, number: int, fresh: list[OutputFiles], lower: Antichain, upper: Antichain) -> None:
         full = number % FULL == 0
         listed = [*_files(self._numbered, self._number), *fresh] if full and number else fresh
         plain = {
@@ -214,7 +216,7 @@ def finished(path: str | Path) -> Antichain:
     return Antichain.from_plain(_newest(path)[1]["upper"])
 
 
-def files(path: str | Path) -> list[Files]:
+def files(path: str | Path) -> list[OutputFiles]:
     """The files of the output in ``path`` that count, in the order in which they came. Needs no Spark session.
 
     Raises MissingLogError when there is no output.
@@ -241,7 +243,7 @@ def history(
     _demand_stated(newest, name, through)
     listed = _files(numbered, newest["number"])
     if isinstance(frontier, int):
-        demand_begun(frontier, _first(spark, path, newest, listed, frontier))
+        demand_started(frontier, _first(spark, path, newest, listed, frontier))
     paths = [
         readable(local_path(path) / one) for each in listed
         if each.table == name and not each.lower.dominates(through) for one in each.paths
@@ -303,15 +305,15 @@ def as_of(
     return there.select("data.*", "times").toDF(*row_type.columns, multiplicity)
 
 
-def _newest(path: str | Path) -> tuple[Numbered, dict[str, Any]]:
-    numbered = Numbered(local_path(path) / _FOLDER, "the output")
+def _newest(path: str | Path) -> tuple[NumberedFiles, dict[str, Any]]:
+    numbered = NumberedFiles(local_path(path) / _FOLDER, "the output")
     numbers = numbered.numbers()
     if not numbers:
         raise MissingLogError(f"{path} is no output of replay: it has no manifest in {_FOLDER}")
     return numbered, {**_read(numbered, numbers[-1]), "number": numbers[-1]}
 
 
-def _read(numbered: Numbered, number: int) -> dict[str, Any]:
+def _read(numbered: NumberedFiles, number: int) -> dict[str, Any]:
     plain = numbered.read(number)
     if plain.get("version") != VERSION:
         raise MalformedError(
@@ -320,13 +322,13 @@ def _read(numbered: Numbered, number: int) -> dict[str, Any]:
     return plain
 
 
-def _files(numbered: Numbered, number: int) -> list[Files]:
+def _files(numbered: NumberedFiles, number: int) -> list[OutputFiles]:
     """The files that count as of manifest ``number``."""
     newest = _read(numbered, number)
     first = number if newest["builds_on"] is None else newest["builds_on"]
     plain = [_read(numbered, each)["files"] for each in range(first, number)] + [newest["files"]]
     return [
-        Files(table, paths, Antichain.from_plain(lower), Antichain.from_plain(upper), rows)
+        OutputFiles(table, paths, Antichain.from_plain(lower), Antichain.from_plain(upper), rows)
         for listed in plain for table, paths, lower, upper, rows in listed
     ]
 
@@ -377,9 +379,9 @@ def _frontier(
     return asked
 
 
-def _covered(newest: Mapping[str, Any], table: str) -> Coverage:
+def _covered(newest: Mapping[str, Any], table: str) -> TableCoverage:
     # Earlier releases had no output with a table that is not covered.
-    return (Coverage.from_plain(newest["coverage"]) if "coverage" in newest else ALL).of(table)
+    return (TableCoverage.from_plain(newest["coverage"]) if "coverage" in newest else ALL).of(table)
 
 
 def _demand_some(newest: Mapping[str, Any], table: str, path: str | Path) -> None:
@@ -395,11 +397,11 @@ def _demand_stated(newest: Mapping[str, Any], table: str, through: Antichain) ->
     """Raise IncompleteError, UsageError unless something is stated of the table up to there."""
     covered = _covered(newest, table)
     covered.demand([table])
-    covered.demand_begun(check_int(through.elements[0]) - 1 if through else None)
+    covered.demand_started(check_int(through.elements[0]) - 1 if through else None)
 
 
 def _first(
-    spark: SparkSession, path: str | Path, newest: Mapping[str, Any], listed: Sequence[Files], at: int
+    spark: SparkSession, path: str | Path, newest: Mapping[str, Any], listed: Sequence[OutputFiles], at: int
 ) -> Time | None:
     """The earliest time of an update in any table; or a time up to ``at``, as soon as one is found. None: no update."""
     start: Time = Antichain.from_plain(newest["start"]).elements[0]

@@ -17,10 +17,10 @@ from typing import Any, TextIO
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.stops import Stop
-from cdcv2.protocol.missing import Missing
-from cdcv2.spark.reader import Report, Table
+from cdcv2.protocol.missing import MissingUpdates
+from cdcv2.spark.reader import BatchReport, TableReader
 
 
 class ProgressLines:
@@ -38,7 +38,7 @@ class ProgressLines:
         """To standard error and standard output."""
         return cls(sys.stderr, sys.stdout, job=job)
 
-    def covered(self, coverage: Coverage) -> None:
+    def covered(self, coverage: TableCoverage) -> None:
         """Name the tables that the connector does not cover, or not from the beginning on."""
         for text in coverage.texts():
             self._line("not-covered", text, **coverage.to_plain())
@@ -48,15 +48,15 @@ class ProgressLines:
         for stop in stops:
             self._line("stopped", stop.text, **stop._asdict())
 
-    def batch(self, report: Report) -> None:
+    def batch(self, report: BatchReport) -> None:
         """Tell of a batch that is done."""
-        self._tell("batch", batch=report.batch, rows=report.rows, **state(report.frontier, report.tables))
+        self._write("batch", batch=report.batch, rows=report.rows, **state(report.frontier, report.tables))
 
-    def end(self, frontier: Antichain, tables: Mapping[str, Table]) -> None:
+    def end(self, frontier: Antichain, tables: Mapping[str, TableReader]) -> None:
         """Tell how the job ends."""
-        self._tell("end", **state(frontier, tables))
+        self._write("end", **state(frontier, tables))
 
-    def _tell(self, what: str, **facts: Any) -> None:
+    def _write(self, what: str, **facts: Any) -> None:
         self._line(what, sentence(what, facts), **facts)
 
     def _line(self, what: str, text: str, **facts: Any) -> None:
@@ -67,7 +67,7 @@ class ProgressLines:
             print(f"{self._job}: {text}", file=self._people, flush=True)
 
 
-def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:
+def state(frontier: Antichain, tables: Mapping[str, TableReader]) -> dict[str, Any]:
     """How things stand, as JSON can hold it."""
     opened = sorted({time for table in tables.values() for time in table.ledger.open_times()}, key=sort_key)
     return {
@@ -83,7 +83,7 @@ def state(frontier: Antichain, tables: Mapping[str, Table]) -> dict[str, Any]:
     }
 
 
-def lacking(tables: Mapping[str, Table]) -> dict[str, Missing]:
+def lacking(tables: Mapping[str, TableReader]) -> dict[str, MissingUpdates]:
     """What each table misses of what was stated; only of those that do."""
     found = {name: table.ledger.missing() for name, table in tables.items()}
     return {name: missing for name, missing in found.items() if missing}

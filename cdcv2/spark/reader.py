@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
-from cdcv2.logs.coverage import ALL, Coverage
+from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.logs.quarantine import Decision
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
@@ -40,13 +40,13 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.checkpoint import REMEDY
 from cdcv2.spark.codec import POSITION, RowCodec, begins_statement, begins_updates, beyond
-from cdcv2.spark.heard import Heard, statements, wrong
-from cdcv2.spark.marks import check, marks
+from cdcv2.spark.file_digests import check, marks
 from cdcv2.spark.output import Target
+from cdcv2.spark.partition_batch import PartitionBatch, statements, wrong
 from cdcv2.spark.session import tune
-from cdcv2.spark.sources import Logs, Place, read_files, read_offsets
+from cdcv2.spark.sources import LogPlace, LogSources, read_files, read_offsets
 from cdcv2.spark.stash import ParquetStash
-from cdcv2.store.numbered import Numbered, local_path
+from cdcv2.store.numbered import NumberedFiles, local_path
 
 #: The version of the state.
 VERSION = 1
@@ -60,13 +60,15 @@ _AFTER_MANIFEST = failpoints.declare("reader.after-manifest", "the state is dura
 _AFTER_CLEANING = failpoints.declare("reader.after-cleaning", "all is done; Spark has not committed the batch")
 
 
-class Table:
+class TableReader:
     """One table: its places, its rows' codec, what is finished of it, and its rows that are not given out.
 
     ``start`` is where its history is read from.
     """
 
-    def __init__(self, name: str, places: Iterable[Place], row_type: RowType, start: Antichain, folder: Path) -> None:
+    def __init__(
+        self, name: str, places: Iterable[LogPlace], row_type: RowType, start: Antichain, folder: Path
+    ) -> None:
         self.name, self.start = name, start
         self.places = sorted(place.name for place in places)
         self.codec = RowCodec(row_type)
@@ -93,12 +95,12 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Report:
+class BatchReport:
     """How a batch ended: what a progress line tells."""
 
     batch: int
     frontier: Antichain
-    tables: Mapping[str, Table] = field(repr=False)
+    tables: Mapping[str, TableReader] = field(repr=False)
     rows: int = 0
     moved: bool = False
 
@@ -119,22 +121,22 @@ class Reader:
     def __init__(
         self,
         folder: str | Path,
-        logs: Logs,
+        logs: LogSources,
         tables: Mapping[str, RowType],
         target: Target,
         *,
         start: Antichain,
         identities: Mapping[str, str] | None = None,
-        report: Callable[[Report], None] = lambda report: None,
-        covered: Coverage = ALL,
-        look: Callable[[], Coverage] = lambda: ALL,
+        report: Callable[[BatchReport], None] = lambda report: None,
+        covered: TableCoverage = ALL,
+        look: Callable[[], TableCoverage] = lambda: ALL,
         decided: Mapping[str, Sequence[Decision]] = MappingProxyType({}),
     ) -> None:
         self.folder = local_path(folder)
         self._logs, self._target, self._report, self._start = logs, target, report, start
         self._covered, self._look = covered, look
         every = {
-            name: Table(
+            name: TableReader(
                 name, [place for place in logs.places if place.table == name], tables[name],
                 covered.start(name, start), self.folder,
             )
@@ -148,7 +150,7 @@ class Reader:
         self._binding = binding(
             {name: table.codec.row_type for name, table in every.items()}, logs.places, identities or {}, start
         )
-        self._numbered = Numbered(self.folder / "manifests", "the state")
+        self._numbered = NumberedFiles(self.folder / "manifests", "the state")
         # The number of the newest manifest; 0: there is none.
         self._number = 0
         # Everything not beyond it was given to the target.
@@ -197,7 +199,7 @@ class Reader:
         failpoints.reach(_BEFORE_MANIFEST)
         self._done = (query, batch)
         self._commit()
-        self._report(Report(batch, self.released, self.tables, rows, before != self.released))
+        self._report(BatchReport(batch, self.released, self.tables, rows, before != self.released))
 
     def finish(self, session: SparkSession) -> None:
         """At the end of the input: make the numbers of the ledgers exact. Raises ContradictionError."""
@@ -221,7 +223,7 @@ class Reader:
             positions[one.part] = max(one.end, positions.get(one.part, 0))
         failpoints.reach(_AFTER_STASH)
 
-    def _listen(self, raw: DataFrame) -> list[Heard]:
+    def _listen(self, raw: DataFrame) -> list[PartitionBatch]:
         """What came, partition by partition: everything but the updates themselves."""
         sound = F.col("fault").isNull()
         is_updates = F.coalesce(begins_updates(F.col("value")) & sound, F.lit(False))
@@ -238,10 +240,10 @@ class Reader:
             F.min(F.when(~is_updates & ~is_statement, whole)).alias("odd"),
             F.collect_set(F.when(directories, F.col("offset"))).alias("files"),
         )
-        heard = [Heard(**{**row.asDict(), "files": set(row["files"])}) for row in found.collect()]
+        heard = [PartitionBatch(**{**row.asDict(), "files": set(row["files"])}) for row in found.collect()]
         return sorted(heard, key=lambda one: (one.place, one.part))
 
-    def _missed(self, session: SparkSession, heard: list[Heard]) -> DataFrame | None:
+    def _missed(self, session: SparkSession, heard: list[PartitionBatch]) -> DataFrame | None:
         """What lies between the state's positions and this batch. A directory still has it; a topic must not have any.
 
         Files become visible in the order of their numbers, but not always in that of their dates, which is Spark's.
@@ -257,7 +259,7 @@ class Reader:
                 self._refuse_gap(session, one, following)
         return reduce(DataFrame.unionByName, frames) if frames else None
 
-    def _refuse_gap(self, session: SparkSession, one: Heard, following: int) -> None:
+    def _refuse_gap(self, session: SparkSession, one: PartitionBatch, following: int) -> None:
         """Raise, unless the offsets that were passed over never held a message (as those of transaction markers)."""
         where = f"{one.place}[{one.part}]"
         between = read_offsets(session, self._logs.kafka, one.place, one.part, following, one.least)
@@ -268,7 +270,7 @@ class Reader:
                 f"it only up to {following}: {passed} messages would be passed over. {REMEDY}"
             )
 
-    def _take(self, raw: DataFrame, heard: list[Heard]) -> None:
+    def _take(self, raw: DataFrame, heard: list[PartitionBatch]) -> None:
         """Statements into the ledgers, updates into the stashes."""
         said: dict[str, list[tuple[Progress, Position]]] = {}
         for one in heard:
@@ -286,7 +288,7 @@ class Reader:
             if updates:
                 self._stash(table, raw.where(F.col("place").isin(table.places) & begins_updates(F.col("value"))))
 
-    def _odd(self, one: Heard) -> DecodeError:
+    def _odd(self, one: PartitionBatch) -> DecodeError:
         offset, index, value, fault = one.odd or (0, 0, None, None)
         if value is None:
             reason = fault or "there is no value (a tombstone): a log's messages have one"
@@ -295,7 +297,7 @@ class Reader:
         raw = None if value is None else bytes(value)
         return DecodeError(reason, position=Position(one.place, one.part, offset, index), raw=raw)
 
-    def _stash(self, table: Table, raw: DataFrame) -> None:
+    def _stash(self, table: TableReader, raw: DataFrame) -> None:
         """Updates of a table into its stash; those at finished times are counted and dropped."""
         decoded = table.codec.decoded(raw)
         seen = Observation()
@@ -316,7 +318,7 @@ class Reader:
         finally:
             rewritten.unpersist()
 
-    def _append(self, table: Table, raw: DataFrame, decoded: DataFrame) -> None:
+    def _append(self, table: TableReader, raw: DataFrame, decoded: DataFrame) -> None:
         seen = Observation()
         rows = table.codec.rows(decoded)
         kept, begun = beyond(table.ledger.reported), beyond(table.start)
@@ -349,17 +351,17 @@ class Reader:
         first = reduce(Antichain.meet, (table.start for table in self.tables.values()))
         given = 0
         if frontier != self.released and not first.dominates(frontier):
-            given = self._give(session, frontier)
+            given = self._release(session, frontier)
         for table in self.tables.values():
             identities = table.stash.tidy(session)
             if identities is not None:
                 table.ledger.folded({time: n for time, n in identities.items() if table.ledger.keeps(time)})
         return given
 
-    def _fold(self, session: SparkSession, table: Table, times: Iterable[Any]) -> None:
+    def _fold(self, session: SparkSession, table: TableReader, times: Iterable[Any]) -> None:
         table.ledger.folded(table.stash.fold(session, times))
 
-    def _give(self, session: SparkSession, frontier: Antichain) -> int:
+    def _release(self, session: SparkSession, frontier: Antichain) -> int:
         self._covered.demand_still(self._look)
         # A target that is ahead already has what comes before its own upper.
         lower = self.released.join(self._target.upper)
@@ -408,7 +410,7 @@ class Reader:
             table.stash.restore(kept["stash"])
             table.late, table.given = kept["late"], kept["given"]
 
-    def _begin(self, table: Table) -> None:
+    def _begin(self, table: TableReader) -> None:
         """The state was made while the table was not covered. Raises RefusedError where it is past its beginning."""
         if not table.start.dominates(self.released):
             raise RefusedError(

@@ -23,7 +23,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import check_time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.coverage import Coverage, coverage
+from cdcv2.logs.coverage import TableCoverage, coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
@@ -32,13 +32,13 @@ from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
 from cdcv2.spark.job import SUBMIT, Guard, JobParser, every, follow, listen, positive, run
-from cdcv2.spark.output import Output, Target
+from cdcv2.spark.output import OutputFolder, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
-from cdcv2.spark.sources import Logs, OfLog, Place, row_type_of, stated
-from cdcv2.spark.topics import Described, check, describe, settings
+from cdcv2.spark.sources import LogFacts, LogPlace, LogSources, row_type_of, stated
+from cdcv2.spark.topics import TopicDescription, check, describe, settings
 from cdcv2.store.numbered import local_path
 from cdcv2.suggestions import meant
 
@@ -50,14 +50,14 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayPlan:
     """What a replay is to do: the arguments, checked as far as they can be without Spark.
 
     ``output``: None where the target is no folder. ``timeline``: that of logs which do not state it;
     ``naming``: what stands before a name where a user may give it. ``quarantine``: a folder of decisions.
     """
 
-    logs: Logs
+    logs: LogSources
     tables: Mapping[str, RowType]
     output: Path | None
     state: Path
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def replay(
-    spark: SparkSession, plan: Plan, progress: ProgressLines, *, signals: bool = True,
+    spark: SparkSession, plan: ReplayPlan, progress: ProgressLines, *, signals: bool = True,
     target: Callable[[], Target] | None = None,
 ) -> Reader:
     """Run a replay to its end: of the input, of the history, or when a signal asks for it (``signals``).
@@ -108,7 +108,7 @@ def outcome(reader: Reader) -> Exit:
 
 
 def opened(
-    spark: SparkSession, plan: Plan, progress: ProgressLines, target: Callable[[], Target] | None = None
+    spark: SparkSession, plan: ReplayPlan, progress: ProgressLines, target: Callable[[], Target] | None = None
 ) -> Reader:
     """The reader of a plan, after every check that can be made before anything is read."""
     require(spark, AVRO, *([KAFKA] if plan.logs.topics else []))
@@ -135,22 +135,22 @@ def opened(
     return reader
 
 
-def _topics(spark: SparkSession, plan: Plan) -> list[Described]:
+def _topics(spark: SparkSession, plan: ReplayPlan) -> list[TopicDescription]:
     return describe(spark, plan.logs.kafka, plan.logs.topics) if plan.logs.topics else []
 
 
-def _stated(spark: SparkSession, plan: Plan, topics: Sequence[Described]) -> dict[str, OfLog]:
+def _stated(spark: SparkSession, plan: ReplayPlan, topics: Sequence[TopicDescription]) -> dict[str, LogFacts]:
     """What the logs state of themselves now, by their places; topics without a message state nothing yet."""
     told = stated(spark, plan.logs.kafka, [one.topic for one in topics])
     logs = {name: DirectoryLog(name) for name in plan.logs.directories}
-    return told | {name: OfLog(description_of(log), tuple(stops_of([log]))) for name, log in logs.items()}
+    return told | {name: LogFacts(description_of(log), tuple(stops_of([log]))) for name, log in logs.items()}
 
 
-def _coverage(plan: Plan, told: Mapping[str, OfLog]) -> Coverage:
+def _coverage(plan: ReplayPlan, told: Mapping[str, LogFacts]) -> TableCoverage:
     return coverage((place.table, told[place.name].description) for place in plan.logs.places if place.name in told)
 
 
-def _histories(plan: Plan, told: Mapping[str, OfLog]) -> dict[str, str]:
+def _histories(plan: ReplayPlan, told: Mapping[str, LogFacts]) -> dict[str, str]:
     places = [place for place in plan.logs.places if place.name in told]
     return {
         table: history_of((told[place.name].description, place.name) for place in places if place.table == table)
@@ -158,15 +158,15 @@ def _histories(plan: Plan, told: Mapping[str, OfLog]) -> dict[str, str]:
     }
 
 
-def _target(plan: Plan, target: Callable[[], Target] | None, covered: Coverage) -> Target:
+def _target(plan: ReplayPlan, target: Callable[[], Target] | None, covered: TableCoverage) -> Target:
     if target is not None:
         return target()
     if plan.output is None:
         raise UsageError("this plan has no output: name a folder, or pass a target")
-    return Output(plan.output, plan.tables, plan.start, covered)
+    return OutputFolder(plan.output, plan.tables, plan.start, covered)
 
 
-def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:
+def started(spark: SparkSession, plan: ReplayPlan, guard: Guard) -> StreamingQuery:
     """Start the query."""
     writer = plan.logs.stream(spark).writeStream.foreachBatch(guard).queryName("cdcv2 replay")
     writer = writer.option("checkpointLocation", writable(plan.checkpoint))
@@ -175,9 +175,9 @@ def started(spark: SparkSession, plan: Plan, guard: Guard) -> StreamingQuery:
     return writer.trigger(processingTime=every(plan.interval)).start()
 
 
-def planned(options: argparse.Namespace) -> Plan:
+def planned(options: argparse.Namespace) -> ReplayPlan:
     """The plan of parsed arguments. Raises UsageError, MissingLogError for a directory that is not there."""
-    places = [Place.parse(text) for text in options.log]
+    places = [LogPlace.parse(text) for text in options.log]
     if len({(place.kind, place.name) for place in places}) < len(places):
         raise UsageError("a log is given twice with --log: each topic or directory is the log of one table")
     given = dict(_pair(text) for text in options.rows)
@@ -194,8 +194,8 @@ def planned(options: argparse.Namespace) -> Plan:
         raise UsageError(f"--start: {error}") from None
     state = local_path(options.state)
     kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
-    return Plan(
-        Logs(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
+    return ReplayPlan(
+        LogSources(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
         kept, start, options.available_now, options.interval, options.timeline,
         quarantine=quarantine_of(options),
     )
@@ -248,7 +248,7 @@ def _pair(text: str) -> tuple[str, str]:
     return table, path
 
 
-def _row_type(table: str, places: Sequence[Place], given: Mapping[str, str]) -> RowType:
+def _row_type(table: str, places: Sequence[LogPlace], given: Mapping[str, str]) -> RowType:
     """The row type of a table, from --rows and from its directories, which must agree."""
     found = [(given[table], RowType.load(given[table]))] if table in given else []
     for place in places:

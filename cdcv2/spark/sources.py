@@ -24,7 +24,7 @@ from cdcv2.logs.container import Origin, unpack
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.kafka_topics import Topic
-from cdcv2.logs.named import check_table, log_address, named_after
+from cdcv2.logs.log_names import check_table, log_address, named_after
 from cdcv2.logs.stops import Stop, in_headers
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
@@ -40,7 +40,7 @@ _BATCH = 4 << 20
 
 
 @dataclass(frozen=True)
-class Place:
+class LogPlace:
     """Where a copy of a table's log lies: ``kind`` is ``"topic"`` or ``"directory"``."""
 
     table: str
@@ -48,20 +48,20 @@ class Place:
     name: str
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> LogPlace:
         """From ``TABLE=kafka:TOPIC`` or ``TABLE=DIRECTORY``; without ``TABLE=`` it is called as the log is.
 
         Raises UsageError for a table that cannot be, and a directory that Spark cannot read as a stream.
 
-        >>> Place.parse("orders=kafka:shop.orders")
-        Place(table='orders', kind='topic', name='shop.orders')
+        >>> LogPlace.parse("orders=kafka:shop.orders")
+        LogPlace(table='orders', kind='topic', name='shop.orders')
         """
         address = log_address(text)
         address.demand_one()
         return cls.of(address)
 
     @classmethod
-    def of(cls, address: LogAddress) -> Place:
+    def of(cls, address: LogAddress) -> LogPlace:
         """The same from the address."""
         name = address.name if address.is_topic else str(Path(address.name).absolute())
         table = check_table(address.table or (name if address.is_topic else named_after(name)))
@@ -71,14 +71,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Logs:
+class LogSources:
     """All places that one query reads, and how much of them a micro-batch may bring.
 
     ``kafka`` are the settings of the Kafka clients as Java has them (``bootstrap.servers`` among them); ``messages``
     limits the Kafka messages of a batch, ``files`` the files of each directory.
     """
 
-    places: Sequence[Place]
+    places: Sequence[LogPlace]
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     messages: int | None = None
     files: int | None = None
@@ -152,19 +152,19 @@ def read_offsets(
     return _from_kafka(frame)
 
 
-class OfLog(NamedTuple):
+class LogFacts(NamedTuple):
     """What a log states of itself, and the stops that it keeps."""
 
     description: LogDescription
     stops: tuple[Stop, ...] = ()
 
 
-def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic]) -> dict[str, OfLog]:
+def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic]) -> dict[str, LogFacts]:
     """What topics state of their logs, by the last message of each partition; those without a message are left out.
 
     Raises ForeignStateError where messages of one topic disagree, RefusedError for a stop that cannot be read.
     """
-    found: dict[str, OfLog] = {}
+    found: dict[str, LogFacts] = {}
     for topic in topics:
         lasts = {str(part): high - 1 for part, (low, high) in topic.spans.items() if low < high}
         if not lasts:
@@ -180,7 +180,7 @@ def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic
             headers = tuple((one["key"], bytes(one["value"] or b"")) for one in row["headers"] or ())
             description = LogDescription.from_headers(headers).joined(description, topic.name)
             stops += in_headers(headers)
-        found[topic.name] = OfLog(description, tuple(stops))
+        found[topic.name] = LogFacts(description, tuple(stops))
     return found
 
 

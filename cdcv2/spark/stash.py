@@ -48,7 +48,7 @@ _ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True)
-class Piece:
+class StashPiece:
     """Some rows of the stash: the folder's name, how many rows, their least and greatest time, whether folded."""
 
     name: str
@@ -68,7 +68,7 @@ class ParquetStash:
     def __init__(self, folder: Path, codec: RowCodec) -> None:
         self.folder, self._codec = folder, codec
         self.number = 0
-        self._pieces: list[Piece] = []
+        self._pieces: list[StashPiece] = []
         # Names of the pieces of this process, and of those it took over, that may still lie in the folder.
         self._written: set[str] = set()
         # Time -> rows held, repeats included, for every time that is not released.
@@ -185,7 +185,7 @@ class ParquetStash:
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over what :meth:`export` made."""
-        self._pieces = [Piece(*piece) for piece in plain["pieces"]]
+        self._pieces = [StashPiece(*piece) for piece in plain["pieces"]]
         self._counts = SortedDict((time, count) for time, count in plain["counts"])
         self._written = {piece.name for piece in self._pieces}
 
@@ -207,7 +207,7 @@ class ParquetStash:
         wanted = reduce(lambda a, b: a | b, (F.col("time").between(*span) for span in spans), F.lit(False))
         return self._read(session, pieces).where(wanted)
 
-    def _read(self, session: SparkSession, pieces: Iterable[Piece]) -> DataFrame:
+    def _read(self, session: SparkSession, pieces: Iterable[StashPiece]) -> DataFrame:
         paths = [readable(self.folder / piece.name) for piece in pieces]
         reader = session.read.schema(self._type)
         return reader.parquet(*paths) if paths else session.createDataFrame([], self._type)
@@ -244,7 +244,7 @@ class ParquetStash:
     def _identities(self, rows: DataFrame) -> GroupedData:
         return grouped(rows, self._codec.row_type, "time")
 
-    def _replace(self, session: SparkSession, pieces: list[Piece], *, folded: bool) -> None:
+    def _replace(self, session: SparkSession, pieces: list[StashPiece], *, folded: bool) -> None:
         """Write the live rows of some pieces, each identity once, as one piece."""
         live = self._read(session, pieces).where(_at_least(self._counts.keys()[0]))
         first = F.min(F.struct("diff", *POSITION)).alias("first")
@@ -257,7 +257,7 @@ class ParquetStash:
         if folded:
             self._counts = SortedDict(counts)
 
-    def _write(self, rows: DataFrame, *, folded: bool) -> tuple[Piece | None, dict[Any, int]]:
+    def _write(self, rows: DataFrame, *, folded: bool) -> tuple[StashPiece | None, dict[Any, int]]:
         name = f"{self.number:020d}-{uuid.uuid4().hex}"
         self._written.add(name)
         folder = self.folder / name
@@ -268,7 +268,7 @@ class ParquetStash:
         counts = {time: count for time, count in at_times.collect()}
         if not counts:
             return None, {}
-        return Piece(name, sum(counts.values()), min(counts), max(counts), folded), counts
+        return StashPiece(name, sum(counts.values()), min(counts), max(counts), folded), counts
 
     def _evidence(self, session: SparkSession, time: int) -> ContradictionError:
         """The error about an identity at ``time`` that has two diffs."""

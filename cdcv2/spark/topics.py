@@ -25,7 +25,7 @@ PATIENCE = 20_000
 
 
 @dataclass(frozen=True)
-class Described:
+class TopicDescription:
     """A topic as Kafka describes it, and the identity that Kafka gave it: one made anew has another."""
 
     topic: Topic
@@ -60,7 +60,7 @@ def reading(kafka: Mapping[str, str]) -> dict[str, str]:
     return {**options, "kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
 
 
-def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[Described]:
+def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[TopicDescription]:
     """What Kafka says of these topics. Raises MissingLogError, or UnavailableError when Kafka does not answer."""
     java = jvm(spark)
     properties = java.java.util.Properties()
@@ -81,7 +81,7 @@ def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]
         ) from None
 
 
-def check(described: Described, positions: Positions) -> None:
+def check(described: TopicDescription, positions: Positions) -> None:
     """Raise UnsafeTopicError unless the topic has all from ``positions`` on (none: from the start), and will keep it.
 
     The error has the remedy.
@@ -90,7 +90,7 @@ def check(described: Described, positions: Positions) -> None:
     check_positions(described.topic, positions)
 
 
-def _describe(java: Any, client: Any, name: str) -> Described:
+def _describe(java: Any, client: Any, name: str) -> TopicDescription:
     one = java.java.util.Collections.singletonList(name)
     try:
         found = client.describeTopics(one).allTopicNames().get().get(name)
@@ -114,7 +114,7 @@ def _describe(java: Any, client: Any, name: str) -> Described:
     spec = java.org.apache.kafka.clients.admin.OffsetSpec
     first, last = (_offsets(java, client, name, parts, which()) for which in (spec.earliest, spec.latest))
     topic = Topic(name, {part: (first[part], last[part]) for part in parts}, config)
-    return Described(topic, found.topicId().toString())
+    return TopicDescription(topic, found.topicId().toString())
 
 
 def _offsets(java: Any, client: Any, name: str, parts: list[int], which: Any) -> dict[int, int]:

@@ -76,7 +76,7 @@ class Client:
         """The settings of a librdkafka client, ``more`` (with underscores for dots) among them. They hold secrets."""
         return {
             # A broker that comes back is found within seconds.
-            "reconnect.backoff.max.ms": 2000, **self._settings, "log_level": 0, "error_cb": self._hear,
+            "reconnect.backoff.max.ms": 2000, **self._settings, "log_level": 0, "error_cb": self._receive,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
@@ -109,7 +109,7 @@ class Client:
             self._admin = self._made(self.questions.AdminClient, self.settings())
         return self._admin
 
-    def asked(self, what: str, question: Callable[[], T]) -> T:
+    def request(self, what: str, question: Callable[[], T]) -> T:
         """The answer to a question, asked again while the cluster says that it is not ready, and not for longer than
         our patience. Raises MissingLogError for an unknown topic, UnavailableError without an answer.
         """
@@ -128,9 +128,11 @@ class Client:
             time.sleep(0.1)
 
     def topic_id(self, topic: str) -> str:
-        """What Kafka calls the topic: one that is made anew under its name has another. Raises as :meth:`asked`."""
+        """What Kafka calls the topic: one that is made anew under its name has another. Raises as
+        :meth:`request`.
+        """
         names = self.kafka.TopicCollection([topic])
-        found = self.asked(
+        found = self.request(
             f"topic {topic!r}",
             lambda: self.admin.describe_topics(names, request_timeout=self.patience)[topic].result(self.patience),
         )
@@ -186,7 +188,7 @@ class Client:
         """Note that the cluster is there, so that its next absence is said again."""
         self._down = False
 
-    def _hear(self, error: Any) -> None:
+    def _receive(self, error: Any) -> None:
         if error.code() != self.kafka.KafkaError._ALL_BROKERS_DOWN:
             self._heard = error.str()
         elif not self._down:

@@ -69,7 +69,7 @@ def durable(*files: Path, flushed: bool = False) -> None:
             os.close(descriptor)
 
 
-class Numbered:
+class NumberedFiles:
     """The numbered files of one folder, which is made when the first one is put. One thread at a time.
 
     ``whose`` names the owner in errors: "the state", "the output".

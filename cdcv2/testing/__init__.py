@@ -7,11 +7,11 @@ Say how to make one and how to look at its store (:class:`Subject`), and try eve
         conform(MySubject, scenario)
 
 The workload carries its own truth: sums, and a log that is appended to, in which a repetition shows, as it never does
-where the last write wins. What a scenario found wrong is told by :class:`NotConforming`.
+where the last write wins. What a scenario found wrong is told by :class:`ConformanceError`.
 """
 
 from cdcv2.testing.conformance import Scenario, conform, scenarios
-from cdcv2.testing.stage import Instance, NotConforming, Stage, Subject
+from cdcv2.testing.stage import ConformanceError, Instance, Stage, Subject
 from cdcv2.testing.workload import Workload
 
-__all__ = ["Instance", "NotConforming", "Scenario", "Stage", "Subject", "Workload", "conform", "scenarios"]
+__all__ = ["ConformanceError", "Instance", "Scenario", "Stage", "Subject", "Workload", "conform", "scenarios"]

@@ -16,7 +16,7 @@ from cdcv2.materialize.protocol.messages import (
     REQUESTS, RESPONSES, Acknowledge, Acknowledged, Changes, Flush, Load, Loaded, Open, Opened, StartCommit,
     StartedCommit, Store,
 )
-from cdcv2.testing.stage import Instance, NotConforming, Stage, Subject
+from cdcv2.testing.stage import ConformanceError, Instance, Stage, Subject
 from cdcv2.testing.workload import Workload
 
 _LOWER, _UPPER = Range(0, LAST // 2), Range(LAST // 2 + 1, LAST)
@@ -34,7 +34,7 @@ class Scenario:
 
 
 def conform(make: Callable[[], Subject], scenario: Scenario) -> None:
-    """Play one scenario against a new subject. Raises NotConforming, and whatever the driver raises."""
+    """Play one scenario against a new subject. Raises ConformanceError, and whatever the driver raises."""
     subject = make()
     kind = "delta" if subject.delta else "full" if subject.guarantee == "exactly once" else "sums"
     stage = Stage(subject, Workload(kind))
@@ -46,7 +46,7 @@ def conform(make: Callable[[], Subject], scenario: Scenario) -> None:
 
 def scenarios(subject: type[Subject]) -> list[Scenario]:
     """Every scenario that a driver like this has to come through."""
-    found = [Scenario("baseline", _baseline), Scenario("again-and-again", _again)]
+    found = [Scenario("baseline", _baseline), Scenario("again-and-again", _restarted)]
     for kind in (*REQUESTS, *RESPONSES):
         if (subject.delta and kind in (Load, Loaded)) or (kind is Changes and not subject.columns):
             continue
@@ -82,7 +82,7 @@ def _last_word(stage: Stage) -> None:
     """Somebody comes and finishes what is left; then all of it must be there."""
     outcome = stage.instance().finish()
     if outcome != "done":
-        raise NotConforming(f"an instance that nobody disturbs is {outcome}")
+        raise ConformanceError(f"an instance that nobody disturbs is {outcome}")
     stage.demand_whole()
 
 
@@ -93,11 +93,11 @@ def _baseline(stage: Stage) -> None:
         if stage.subject.consistent:
             seen = stage.demand_cut(seen)
     if one.outcome != "done" or one.runtime.checkpoint.frontier:
-        raise NotConforming(f"the instance is {one.outcome} at {one.runtime.checkpoint.frontier}, not done with all")
+        raise ConformanceError(f"the instance is {one.outcome} at {one.runtime.checkpoint.frontier}, not done with all")
     stage.demand_whole()
 
 
-def _again(stage: Stage) -> None:
+def _restarted(stage: Stage) -> None:
     """An instance that finds everything done does nothing; it finds the checkpoint as it was committed, all of it."""
     one = stage.instance()
     one.finish()
@@ -105,15 +105,17 @@ def _again(stage: Stage) -> None:
     again.finish()
     told, found = ((it.runtime.checkpoint.state, it.runtime.checkpoint.views) for it in (one, again))
     if told != found:
-        raise NotConforming(f"state and views of the checkpoint were {told}, and are {found} to the second instance")
+        raise ConformanceError(f"state and views of the checkpoint were {told}, and are {found} to the second instance")
     if again.runtime.transactions or again.runtime.checkpoint.frontier:
-        raise NotConforming(f"the second instance went on from {again.runtime.checkpoint.frontier}; the first was done")
+        raise ConformanceError(
+            f"the second instance went on from {again.runtime.checkpoint.frontier}; the first was done"
+        )
     stage.demand_whole()
 
 
 def _demand_place(stage: Stage, one: Instance, kind: type[Any], nth: int) -> None:
     if not one.until(kind, nth):
-        raise NotConforming(f"there was no {kind.__name__} number {nth}: the instance was {one.outcome} before")
+        raise ConformanceError(f"there was no {kind.__name__} number {nth}: the instance was {one.outcome} before")
     if stage.subject.consistent:
         stage.demand_cut()
 
@@ -134,7 +136,7 @@ def _stall(kind: type[Any], nth: int) -> Callable[[Stage], None]:
     def play(stage: Stage) -> None:
         one = stage.instance(stall=(kind, nth))
         if one.finish() != "done":
-            raise NotConforming(f"an instance that only stood still for a while is {one.outcome}")
+            raise ConformanceError(f"an instance that only stood still for a while is {one.outcome}")
         stage.demand_whole()
 
     return play
@@ -150,10 +152,12 @@ def _zombie(kind: type[Any], nth: int) -> Callable[[Stage], None]:
         # A store that rules had committed before StartedCommit could be taken note of.
         committed = zombie.runtime.transactions - before - (kind is StartedCommit)
         if committed > 0 and kind is not Open:
-            raise NotConforming(f"the zombie committed {committed} transactions after another had taken its place")
+            raise ConformanceError(f"the zombie committed {committed} transactions after another had taken its place")
         successor.finish()
         if committed > 0 and successor.outcome != "fenced":
-            raise NotConforming(f"two instances committed side by side; the one that came first is {successor.outcome}")
+            raise ConformanceError(
+                f"two instances committed side by side; the one that came first is {successor.outcome}"
+            )
         _last_word(stage)
 
     return play
@@ -176,7 +180,7 @@ def _crash_after_change(nth: int) -> Callable[[Stage], None]:
     def play(stage: Stage) -> None:
         one = stage.instance(changes=nth)
         if one.finish() not in ("killed", "done"):
-            raise NotConforming(f"an instance that nobody disturbs is {one.outcome}")
+            raise ConformanceError(f"an instance that nobody disturbs is {one.outcome}")
         if stage.subject.consistent:
             stage.demand_cut()
         _last_word(stage)
@@ -194,12 +198,14 @@ def _split(kind: type[Any], nth: int) -> Callable[[Stage], None]:
         before = parent.runtime.transactions
         parent.thaw()
         if parent.outcome != "fenced" and parent.runtime.transactions > before:
-            raise NotConforming("the instance of the whole range went on after its halves had been taken over")
+            raise ConformanceError("the instance of the whole range went on after its halves had been taken over")
         for half in halves:
             half.commit(1)
         for half in halves:
             if half.finish() != "done":
-                raise NotConforming(f"the instance of one half is {half.outcome}: the other half is not its business")
+                raise ConformanceError(
+                    f"the instance of one half is {half.outcome}: the other half is not its business"
+                )
         stage.demand_whole()
 
     return play
@@ -214,7 +220,7 @@ def _crash_in_one_half(stage: Stage) -> None:
     again = stage.instance(_LOWER)
     outcomes = [again.finish(), upper.finish()]
     if outcomes != ["done", "done"]:
-        raise NotConforming(f"after a crash in one half, the halves are {outcomes}")
+        raise ConformanceError(f"after a crash in one half, the halves are {outcomes}")
     stage.demand_whole()
 
 
@@ -231,7 +237,7 @@ def _join(stage: Stage) -> None:
     outcomes = [lower.thaw(), upper.thaw()]
     after = lower.runtime.transactions, upper.runtime.transactions
     if not {"fenced", "failed"}.issuperset(outcomes) or before != after:
-        raise NotConforming(f"the halves went on after the whole range had been taken over: {outcomes}")
+        raise ConformanceError(f"the halves went on after the whole range had been taken over: {outcomes}")
     if whole.finish() != "done":
-        raise NotConforming(f"the instance that joined the halves is {whole.outcome}")
+        raise ConformanceError(f"the instance that joined the halves is {whole.outcome}")
     stage.demand_whole()

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from cdcv2 import failpoints
 from cdcv2.errors import FencedError
-from cdcv2.materialize.connection import Connection, Inline
+from cdcv2.materialize.connection import Connection, InlineConnection
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.intake import Fed
 from cdcv2.materialize.protocol.fence import Range
@@ -28,11 +28,11 @@ from cdcv2.testing.workload import Seen, Workload
 T = TypeVar("T")
 
 
-class _Died(failpoints.PlacedCrash):
+class _InstanceCrash(failpoints.PlacedCrash):
     """The crash of an instance that was to die behind a change of its recovery log; others go to who placed them."""
 
 
-class NotConforming(AssertionError):
+class ConformanceError(AssertionError):
     """What a scenario found wrong with a driver; the text says what was expected and what was there."""
 
 
@@ -66,7 +66,7 @@ class Subject(ABC):
         """Remove the store."""
 
 
-class Stalling:
+class StallingConnection:
     """A connection on which one message stands still for a while, and all behind it."""
 
     def __init__(self, inner: Connection, kind: type[Any], nth: int, polls: int = 3) -> None:
@@ -139,7 +139,7 @@ class Instance:
             self._end("done")
         except FencedError:
             self._end("fenced")
-        except _Died:
+        except _InstanceCrash:
             self._end("killed")
         else:
             self._begun[step] += 1
@@ -193,7 +193,7 @@ def _dying(log: RecoveryLog, changes: int) -> RecoveryLog:
     def change(decide: Callable[[Any], tuple[Any, T]]) -> T:
         result = log.change(decide)
         if next(left, 0) == 0:
-            raise _Died("one more change of the recovery log is durable")
+            raise _InstanceCrash("one more change of the recovery log is durable")
         return result
 
     other = copy(log)
@@ -201,7 +201,7 @@ def _dying(log: RecoveryLog, changes: int) -> RecoveryLog:
     return other
 
 
-def _noted(work: Workload) -> Callable[[Checkpoint], Iterator[Fed]]:
+def _with_states(work: Workload) -> Callable[[Checkpoint], Iterator[Fed]]:
     """The workload's cuts, each with a state of the reader's, which must come back as it was."""
     return lambda checkpoint: ((cut, {"read": cut.upper.to_plain()}) for cut in work.source(checkpoint))
 
@@ -220,26 +220,26 @@ class Stage:
 
         ``stall``: where it stands still for a while; ``changes``: behind how many changes of the recovery log it dies.
         """
-        log, connection = self.subject.log(), Inline(self.subject.driver())
+        log, connection = self.subject.log(), InlineConnection(self.subject.driver())
         if log is not None and changes is not None:
             log = _dying(log, changes)
-        wire: Connection = Stalling(connection, *stall) if stall else connection
+        wire: Connection = StallingConnection(connection, *stall) if stall else connection
         work = self.workload
-        runtime = Runtime("conformance", work.bindings, wire, _noted(work), log=log, range=keys, rows=1)
+        runtime = Runtime("conformance", work.bindings, wire, _with_states(work), log=log, range=keys, rows=1)
         one = Instance(runtime, wire, log)
         self._instances.append(one)
         return one
 
     def demand_whole(self) -> None:
-        """Raise NotConforming unless the history is in the view, as often as the driver claims."""
+        """Raise ConformanceError unless the history is in the view, as often as the driver claims."""
         truth, shown = self.workload.truth(), self.workload.shown(self.subject.view())
         if self.subject.guarantee == "exactly once" and shown != truth:
-            raise NotConforming(f"in the end the store should show\n{truth}\nand shows\n{shown}")
+            raise ConformanceError(f"in the end the store should show\n{truth}\nand shows\n{shown}")
         for table, rows in truth.items():
             counted = {row[:-1] for row in shown[table]}
             if self.subject.guarantee != "exactly once" and any(row[:-1] not in counted for row in rows):
                 if table != "account_total":
-                    raise NotConforming(f"in the end {table} should have\n{rows}\nand has\n{shown[table]}")
+                    raise ConformanceError(f"in the end {table} should have\n{rows}\nand has\n{shown[table]}")
 
     def demand_cut(self, least: int = 0) -> int:
         """What a reader sees is a consistent cut: of the ``least`` upper or a later one. Its number is returned."""
@@ -248,7 +248,9 @@ class Stage:
         for number, upper in list(enumerate(begun))[least:]:
             if shown == self.workload.truth(upper):
                 return number
-        raise NotConforming(f"a reader sees what was so at no frontier (or goes back before {begun[least]}):\n{shown}")
+        raise ConformanceError(
+            f"a reader sees what was so at no frontier (or goes back before {begun[least]}):\n{shown}"
+        )
 
     def close(self) -> None:
         """Kill what still runs, and remove the store."""

@@ -21,7 +21,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Values
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import Binding
+from cdcv2.views.combine import ViewBinding
 from cdcv2.views.reductions import Count, Sum
 
 #: What a reader of the target sees: table -> key -> values.
@@ -72,7 +72,7 @@ def entry(account: str, amount: int) -> Any:
     return ENTRIES.row([account, amount + 2**53 * (amount % 3), price, _RATES[amount % len(_RATES)]])
 
 
-def _told(row: Values) -> Values:
+def _comparable(row: Values) -> Values:
     """A row's values so that equal ones are ``==``: decimals as such, and NaN by its name."""
     made = (_decimal(int.from_bytes(one, "big", signed=True)) if isinstance(one, bytes) else one for one in row)
     return tuple("NaN" if one != one else one for one in made)
@@ -127,18 +127,18 @@ class Workload:
         self.history.append((time, "accounts", account(name, owner), 1))
 
     @property
-    def bindings(self) -> list[Binding]:
+    def bindings(self) -> list[ViewBinding]:
         """The views."""
         delta = self.kind == "delta"
         total = {"entries": Count(), "total": Sum("amount"), "worth": Sum("price")}
         both = [
-            Binding("entries", ENTRIES, "account_total", ("account",), total, delta=delta),
-            Binding("entries", ENTRIES, "entry_log", delta=delta),
+            ViewBinding("entries", ENTRIES, "account_total", ("account",), total, delta=delta),
+            ViewBinding("entries", ENTRIES, "entry_log", delta=delta),
         ]
         if self.kind == "full":
-            both.append(Binding("accounts", ACCOUNTS, "account_now", ("name",)))
+            both.append(ViewBinding("accounts", ACCOUNTS, "account_now", ("name",)))
         else:
-            both.append(Binding("accounts", ACCOUNTS, "account_log", delta=delta))
+            both.append(ViewBinding("accounts", ACCOUNTS, "account_log", delta=delta))
         return both
 
     def source(self, checkpoint: Checkpoint) -> Iterator[Cut]:
@@ -157,7 +157,7 @@ class Workload:
         rows: dict[str, Counter[Any]] = {"accounts": Counter(), "entries": Counter()}
         for time, log, row, diff in self.history:
             if upper is None or time < upper:
-                rows[log][_told(row)] += diff
+                rows[log][_comparable(row)] += diff
         counts, sums, worth = Counter[str](), Counter[str](), Counter[str]()
         for (name, amount, price, _), count in rows["entries"].items():
             counts[name] += count
@@ -180,7 +180,7 @@ class Workload:
         """What a target shows, in the form of :meth:`truth`: without the keys that are made of a whole row."""
         whole = {
             table: Counter(
-                _told(values if table.endswith("_log") else (*key, *values))
+                _comparable(values if table.endswith("_log") else (*key, *values))
                 for key, values in seen.get(table, {}).items()
             )
             for table in self.truth()

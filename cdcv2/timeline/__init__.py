@@ -1,37 +1,37 @@
 """One gauge of progress into another: offsets, LSNs and lines bound to the times of one timeline. No I/O.
 
 ``partitioned`` and ``gauges`` say how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream of
-updates over; ``shared`` lets any number of processes bind into one remap, ``minting`` says what each of them does.
-``asked`` answers questions in both directions.
+updates over; ``shared_remap`` lets any number of processes bind into one remap, ``minting`` says what each of them
+does. ``questions`` answers questions in both directions.
 """
 
-from cdcv2.timeline.asked import When, known, when, where
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.gauges import Gauge, sources
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
 from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets, part_of
-from cdcv2.timeline.reclock import Carried, Reclock
+from cdcv2.timeline.questions import TimeAnswer, known, when, where
+from cdcv2.timeline.reclock import Reclock, ReclockedUpdates
 from cdcv2.timeline.remap import Hold, Remap
-from cdcv2.timeline.shared import Shared, View, Won
+from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 
 __all__ = [
     "AS_COMPLETE",
+    "AcceptedBinding",
     "Binding",
     "COMMIT_ORDER",
-    "Carried",
     "Gauge",
     "Hold",
+    "LogView",
     "NOT_STARTED",
     "Part",
     "Partitioned",
     "Reclock",
+    "ReclockedUpdates",
     "Remap",
     "RemapLog",
-    "Shared",
-    "View",
-    "When",
-    "Won",
+    "SharedRemap",
+    "TimeAnswer",
     "check_ordered",
     "frontier_of",
     "known",

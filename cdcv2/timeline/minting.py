@@ -23,7 +23,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DamagedRecordError
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.records import Record, encode
-from cdcv2.timeline.shared import Shared, View, Won
+from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 
 T = TypeVar("T")
 
@@ -63,8 +63,8 @@ class RemapLog(Protocol):
     def place(self, number: int) -> str:
         """Where a record stands, for people: the file, or topic and offset."""
 
-    def read(self, after: int) -> View:
-        """A :class:`View` from a place on, of a moment after the call began. Raises UnavailableError."""
+    def read(self, after: int) -> LogView:
+        """A :class:`LogView` from a place on, of a moment after the call began. Raises UnavailableError."""
 
     def append(self, raw: bytes, after: int) -> int:
         """The place at which the record is durable. Raises UnavailableError, OutputError: it may be there or not."""
@@ -100,12 +100,12 @@ def ask(request: Request) -> Minting[Any]:
     return (yield request)
 
 
-def follow(shared: Shared) -> Minting[list[Won]]:
+def follow(shared: SharedRemap) -> Minting[list[AcceptedBinding]]:
     """Read what is new; the bindings that have won since. Asks once."""
     return shared.absorb((yield Read(shared.next)))
 
 
-def agree(shared: Shared, want: Callable[[], Record | None]) -> Minting[list[Won]]:
+def agree(shared: SharedRemap, want: Callable[[], Record | None]) -> Minting[list[AcceptedBinding]]:
     """Read, and append what is wanted, until nothing is; all bindings that have won meanwhile, whoever proposed them.
 
     ``want`` is asked again each time that more has been read: ``lambda: shared.propose(observed, now())``. After an
@@ -119,16 +119,16 @@ def agree(shared: Shared, want: Callable[[], Record | None]) -> Minting[list[Won
     return won
 
 
-def mint(shared: Shared, observed: Antichain, now: Callable[[], int]) -> Minting[list[Won]]:
+def mint(shared: SharedRemap, observed: Antichain, now: Callable[[], int]) -> Minting[list[AcceptedBinding]]:
     """Bind what was observed, as :func:`agree`; ``now`` gives the time of the timeline."""
     return agree(shared, lambda: shared.propose(observed, now()))
 
 
-def compact(shared: Shared, since: int) -> Minting[list[Won]]:
+def compact(shared: SharedRemap, since: int) -> Minting[list[AcceptedBinding]]:
     """Append a summary of all that was read, and trim what it stands for; the bindings that have won meanwhile.
 
-    See :meth:`Shared.summarize` for ``since``. The remap at hand is compacted, too, as far as its holds allow. Nothing
-    is trimmed before the summary is known to be in the log.
+    See :meth:`SharedRemap.summarize` for ``since``. The remap at hand is compacted, too, as far as its holds allow.
+    Nothing is trimmed before the summary is known to be in the log.
     """
     won = yield from follow(shared)
     summary = shared.summarize(since)
@@ -141,8 +141,8 @@ def compact(shared: Shared, since: int) -> Minting[list[Won]]:
     return won
 
 
-def _past(shared: Shared, place: int) -> Minting[list[Won]]:
-    won: list[Won] = []
+def _past(shared: SharedRemap, place: int) -> Minting[list[AcceptedBinding]]:
+    won: list[AcceptedBinding] = []
     while shared.next <= place:
         won += yield from follow(shared)
     return won
@@ -207,7 +207,7 @@ def on_objects(minting: Minting[T]) -> Generator[ObjectRequest, Any, T]:
                     yield Remove(number)
 
 
-def _read(after: int) -> Generator[ObjectRequest, Any, View]:
+def _read(after: int) -> Generator[ObjectRequest, Any, LogView]:
     got: dict[int, bytes] = {}
     numbers: set[int] = set((yield List()))
     while True:
@@ -221,4 +221,4 @@ def _read(after: int) -> Generator[ObjectRequest, Any, View]:
             break
         numbers = again
     # One that vanished while it was read was trimmed; its summary has been read, if anything has.
-    return View(sorted(got.items()), max(numbers, default=-1) + 1)
+    return LogView(sorted(got.items()), max(numbers, default=-1) + 1)

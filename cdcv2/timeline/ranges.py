@@ -14,11 +14,11 @@ from cdcv2.errors import MalformedError
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.lookup import Steps
 from cdcv2.timeline.positions import of_topics, places
-from cdcv2.timeline.shared import Won
+from cdcv2.timeline.shared_remap import AcceptedBinding
 
 
 @dataclass
-class Stretch:
+class BoundRanges:
     """Some bindings that follow each other: the ranges to be read, and up to where all is complete then."""
 
     start: Mapping[Place, int]
@@ -28,7 +28,7 @@ class Stretch:
     # Partition -> the offsets up to which it comes, and the times at which it does.
     _steps: dict[Place, Steps] = field(default_factory=dict)
 
-    def add(self, won: Won, moved: Mapping[Place, int]) -> None:
+    def add(self, won: AcceptedBinding, moved: Mapping[Place, int]) -> None:
         """Go on by one binding, which moves some partitions to these offsets."""
         binding = won.binding
         for place, offset in moved.items():
@@ -59,17 +59,17 @@ class Stretch:
 
 
 def next_stretch(
-    pending: Collection[Won],
+    pending: Collection[AcceptedBinding],
     start: Mapping[Place, int],
     topics: Collection[str],
     at_most: int,
     is_ours: Callable[[str], bool],
-) -> Stretch | None:
+) -> BoundRanges | None:
     """The next bindings, with about ``at_most`` records in all, at least one; None where the next is not ours, or none.
 
     ``start`` is how far these topics were before the first of them.
     """
-    stretch = Stretch(start)
+    stretch = BoundRanges(start)
     for won in pending:
         if not is_ours(won.recipe.text):
             break

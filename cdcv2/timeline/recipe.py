@@ -20,7 +20,7 @@ from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Place
 
 #: The version of the mapping from records to rows. Whoever changes what is written changes it, and
-#: :data:`~cdcv2.capture.released.KNOWN` is a part of it. Version 2: TEMP has the numbers of rows.
+#: :data:`~cdcv2.capture.released_transactions.KNOWN` is a part of it. Version 2: TEMP has the numbers of rows.
 MAPPING = 2
 _MARK, _VERSION = "cdcv2-capture", 1
 #: Of a table, and of a database, what is the same as long as it is written into the same logs.
@@ -110,10 +110,10 @@ class BoundRecipe:
                 found.append(f"{prefix!r} has the tables {', '.join(here)}, bound {', '.join(there)}")
         return found
 
-    def taken_otherwise(self, bound: BoundRecipe) -> list[str]:
+    def assumed_otherwise(self, bound: BoundRecipe) -> list[str]:
         """The tables that only one of both takes for empty at the snapshot, as a user stated.
 
-        >>> BoundRecipe({}, {"p": {}}).taken_otherwise(BoundRecipe({}, {"p": {"empty": ["public.a"]}}))
+        >>> BoundRecipe({}, {"p": {}}).assumed_otherwise(BoundRecipe({}, {"p": {"empty": ["public.a"]}}))
         ['public.a']
         """
         both = self.databases.keys() & bound.databases.keys()
@@ -123,7 +123,7 @@ class BoundRecipe:
         )
         return sorted(table for _, table in theirs ^ mine)
 
-    def made_anew(self, ids: Mapping[str, str]) -> list[str]:
+    def recreated_topics(self, ids: Mapping[str, str]) -> list[str]:
         """The topics that are others now, under the same names, than those that are bound."""
         both = sorted(self.topics.keys() & ids.keys())
         return [topic for topic in both if self.topics[topic] != ids[topic]]

@@ -26,14 +26,14 @@ from cdcv2.timeline.partitioned import Beyond, Partitioned, Path
 from cdcv2.timeline.remap import Remap
 
 
-class Carried(NamedTuple):
+class ReclockedUpdates(NamedTuple):
     """What can be said now: updates on the timeline, each once, and a frontier that all later ones are beyond."""
 
     updates: list[Update]
     frontier: Antichain
 
 
-class Deferred:
+class DeferredUpdates:
     """Updates that no binding covers yet, so arranged that a new binding looks only at what it may cover.
 
     Those of a part whose times are numbers are in ascending order: a binding covers the first few. From-times without
@@ -179,11 +179,11 @@ class Reclock:
 
     >>> carry = Reclock(Remap(Antichain([0])))
     >>> carry.updates([("a", 1, 1), ("b", 3, 1)], Antichain([4]))
-    Carried(updates=[], frontier=Antichain([1]))
+    ReclockedUpdates(updates=[], frontier=Antichain([1]))
     >>> carry.bind(Binding(1, 1001, Antichain([3])))
-    Carried(updates=[('a', 1000, 1)], frontier=Antichain([1001]))
+    ReclockedUpdates(updates=[('a', 1000, 1)], frontier=Antichain([1001]))
     >>> carry.bind(Binding(1001, 2001, Antichain([9])))
-    Carried(updates=[('b', 2000, 1)], frontier=Antichain([2000]))
+    ReclockedUpdates(updates=[('b', 2000, 1)], frontier=Antichain([2000]))
 
     ``remap`` is where it begins; it may be ahead already. The operator follows bindings into it, holds it where it
     reads, and compacts it behind itself unless told not to. One that others follow bindings into, a shared one or that
@@ -201,7 +201,7 @@ class Reclock:
         # Every update to come is beyond it.
         self._to_come = Beyond(remap.start if source is None else source)
         # None of them is covered by a binding of the remap.
-        self._deferred = Deferred()
+        self._deferred = DeferredUpdates()
         self._frontier = remap.reclock_frontier(self.source)
         self._forget()
 
@@ -220,12 +220,12 @@ class Reclock:
         """How many updates wait for a binding."""
         return len(self._deferred)
 
-    def bind(self, binding: Binding) -> Carried:
+    def bind(self, binding: Binding) -> ReclockedUpdates:
         """Follow a binding, and give out what it covers. A void one changes nothing: see :meth:`Remap.follow`."""
         self._remap.follow(binding)
         return self._carried()
 
-    def updates(self, updates: Iterable[Update], source: Antichain | None = None) -> Carried:
+    def updates(self, updates: Iterable[Update], source: Antichain | None = None) -> ReclockedUpdates:
         """Take updates of the sources, and then the frontier that they have come to (default: as before).
 
         Raises MalformedError, and changes nothing, for an update that is not beyond the source's frontier, and for a
@@ -269,15 +269,15 @@ class Reclock:
                 )
             self._remap.into_of(update[1])
 
-    def _carried(self) -> Carried:
+    def _carried(self) -> ReclockedUpdates:
         # The remap may have been followed by somebody else, too: what counts is how far it is now.
         covered = self._deferred.take(self._remap.lookup)
         if not self._remap.upper:
             # What no binding covers now, none ever will: it is not on this timeline.
-            self._deferred = Deferred()
+            self._deferred = DeferredUpdates()
         self._frontier = self._remap.reclock_frontier(self.source)
         self._forget()
-        return Carried(consolidate(covered), self._frontier)
+        return ReclockedUpdates(consolidate(covered), self._frontier)
 
     def _forget(self) -> None:
         # An update to come is at the frontier or after it, so the bindings before that are read no more.

@@ -12,7 +12,7 @@ was known at some place.
 
 Each has a digest of what else it states: a number that is changed would bind other records, and look as good. Those of
 earlier releases have none. A record says what somebody wanted when it was written. What came of it is decided by
-reading: see :mod:`cdcv2.timeline.shared`.
+reading: see :mod:`cdcv2.timeline.shared_remap`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION = 1
 _MARK = "cdcv2-remap"
 
 
-class Recipe(NamedTuple):
+class RecipeEpoch(NamedTuple):
     """Under which recipe times are bound: all from ``since`` on, until another one is; ``epoch`` counts the changes.
 
     ``text`` is the recipe itself, or what identifies it: tables, options, row types, the version of the mapping.
@@ -66,7 +66,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HoldRecord:
     """Whatever ``of`` names is read from the remap from ``since`` on, and nothing before; None: it is no more.
 
     ``of`` is an identity; ``called`` is what people call it, where that is something else. Earlier records have only
@@ -84,7 +84,7 @@ class Summary:
     """What all the records before ``position`` come to, compacted; they may be trimmed once it is in the log."""
 
     position: int
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[RecipeEpoch, ...]
     remap: Mapping[str, Any]
     by: str = ""
     holds: Mapping[str, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Summary:
 
 
 #: What a record is.
-Record: TypeAlias = Union[Genesis, Proposal, Held, Summary]
+Record: TypeAlias = Union[Genesis, Proposal, HoldRecord, Summary]
 
 
 def encode(record: Record) -> bytes:
@@ -110,7 +110,7 @@ def encode(record: Record) -> bytes:
             "kind": "proposal", "epoch": record.epoch, "lower": binding.lower, "upper": binding.upper,
             "frontier": frontier_to_plain(binding.frontier), "recipe": record.recipe,
         }  # fmt: skip
-    elif isinstance(record, Held):
+    elif isinstance(record, HoldRecord):
         # What is not said is what could not be said once; here, and below.
         called = {"called": record.called} if record.called else {}
         said = {"kind": "hold", "of": record.of, "since": record.since, **called}
@@ -160,10 +160,10 @@ def _record(said: dict[str, Any]) -> Record:
         return Proposal(check_int(said["epoch"]), binding, recipe, by)
     if kind == "hold":
         since = None if said["since"] is None else check_int(said["since"])
-        return Held(_text(said["of"]), since, by, _text(said.get("called", "")))
+        return HoldRecord(_text(said["of"]), since, by, _text(said.get("called", "")))
     if kind == "summary":
         recipes = tuple(
-            Recipe(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in said["recipes"]
+            RecipeEpoch(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in said["recipes"]
         )
         if not recipes:
             raise MalformedError("a summary without a recipe")

@@ -23,16 +23,16 @@ from cdcv2.materialize.protocol.messages import DELETED, Field, Key
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.columns import UpdateBatch, counted, summed
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.columns import Column
+from cdcv2.views.columns import ViewColumn
 
 
 @dataclass(frozen=True)
 class Net:
     """What a transaction does to the rows of a table; columns are those of the table, the key's first.
 
-    ``gone`` and ``come`` have a key once. The first ``both`` rows of each have the same keys, in the same order: these
-    keys change their rows. The ``odd`` keys are in neither. Of a multiset, the columns are those of the rows, and by
-    how much their counts change; see :class:`~cdcv2.materialize.protocol.messages.Changes`.
+    ``gone`` and ``come`` have a key once. The first ``both`` rows of each have the same keys, in the same
+    order: these keys change their rows. The ``odd`` keys are in neither. Of a multiset, the columns are those of the
+    rows, and by how much their counts change; see :class:`~cdcv2.materialize.protocol.messages.Changes`.
     """
 
     gone: pa.Table
@@ -49,7 +49,7 @@ class NetChanges:
     """
 
     def __init__(
-        self, row_type: RowType, target: str, key: Sequence[Column], others: Sequence[Column],
+        self, row_type: RowType, target: str, key: Sequence[ViewColumn], others: Sequence[ViewColumn],
         key_of: Callable[[Any], Key], *, marked: bool = False,
     ) -> None:
         self._row_type, self._target, self._columns = row_type, target, (*key, *others)
@@ -89,11 +89,11 @@ class NetChanges:
         gone = [*paired.column("gone_min").chunks, *left.chunks]
         if not self._marked:
             come = [*paired.column("come_min").chunks, *new.chunks]
-            return Net(_taken(rows, gone), _taken(rows, come), paired.num_rows, found)
-        then = _taken(rows, [*paired.column("come_min").chunks, *left.chunks, *new.chunks])
+            return Net(_selected(rows, gone), _selected(rows, come), paired.num_rows, found)
+        then = _selected(rows, [*paired.column("come_min").chunks, *left.chunks, *new.chunks])
         parts = ((False, paired.num_rows), (True, len(left)), (False, len(new)))
         marks = pa.concat_arrays([pa.repeat(marked, size) for marked, size in parts])
-        first = _taken(rows, gone)
+        first = _selected(rows, gone)
         first = first.append_column(DELETED, pa.repeat(False, len(first)))
         return Net(first, then.append_column(DELETED, marks), len(first), found)
 
@@ -104,7 +104,7 @@ class NetCounts:
     ``columns`` are those of the rows, ``count`` is the column of the table that has the count.
     """
 
-    def __init__(self, row_type: RowType, target: str, columns: Sequence[Column], count: Field) -> None:
+    def __init__(self, row_type: RowType, target: str, columns: Sequence[ViewColumn], count: Field) -> None:
         self._row_type, self._target, self._columns = row_type, target, columns
         self._names = [*(one.field.name for one in columns), count.name]
 
@@ -125,7 +125,7 @@ class NetCounts:
 
 
 def _of(
-    row_type: RowType, target: str, wanted: Sequence[Column], updates: Sequence[Update]
+    row_type: RowType, target: str, wanted: Sequence[ViewColumn], updates: Sequence[Update]
 ) -> tuple[list[pa.Array], pa.ChunkedArray]:
     """These columns of the updates, and their diffs."""
     batch = UpdateBatch.of(row_type, updates)
@@ -135,5 +135,5 @@ def _of(
     return [one.array(row_type, rows.column(one.index)) for one in wanted], batch.diffs
 
 
-def _taken(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:
+def _selected(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:
     return rows.take(pa.chunked_array(places, pa.int64()))

@@ -34,7 +34,7 @@ _AS = {"enum": "string", "fixed": "bytes"}
 
 
 @dataclass(frozen=True)
-class Column:
+class ViewColumn:
     """A column of a row type, for a table: ``field`` says its kind there."""
 
     field: Field
@@ -125,7 +125,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def column_of(row_type: RowType, name: str) -> Column:
+def column_of(row_type: RowType, name: str) -> ViewColumn:
     """The column of this name. Raises UsageError when there is none, or when no table could hold it."""
     if name not in row_type.columns:
         raise UsageError(f"there is no column {name!r}: the log's rows have {', '.join(row_type.columns)}")
@@ -137,23 +137,23 @@ def column_of(row_type: RowType, name: str) -> Column:
     return replace(made, field=typed, _normal=normal_of(typed))
 
 
-def columns_of(row_type: RowType) -> tuple[Column, ...]:
+def columns_of(row_type: RowType) -> tuple[ViewColumn, ...]:
     """All columns, in order. Raises UsageError as :func:`column_of`."""
     return tuple(column_of(row_type, name) for name in row_type.columns)
 
 
-def _column(name: str, index: int, shape: Shape, nullable: bool) -> Column:
+def _column(name: str, index: int, shape: Shape, nullable: bool) -> ViewColumn:
     plain, back = to_plain(shape), from_plain(shape, f"column {name!r}")
     if shape.decimal is not None:
         precision, scale = shape.decimal
         field = Field(name, "decimal", nullable, precision, scale)
-        return Column(field, index, partial(_decimal, scale), None, plain, back)
+        return ViewColumn(field, index, partial(_decimal, scale), None, plain, back)
     kind = _AS.get(shape.kind, shape.kind)
     if kind in _SAME:
-        return Column(Field(name, kind, nullable), index, None, None, plain, back)
+        return ViewColumn(Field(name, kind, nullable), index, None, None, plain, back)
     if kind in ("array", "map", "record"):
         field = Field(name, "json", nullable)
-        return Column(field, index, partial(_json, plain), partial(_from_json, back), plain, back)
+        return ViewColumn(field, index, partial(_json, plain), partial(_from_json, back), plain, back)
     raise UsageError(f"column {name!r} is of the type {kind!r}, which no table has a column for: leave it out")
 
 

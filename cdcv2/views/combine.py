@@ -28,8 +28,8 @@ from cdcv2.materialize.protocol.messages import DELETED, ConflictError, Field, K
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.columns import arrow_schema
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.columns import Column, column_of, columns_of
-from cdcv2.views.reductions import Bound, Count, Last, Min, NegativeCount, Reduction
+from cdcv2.views.columns import ViewColumn, column_of, columns_of
+from cdcv2.views.reductions import BoundReduction, Count, Last, Min, NegativeCount, Reduction
 from cdcv2.views.source_columns import has_wider_equality, printed
 
 COUNT, IDENTITY = "cdcv2_count", "cdcv2_row"
@@ -41,7 +41,7 @@ _NO_EQUALITY = {"json", "xml"}
 
 
 @dataclass(frozen=True)
-class Binding:
+class ViewBinding:
     """One log's rows, as a view in one table; see the module for which views there are.
 
     Args:
@@ -91,7 +91,7 @@ class Binding:
 
     def view(self) -> View:
         """What works the view out."""
-        return _Reduced(self) if self.reduce else _Rows(self) if self.key else _Multiset(self)
+        return _ReductionView(self) if self.reduce else _Rows(self) if self.key else _Multiset(self)
 
 
 class View(Protocol):
@@ -119,7 +119,7 @@ class View(Protocol):
         """What to store (its binding is still to be set); None when nothing changes. Raises ViewError."""
 
 
-def _key_columns(binding: Binding) -> tuple[Column, ...]:
+def _key_columns(binding: ViewBinding) -> tuple[ViewColumn, ...]:
     columns = tuple(column_of(binding.row_type, name) for name in binding.key)
     for column in columns:
         if column.field.kind in _NO_KEYS:
@@ -135,7 +135,7 @@ def _key_columns(binding: Binding) -> tuple[Column, ...]:
     return columns
 
 
-def _key(target: str, columns: Sequence[Column], row: Any) -> Key:
+def _key(target: str, columns: Sequence[ViewColumn], row: Any) -> Key:
     key = tuple([column.value(row) for column in columns])
     if None in key:
         names = [column.field.name for column, value in zip(columns, key) if value is None]
@@ -153,7 +153,7 @@ def _never_null(one: Field) -> Field:
 class _Rows:
     """Rows by key: the accumulator is row -> sum of its diffs."""
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: ViewBinding) -> None:
         self._binding, self._row_type = binding, binding.row_type
         self._key_columns = _key_columns(binding)
         self._columns = columns_of(binding.row_type)
@@ -254,7 +254,7 @@ class _Rows:
 class _Multiset:
     """All rows with their counts: the accumulator is [row, sum of its diffs]."""
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: ViewBinding) -> None:
         self._binding = binding
         self._columns = columns_of(binding.row_type)
         count, soft = Field(COUNT, "long"), binding.deletes == "soft"
@@ -289,19 +289,19 @@ class _Multiset:
         return Store(0, key, values, before is not None, gone)
 
 
-class _Reduced:
+class _ReductionView:
     """Reductions by key: the accumulator is a list, one of each reduction."""
 
     changes: NetChanges | NetCounts | None = None
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: ViewBinding) -> None:
         self._binding = binding
         self._key_columns = _key_columns(binding)
         wanted = dict(binding.reduce)
         counted = [name for name, one in wanted.items() if isinstance(one, Count)]
         if not counted:
             wanted[COUNT] = Count()
-        self._bounds: list[Bound] = [one.bind(name, binding.row_type) for name, one in wanted.items()]
+        self._bounds: list[BoundReduction] = [one.bind(name, binding.row_type) for name, one in wanted.items()]
         fields = [one for bound in self._bounds for one in bound.fields]
         self._at_count = [one.name for one in fields].index(counted[0] if counted else COUNT)
         self._soft = binding.marked
@@ -343,7 +343,7 @@ class _Reduced:
         return Store(0, key, after, before is not None, not count and not self._soft)
 
 
-class Combined:
+class CombinedUpdates:
     """One transaction: the updates of every binding, by key; then, with what was loaded, what is to be stored.
 
     Cost: per update, its key and one addition; in the end a sort of the keys, so that a repeated transaction stores the

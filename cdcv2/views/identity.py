@@ -17,16 +17,16 @@ from typing import Any
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.views.columns import column_of
-from cdcv2.views.combine import Binding
+from cdcv2.views.combine import ViewBinding
 from cdcv2.views.reductions import Last, Min, Reduction, last_rows
 
 
-def marks(bindings: Iterable[Binding]) -> dict[str, str]:
+def marks(bindings: Iterable[ViewBinding]) -> dict[str, str]:
     """Target -> the mark of its view: the same for equal bindings, in every process."""
     return {binding.target: _mark(binding) for binding in bindings}
 
 
-def _mark(binding: Binding, reduce: list[list[Any]] | None = None, without: Collection[str] = ()) -> str:
+def _mark(binding: ViewBinding, reduce: list[list[Any]] | None = None, without: Collection[str] = ()) -> str:
     """``reduce``: what is to stand for the reductions; ``without``: fields of the table that are left out."""
     table = binding.view().table
     said = {
@@ -43,7 +43,7 @@ def _mark(binding: Binding, reduce: list[list[Any]] | None = None, without: Coll
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _mark_of_old(binding: Binding) -> str | None:
+def _mark_of_old(binding: ViewBinding) -> str | None:
     """The mark as it was when Last kept nothing beside what it showed; None for a view without one."""
     lasts = {name for name, one in binding.reduce.items() if isinstance(one, Last)}
     if not lasts:
@@ -55,22 +55,22 @@ def _mark_of_old(binding: Binding) -> str | None:
     return _mark(binding, reduce, {field.name for name in lasts for field in last_rows(name)})
 
 
-def _reduced(binding: Binding, name: str, reduction: Reduction) -> list[Any]:
-    return [name, *_said(reduction), *_ranked(binding, reduction)]
+def _reduced(binding: ViewBinding, name: str, reduction: Reduction) -> list[Any]:
+    return [name, *_stated(reduction), *_ranked(binding, reduction)]
 
 
-def _said(reduction: Reduction) -> list[Any]:
+def _stated(reduction: Reduction) -> list[Any]:
     settings: dict[str, Any] = dataclasses.asdict(reduction) if dataclasses.is_dataclass(reduction) else {}
     return [type(reduction).__name__, settings]
 
 
-def _ranked(binding: Binding, reduction: Reduction) -> list[str]:
+def _ranked(binding: ViewBinding, reduction: Reduction) -> list[str]:
     """A least text is not a least number: where text is ranked by what it means, the view is another."""
     ranked = isinstance(reduction, (Min, Last)) and column_of(binding.row_type, reduction.column).order is not None
     return ["by value"] if ranked else []
 
 
-def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: Checkpoint) -> None:
+def demand_same(materialization: str, bindings: Iterable[ViewBinding], checkpoint: Checkpoint) -> None:
     """Raises RefusedError when a view is wanted that the checkpoint is not of. One that is left out may be."""
     if checkpoint.views is None:
         return
@@ -82,13 +82,13 @@ def demand_same(materialization: str, bindings: Iterable[Binding], checkpoint: C
                 "release, whose last value could be that of a row that is gone; which rows are there, it has not kept. "
                 "Materialize again, under another name and into an empty place"
             )
-        demand_begun(materialization, target, checkpoint)
+        demand_known_view(materialization, target, checkpoint)
         if before != _mark(binding):
             state = "was another (its log, columns, reductions or deletes)"
             raise _refused(materialization, target, checkpoint, state, "as it was")
 
 
-def demand_begun(materialization: str, target: str, checkpoint: Checkpoint) -> None:
+def demand_known_view(materialization: str, target: str, checkpoint: Checkpoint) -> None:
     """Raises RefusedError for a view that is not among those that the checkpoint is of, as far as it states them."""
     if checkpoint.views is not None and target not in checkpoint.views:
         raise _refused(materialization, target, checkpoint, "is new", "out")

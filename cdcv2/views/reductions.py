@@ -23,7 +23,7 @@ from cdcv2.materialize.protocol.messages import Field, Values
 from cdcv2.rows.plain import bytes_from_plain, int_from_plain, plain_int
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType
-from cdcv2.views.columns import Column, column_of
+from cdcv2.views.columns import ViewColumn, column_of
 
 
 #: Python's decimals otherwise round to 28 digits, silently.
@@ -34,11 +34,11 @@ class Reduction(ABC):
     """What a user asks for: a reduction, by the name of a column of the log's rows."""
 
     @abstractmethod
-    def bind(self, name: str, row_type: RowType) -> Bound:
+    def bind(self, name: str, row_type: RowType) -> BoundReduction:
         """For the view's column ``name`` and rows of this type. Raises UsageError when the column does not fit."""
 
 
-class Bound(ABC):
+class BoundReduction(ABC):
     """A reduction of one column of a view. An accumulator is whatever :meth:`begin` gives and :meth:`add` returns."""
 
     #: the columns that it needs in the table: the visible one, then what it must remember
@@ -68,7 +68,7 @@ class NegativeCount(Exception):
 class Count(Reduction):
     """How many rows the key has."""
 
-    def bind(self, name: str, row_type: RowType) -> Bound:
+    def bind(self, name: str, row_type: RowType) -> BoundReduction:
         """See :class:`Reduction`; fits every row type."""
         return _Sum(Field(name, "integer"), None)
 
@@ -79,7 +79,7 @@ class Sum(Reduction):
 
     column: str
 
-    def bind(self, name: str, row_type: RowType) -> Bound:
+    def bind(self, name: str, row_type: RowType) -> BoundReduction:
         """See :class:`Reduction`. Sums of floats depend on the order of adding, so they are refused."""
         column = column_of(row_type, self.column)
         field, source = column.field, column.field.source
@@ -95,8 +95,8 @@ class Sum(Reduction):
         return _Sum(Field(name, kind, scale=field.scale), column)
 
 
-class _Sum(Bound):
-    def __init__(self, field: Field, column: Column | None) -> None:
+class _Sum(BoundReduction):
+    def __init__(self, field: Field, column: ViewColumn | None) -> None:
         self.fields = (field,)
         self._column = column
 
@@ -127,7 +127,7 @@ class _SumOfNumerics(_Sum):
     With a scale, the sum is a decimal of it. Without, it is text where a system has no numbers of any scale.
     """
 
-    def __init__(self, name: str, column: Column) -> None:
+    def __init__(self, name: str, column: ViewColumn) -> None:
         source = column.field.source or SourceType("numeric")
         scale = 2 if source.type == "money" else None if source.scale is None else max(source.scale, 0)
         field = Field(name, "string", source=SourceType("numeric")) if scale is None else Field(
@@ -174,7 +174,7 @@ class Last(Reduction):
     column: str
     retractions: bool = True
 
-    def bind(self, name: str, row_type: RowType) -> Bound:
+    def bind(self, name: str, row_type: RowType) -> BoundReduction:
         """See :class:`Reduction`; fits every column."""
         column = column_of(row_type, self.column)
         visible = replace(column.field, name=name, nullable=True)
@@ -187,7 +187,7 @@ def last_rows(name: str) -> tuple[Field, ...]:
     return (Field(f"{name}_rows", "json"),)
 
 
-class _Written(NamedTuple):
+class _WrittenRow(NamedTuple):
     """A row of a key: how many times it is there, since when (it was added last then), and what it shows."""
 
     times: int
@@ -195,10 +195,10 @@ class _Written(NamedTuple):
     value: Any
 
 
-class _Last(Bound):
+class _Last(BoundReduction):
     """The accumulator is row's SHA-256 -> what was added to it."""
 
-    def __init__(self, fields: tuple[Field, ...], column: Column, row_type: RowType) -> None:
+    def __init__(self, fields: tuple[Field, ...], column: ViewColumn, row_type: RowType) -> None:
         self.fields = fields
         self._column, self._row_type = column, row_type
 
@@ -211,7 +211,7 @@ class _Last(Bound):
         identity = hashlib.sha256(self._row_type.encode(row)).hexdigest()
         # A materialization is of integer times.
         since = cast(int, time) if diff > 0 else _NEVER
-        _join(so_far, identity, _Written(diff, since, self._column.value(row)))
+        _join(so_far, identity, _WrittenRow(diff, since, self._column.value(row)))
         return so_far
 
     def after(self, so_far: Any, before: Values | None) -> Values:
@@ -230,14 +230,14 @@ class _Last(Bound):
         }
         return self._last(there.values()), json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
-    def _kept(self, before: Values | None) -> dict[str, _Written]:
+    def _kept(self, before: Values | None) -> dict[str, _WrittenRow]:
         plain = json.loads(before[1]) if before is not None else {}
         return {
-            identity: _Written(times, int_from_plain(since), value_from_plain(self.fields[0], value))
+            identity: _WrittenRow(times, int_from_plain(since), value_from_plain(self.fields[0], value))
             for identity, (times, since, value) in plain.items()
         }
 
-    def _last(self, rows: Iterable[_Written]) -> Any:
+    def _last(self, rows: Iterable[_WrittenRow]) -> Any:
         found = list(rows)
         latest = max((one.since for one in found), default=_NEVER)
         return _greatest([one.value for one in found if one.since == latest and one.value is not None], self._column)
@@ -247,9 +247,9 @@ class _Last(Bound):
 _NEVER = -1
 
 
-def _join(rows: dict[str, _Written], identity: str, one: _Written) -> None:
+def _join(rows: dict[str, _WrittenRow], identity: str, one: _WrittenRow) -> None:
     held = rows.get(identity)
-    rows[identity] = one if held is None else _Written(held.times + one.times, max(held.since, one.since), one.value)
+    rows[identity] = one if held is None else _WrittenRow(held.times + one.times, max(held.since, one.since), one.value)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Min(Reduction):
     retractions: bool = True
     _pick: ClassVar[str] = "min"
 
-    def bind(self, name: str, row_type: RowType) -> Bound:
+    def bind(self, name: str, row_type: RowType) -> BoundReduction:
         """See :class:`Reduction`. Raises UsageError for columns of which none is least."""
         column = column_of(row_type, self.column)
         field = column.field
@@ -281,8 +281,8 @@ class Max(Min):
     _pick: ClassVar[str] = "max"
 
 
-class _Extreme(Bound):
-    def __init__(self, fields: tuple[Field, ...], column: Column, greatest: bool) -> None:
+class _Extreme(BoundReduction):
+    def __init__(self, fields: tuple[Field, ...], column: ViewColumn, greatest: bool) -> None:
         self.fields = fields
         self._column, self._pick = column, _greatest if greatest else _least
 
@@ -321,17 +321,17 @@ def _retracted(name: str, row: Any, time: Time) -> RefusedError:
     )
 
 
-def _least(values: Iterable[Any], column: Column) -> Any:
+def _least(values: Iterable[Any], column: ViewColumn) -> Any:
     """Of a column's values in the table the least; None where there is none."""
     return next(iter(_ranked(values, column)), None)
 
 
-def _greatest(values: Iterable[Any], column: Column) -> Any:
+def _greatest(values: Iterable[Any], column: ViewColumn) -> Any:
     """Of a column's values in the table the greatest; None where there is none."""
     return next(reversed(_ranked(values, column)), None)
 
 
-def _ranked(values: Iterable[Any], column: Column) -> list[Any]:
+def _ranked(values: Iterable[Any], column: ViewColumn) -> list[Any]:
     # NaN is unequal to itself, and here greater than every other number.
     order = column.order or _itself
     return sorted(values, key=lambda value: (value != value, order(value)))

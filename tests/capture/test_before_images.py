@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.before_images import Content, Contents
-from cdcv2.capture.facts import End, Part, Record, Told, ToldRow, Unfit
+from cdcv2.capture.facts import End, PartialChange, PartialChangeFact, PartialImage, Record, UnfitRow
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.capture.state import Unknown
+from cdcv2.capture.state import UnknownChange
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop, UsageError
@@ -33,14 +33,14 @@ def row(number: int, name: str | None = None, size: float | None = None) -> Any:
     return ROWS.row((number, name, size))
 
 
-def whole(number: int, name: str | None = None, size: float | None = None) -> Part:
+def whole(number: int, name: str | None = None, size: float | None = None) -> PartialImage:
     """All of a row."""
-    return Part(COLUMNS, row(number, name, size))
+    return PartialImage(COLUMNS, row(number, name, size))
 
 
-def key(number: int) -> Part:
+def key(number: int) -> PartialImage:
     """Which row it is."""
-    return Part(("id",), (number,))
+    return PartialImage(("id",), (number,))
 
 
 def content(*rows: Any) -> Content:
@@ -48,7 +48,7 @@ def content(*rows: Any) -> Content:
     return Content(TABLE, ROWS, {one: rows.count(one) for one in rows})
 
 
-def changed(start: Content, *told: Told) -> list[tuple[Any, int]]:
+def changed(start: Content, *told: PartialChange) -> list[tuple[Any, int]]:
     """What a transaction of these changes does."""
     return start.change(list(enumerate(told, 1)))
 
@@ -59,10 +59,10 @@ def changed(start: Content, *told: Told) -> list[tuple[Any, int]]:
 def test_a_row_is_found_by_its_key() -> None:
     """Whatever it was, it goes; inserted and updated in one transaction, too."""
     table = content(row(1, "a"), row(2, "b"))
-    assert [(row(1, "a"), -1), (row(1, "c"), 1)] == changed(table, Told("u", key(1), None, whole(1, "c")))
+    assert [(row(1, "a"), -1), (row(1, "c"), 1)] == changed(table, PartialChange("u", key(1), None, whole(1, "c")))
     assert [(row(3, "x"), 1), (row(3, "x"), -1), (row(3, "y"), 1), (row(3, "y"), -1)] == changed(
-        table, Told("c", key(3), None, whole(3, "x")), Told("u", key(3), None, whole(3, "y")),
-        Told("d", key(3), None, None),
+        table, PartialChange("c", key(3), None, whole(3, "x")), PartialChange("u", key(3), None, whole(3, "y")),
+        PartialChange("d", key(3), None, None),
     )
     assert {row(1, "c"): 1, row(2, "b"): 1} == table.rows
 
@@ -70,32 +70,36 @@ def test_a_row_is_found_by_its_key() -> None:
 def test_what_a_change_left_out_is_taken_from_the_row_that_goes() -> None:
     """In an update, from the row of its key; in an insert, from the row of the delete directly before."""
     table = content(row(1, "large", 1.5))
-    part = Part(("id", "size"), (1, 2.5))
-    assert [(row(1, "large", 1.5), -1), (row(1, "large", 2.5), 1)] == changed(table, Told("u", key(1), None, part))
-    moved = Part(("id", "size"), (7, 2.5))
+    part = PartialImage(("id", "size"), (1, 2.5))
+    assert [(row(1, "large", 1.5), -1), (row(1, "large", 2.5), 1)] == changed(
+        table, PartialChange("u", key(1), None, part)
+    )
+    moved = PartialImage(("id", "size"), (7, 2.5))
     assert [(row(1, "large", 2.5), -1), (row(7, "large", 2.5), 1)] == changed(
-        table, Told("d", key(1), None, None), Told("c", key(7), None, moved)
+        table, PartialChange("d", key(1), None, None), PartialChange("c", key(7), None, moved)
     )
 
 
 @pytest.mark.parametrize("between", [
-    [Told("c", key(5), None, whole(5))], [Told("t", None, None, None)], [Told("u", key(2), None, whole(2))],
+    [PartialChange("c", key(5), None, whole(5))], [PartialChange("t", None, None, None)],
+    [PartialChange("u", key(2), None, whole(2))],
 ])
-def test_only_the_delete_directly_before_fills_an_insert(between: list[Told]) -> None:
+def test_only_the_delete_directly_before_fills_an_insert(between: list[PartialChange]) -> None:
     """Any other change between them, or a number that is missing: the value is not known."""
     start = [row(1, "large"), row(2, "other")]
-    moved = Told("c", key(7), None, Part(("id", "size"), (7, None)))
-    with pytest.raises(Unknown, match="inserted without its large value of 'name'"):
-        changed(content(*start), Told("d", key(1), None, None), *between, moved)
-    with pytest.raises(Unknown, match="inserted without its large value of 'name'"):
-        content(*start).change([(1, Told("d", key(1), None, None)), (3, moved)])
+    moved = PartialChange("c", key(7), None, PartialImage(("id", "size"), (7, None)))
+    with pytest.raises(UnknownChange, match="inserted without its large value of 'name'"):
+        changed(content(*start), PartialChange("d", key(1), None, None), *between, moved)
+    with pytest.raises(UnknownChange, match="inserted without its large value of 'name'"):
+        content(*start).change([(1, PartialChange("d", key(1), None, None)), (3, moved)])
 
 
 def test_truncate_takes_away_every_row_of_that_moment() -> None:
     """Equal rows together; rows inserted before it in the transaction go, those after it stay."""
     table = content(row(1), row(1), row(2))
     assert [(row(3), 1), (row(1), -2), (row(2), -1), (row(3), -1), (row(3), 1)] == changed(
-        table, Told("c", None, None, whole(3)), Told("t", None, None, None), Told("c", None, None, whole(3))
+        table, PartialChange("c", None, None, whole(3)), PartialChange("t", None, None, None),
+        PartialChange("c", None, None, whole(3))
     )
     assert {row(3): 1} == table.rows
 
@@ -103,10 +107,10 @@ def test_truncate_takes_away_every_row_of_that_moment() -> None:
 def test_a_key_is_free_again_behind_a_truncate() -> None:
     """As are all others."""
     table = content(row(1, "a"))
-    changed(table, Told("u", key(1), None, whole(1, "b")), Told("t", None, None, None))
-    assert [(row(1), 1)] == changed(table, Told("c", key(1), None, whole(1)))
-    with pytest.raises(Unknown, match="not there, the key id=2"):
-        changed(table, Told("d", key(2), None, None))
+    changed(table, PartialChange("u", key(1), None, whole(1, "b")), PartialChange("t", None, None, None))
+    assert [(row(1), 1)] == changed(table, PartialChange("c", key(1), None, whole(1)))
+    with pytest.raises(UnknownChange, match="not there, the key id=2"):
+        changed(table, PartialChange("d", key(2), None, None))
 
 
 def test_changes_are_done_in_their_order_not_in_that_of_their_arrival() -> None:
@@ -114,8 +118,9 @@ def test_changes_are_done_in_their_order_not_in_that_of_their_arrival() -> None:
     log = RecordingLog()
     capture = Capture(RECIPE, {TABLE: log})
     absorb(
-        capture, told_row(5, 3, Told("c", key(1), None, whole(1, "b"))), told_row(5, 2, Told("d", key(1), None, None)),
-        End(5, 70, {TABLE: 3}), told_row(5, 1, Told("c", key(1), None, whole(1, "a"))),
+        capture, told_row(5, 3, PartialChange("c", key(1), None, whole(1, "b"))),
+        told_row(5, 2, PartialChange("d", key(1), None, None)),
+        End(5, 70, {TABLE: 3}), told_row(5, 1, PartialChange("c", key(1), None, whole(1, "a"))),
     )
     capture.release()
     assert [Updates([(row(1, "b"), 70, 1)]), Progress([0], [71], {70: 1})] == log.durable
@@ -124,26 +129,30 @@ def test_changes_are_done_in_their_order_not_in_that_of_their_arrival() -> None:
 def test_a_row_without_a_key_is_found_by_all_that_it_was() -> None:
     """One of equal rows goes; NaN is itself."""
     table = content(row(1, "a", NAN), row(1, "a", NAN))
-    done = changed(table, Told("u", None, whole(1, "a", NAN), whole(1, "b")), Told("d", None, whole(1, "a", NAN), None))
+    done = changed(
+        table,
+        PartialChange("u", None, whole(1, "a", NAN), whole(1, "b")),
+        PartialChange("d", None, whole(1, "a", NAN), None),
+    )
     assert [(row(1, "a", NAN), -1), (row(1, "b"), 1), (row(1, "a", NAN), -1)] == done
-    with pytest.raises(Unknown, match=r"a row of public.t was deleted that is not there: Row\(id=1, name='a'"):
-        changed(table, Told("d", None, whole(1, "a", NAN), None))
+    with pytest.raises(UnknownChange, match=r"a row of public.t was deleted that is not there: Row\(id=1, name='a'"):
+        changed(table, PartialChange("d", None, whole(1, "a", NAN), None))
 
 
 def test_a_key_that_was_dropped_tells_rows_apart_no_more() -> None:
     """ALTER TABLE ... DROP CONSTRAINT: from then on equal ids are fine, and a new key finds what is there then."""
     table = content(row(1, "a"))
-    changed(table, Told("u", key(1), None, whole(1, "b")))
-    assert [(row(1, "c"), 1)] == changed(table, Told("c", None, None, whole(1, "c")))
-    assert [(row(1, "c"), -1)] == changed(table, Told("d", Part(("name",), ("c",)), None, None))
+    changed(table, PartialChange("u", key(1), None, whole(1, "b")))
+    assert [(row(1, "c"), 1)] == changed(table, PartialChange("c", None, None, whole(1, "c")))
+    assert [(row(1, "c"), -1)] == changed(table, PartialChange("d", PartialImage(("name",), ("c",)), None, None))
 
 
 def test_rows_told_by_their_values_may_share_a_key_for_a_moment() -> None:
     """As with a deferrable key: each update moves on to the key of the next row."""
     table = content(row(1, "a"), row(2, "b"))
     changed(
-        table, Told("d", None, whole(1, "a"), None), Told("c", None, None, whole(2, "a")),
-        Told("d", None, whole(2, "b"), None), Told("c", None, None, whole(3, "b")),
+        table, PartialChange("d", None, whole(1, "a"), None), PartialChange("c", None, None, whole(2, "a")),
+        PartialChange("d", None, whole(2, "b"), None), PartialChange("c", None, None, whole(3, "b")),
     )
     assert {row(2, "a"): 1, row(3, "b"): 1} == table.rows
 
@@ -151,43 +160,46 @@ def test_rows_told_by_their_values_may_share_a_key_for_a_moment() -> None:
 def test_old_values_that_come_with_a_key_must_be_what_the_row_had() -> None:
     """Those that are given; NaN equals NaN."""
     table = content(row(1, "a", NAN))
-    changed(table, Told("u", key(1), Part(("id", "size"), (1, NAN)), whole(1, "b", 2.5)))
-    with pytest.raises(Unknown, match="the key id=1 are not what it had: 'name' was 'b' before, and 'c' in the record"):
-        changed(table, Told("u", key(1), whole(1, "c", 2.5), whole(1, "d")))
+    changed(table, PartialChange("u", key(1), PartialImage(("id", "size"), (1, NAN)), whole(1, "b", 2.5)))
+    with pytest.raises(
+        UnknownChange, match="the key id=1 are not what it had: 'name' was 'b' before, and 'c' in the record"
+    ):
+        changed(table, PartialChange("u", key(1), whole(1, "c", 2.5), whole(1, "d")))
 
 
 @pytest.mark.parametrize("told, reason", [
-    (Told("u", key(9), None, whole(9)), "a row of public.t was updated that is not there, the key id=9"),
-    (Told("d", key(9), None, None), "a row of public.t was deleted that is not there, the key id=9"),
-    (Told("c", key(1), None, whole(1, "b")), r"the key id=1 was inserted, and there is one already: Row\(id=1"),
+    (PartialChange("u", key(9), None, whole(9)), "a row of public.t was updated that is not there, the key id=9"),
+    (PartialChange("d", key(9), None, None), "a row of public.t was deleted that is not there, the key id=9"),
+    (PartialChange("c", key(1), None, whole(1, "b")),
+     r"the key id=1 was inserted, and there is one already: Row\(id=1"),
 ])
-def test_another_history_is_told(told: Told, reason: str) -> None:
+def test_another_history_is_told(told: PartialChange, reason: str) -> None:
     """A row that is not there, and one that is there already."""
-    with pytest.raises(Unknown, match=reason):
+    with pytest.raises(UnknownChange, match=reason):
         changed(content(row(1, "a")), told)
 
 
 @pytest.mark.parametrize("rows", [[row(1, "a"), row(1, "b")], [row(1), row(1)]])
 def test_a_key_that_two_rows_have_is_none(rows: list[Any]) -> None:
     """Told at the first change by that key, with what to do."""
-    with pytest.raises(Unknown, match="there are two rows of public.t with the key id=1") as caught:
-        changed(content(*rows, row(2)), Told("d", key(2), None, None))
+    with pytest.raises(UnknownChange, match="there are two rows of public.t with the key id=1") as caught:
+        changed(content(*rows, row(2)), PartialChange("d", key(2), None, None))
     assert "name it with --full-identity" in caught.value.remedy
 
 
 def test_another_key_is_another_way_to_find_the_same_rows() -> None:
     """A primary key that was altered."""
     table = content(row(1, "a"), row(2, "b"))
-    changed(table, Told("d", key(1), None, None))
-    assert [(row(2, "b"), -1)] == changed(table, Told("d", Part(("name",), ("b",)), None, None))
+    changed(table, PartialChange("d", key(1), None, None))
+    assert [(row(2, "b"), -1)] == changed(table, PartialChange("d", PartialImage(("name",), ("b",)), None, None))
 
 
 def test_of_rows_with_one_key_the_same_is_named_whatever_order_they_are_in() -> None:
     """Captures that began at other moments hold rows in other orders, and must stop with the same words."""
     rows = [row(2, "a"), row(2, "b"), row(1, "a"), row(1, "b")]
     for some in (rows, rows[::-1]):
-        with pytest.raises(Unknown, match="with the key id=1$"):
-            changed(content(*some), Told("d", key(2), None, None))
+        with pytest.raises(UnknownChange, match="with the key id=1$"):
+            changed(content(*some), PartialChange("d", key(2), None, None))
 
 
 # -- what a record tells
@@ -222,26 +234,27 @@ def image(number: int | None, name: str | None = None, size: float | None = None
 
 
 @pytest.mark.parametrize("op, before, after, named, told", [
-    ("c", None, image(1, "a"), {"id": 1}, Told("c", key(1), None, whole(1, "a"))),
-    ("u", None, image(1, "a"), {"id": 1}, Told("u", key(1), None, whole(1, "a"))),
-    ("u", image(1, "z"), image(1, "a"), {"id": 1}, Told("u", key(1), whole(1, "z"), whole(1, "a"))),
-    ("u", None, image(1, PLACEHOLDER), {"id": 1}, Told("u", key(1), None, Part(("id", "size"), (1, None)))),
-    ("d", image(1, "made up"), None, {"id": 1}, Told("d", key(1), None, None)),
-    ("t", None, None, None, Told("t", None, None, None)),
-    ("c", None, image(1), None, Told("c", None, None, whole(1))),
-    ("u", image(1, "z"), image(1), None, Told("u", None, whole(1, "z"), whole(1))),
-    ("d", image(1, "z"), None, None, Told("d", None, whole(1, "z"), None)),
+    ("c", None, image(1, "a"), {"id": 1}, PartialChange("c", key(1), None, whole(1, "a"))),
+    ("u", None, image(1, "a"), {"id": 1}, PartialChange("u", key(1), None, whole(1, "a"))),
+    ("u", image(1, "z"), image(1, "a"), {"id": 1}, PartialChange("u", key(1), whole(1, "z"), whole(1, "a"))),
+    ("u", None, image(1, PLACEHOLDER), {"id": 1},
+     PartialChange("u", key(1), None, PartialImage(("id", "size"), (1, None)))),
+    ("d", image(1, "made up"), None, {"id": 1}, PartialChange("d", key(1), None, None)),
+    ("t", None, None, None, PartialChange("t", None, None, None)),
+    ("c", None, image(1), None, PartialChange("c", None, None, whole(1))),
+    ("u", image(1, "z"), image(1), None, PartialChange("u", None, whole(1, "z"), whole(1))),
+    ("d", image(1, "z"), None, None, PartialChange("d", None, whole(1, "z"), None)),
 ])
-def test_what_a_record_tells(op: str, before: Any, after: Any, named: Any, told: Told) -> None:
+def test_what_a_record_tells(op: str, before: Any, after: Any, named: Any, told: PartialChange) -> None:
     """By its key; of a keyless table, by the whole row. A delete's values outside the key say nothing."""
-    assert ToldRow(TABLE, 7, 3, 2, 1000, told, Position(TOPIC, 1, 17)) == tell(op, before, after, named)
+    assert PartialChangeFact(TABLE, 7, 3, 2, 1000, told, Position(TOPIC, 1, 17)) == tell(op, before, after, named)
 
 
 def test_a_table_with_full_identity_is_told_by_its_values() -> None:
     """Where they are given; a table that had another identity before is told by its key as long."""
     full = Recipe("src", {TABLE: ROWS}, before="from-state", full_identity=frozenset({TABLE}))
-    assert Told("d", None, whole(1, "z"), None) == tell("d", image(1, "z"), None, {"id": 1}, full).told
-    assert Told("u", key(1), None, whole(1)) == tell("u", None, image(1), {"id": 1}, full).told
+    assert PartialChange("d", None, whole(1, "z"), None) == tell("d", image(1, "z"), None, {"id": 1}, full).told
+    assert PartialChange("u", key(1), None, whole(1)) == tell("u", None, image(1), {"id": 1}, full).told
 
 
 def test_untouched_large_values_of_every_type_are_seen() -> None:
@@ -256,7 +269,7 @@ def test_untouched_large_values_of_every_type_are_seen() -> None:
     told = tell("u", None, large, {"id": 1}, recipe).told
     given = {"id": 1, "text": "t", "raw": "AA==", "texts": ["t"], "numbers": [1], "uuids": ["u"], "pairs": {}}
 
-    assert Part(("id",), (1,)) == told.new
+    assert PartialImage(("id",), (1,)) == told.new
     assert tuple(KINDS) == tell("u", None, given, {"id": 1}, recipe).told.new.columns
 
 
@@ -277,7 +290,7 @@ def test_what_names_no_row_is_told_with_the_remedy(
 ) -> None:
     """A stop at its transaction, not an error of the record."""
     fact = tell(op, before, after, named)
-    assert isinstance(fact, Unfit)
+    assert isinstance(fact, UnfitRow)
     assert reason in fact.reason and fact.reason.endswith("in transaction 7")
     assert remedy in fact.remedy
 
@@ -294,13 +307,13 @@ def test_a_wrong_recipe_is_refused() -> None:
 def absorb(capture: Capture, *facts: Any) -> None:
     """Feed facts."""
     for fact in facts:
-        position = fact.position if isinstance(fact, ToldRow) else Position("src.transaction", 0, fact.lsn)
+        position = fact.position if isinstance(fact, PartialChangeFact) else Position("src.transaction", 0, fact.lsn)
         capture.absorb_fact(fact, position)
 
 
-def told_row(tx: int, order: int, told: Told, seq: int | None = None) -> ToldRow:
+def told_row(tx: int, order: int, told: PartialChange, seq: int | None = None) -> PartialChangeFact:
     """A change in a transaction."""
-    return ToldRow(TABLE, tx, order, order, seq, told, Position(TOPIC, 0, tx * 10 + order))
+    return PartialChangeFact(TABLE, tx, order, order, seq, told, Position(TOPIC, 0, tx * 10 + order))
 
 
 def test_what_cannot_be_known_stops_before_its_transaction() -> None:
@@ -309,9 +322,10 @@ def test_what_cannot_be_known_stops_before_its_transaction() -> None:
     for _ in range(2):
         capture = Capture(RECIPE, {TABLE: log})
         absorb(
-            capture, told_row(5, 1, Told("c", key(1), None, whole(1, "a"))), End(5, 70, {TABLE: 1}),
-            told_row(6, 1, Told("c", key(2), None, whole(2)), 70), told_row(6, 2, Told("d", key(9), None, None), 70),
-            End(6, 80, {TABLE: 2}), told_row(7, 1, Told("d", key(1), None, None), 80), End(7, 90, {TABLE: 1}),
+            capture, told_row(5, 1, PartialChange("c", key(1), None, whole(1, "a"))), End(5, 70, {TABLE: 1}),
+            told_row(6, 1, PartialChange("c", key(2), None, whole(2)), 70),
+            told_row(6, 2, PartialChange("d", key(9), None, None), 70),
+            End(6, 80, {TABLE: 2}), told_row(7, 1, PartialChange("d", key(1), None, None), 80), End(7, 90, {TABLE: 1}),
         )
         for _ in range(2):
             with pytest.raises(SourceStop, match="deleted that is not there, the key id=9, in transaction 6") as caught:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture import facts
-from cdcv2.capture.bound_facts import said
+from cdcv2.capture.bound_facts import timeline_fact
 from cdcv2.capture.facts import Fact
-from cdcv2.capture.temp import SNAPSHOT, Begin, End, Halt, Row, Said
+from cdcv2.capture.open_records import SNAPSHOT, BeginRecord, EndRecord, HaltRecord, RowRecord, Said
 from cdcv2.protocol.log import Position
 
 ONE, OTHER = Position("topic", 1, 17), Position("topic", 2, 9)
@@ -15,20 +15,20 @@ CHANGES = (("old", -1), ("new", 1))
 
 
 @pytest.mark.parametrize("fact, expected", [
-    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE), Row("t", 7, 3, 90, CHANGES, 2)),
-    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE, True), Row("t", 7, 3, 90, CHANGES, 2, True)),
-    (facts.SnapshotRow("t", 50, "first", "row", ONE), Row("t", SNAPSHOT, ("topic", 1, 17), 50, (("row", 1),))),
-    (facts.End(7, 100, {"t": 3, "other": 0}), End.of(7, 100, {"t": 3})),
-    (facts.Truncate("t", 7, 3, 2, 90, ONE, "truncated", "delete"), Halt(7, 90, "truncated", "delete", "t", 2)),
-    (facts.Unfit("t", 7, None, 90, ONE, "a column", "anew"), Halt(7, 90, "a column", "anew")),
-    (facts.Unfit("t", None, 50, None, ONE, "a column", "anew"), Halt(SNAPSHOT, 50, "a column", "anew")),
-    (facts.Begin(7, 95), Begin(7)),
-    (facts.Nothing("heartbeat"), None),
+    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE), RowRecord("t", 7, 3, 90, CHANGES, 2)),
+    (facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE, True), RowRecord("t", 7, 3, 90, CHANGES, 2, True)),
+    (facts.SnapshotRow("t", 50, "first", "row", ONE), RowRecord("t", SNAPSHOT, ("topic", 1, 17), 50, (("row", 1),))),
+    (facts.End(7, 100, {"t": 3, "other": 0}), EndRecord.of(7, 100, {"t": 3})),
+    (facts.Truncate("t", 7, 3, 2, 90, ONE, "truncated", "delete"), HaltRecord(7, 90, "truncated", "delete", "t", 2)),
+    (facts.UnfitRow("t", 7, None, 90, ONE, "a column", "anew"), HaltRecord(7, 90, "a column", "anew")),
+    (facts.UnfitRow("t", None, 50, None, ONE, "a column", "anew"), HaltRecord(SNAPSHOT, 50, "a column", "anew")),
+    (facts.Begin(7, 95), BeginRecord(7)),
+    (facts.IgnoredRecord("heartbeat"), None),
     (facts.Notification("STARTED", None, None, 0), None),
 ])  # fmt: skip
-def test_each_kind_of_fact(fact: Fact, expected: Said | Begin | None) -> None:
+def test_each_kind_of_fact(fact: Fact, expected: Said | BeginRecord | None) -> None:
     """What nothing follows from is nothing."""
-    assert expected == said(fact)
+    assert expected == timeline_fact(fact)
 
 
 def test_a_row_sent_again_is_the_same_wherever_it_stands() -> None:
@@ -36,5 +36,5 @@ def test_a_row_sent_again_is_the_same_wherever_it_stands() -> None:
     row = facts.RowFact("t", 7, 3, 2, 90, "u", CHANGES, ONE)
     scanned = facts.SnapshotRow("t", 50, "true", "row", ONE)
 
-    assert said(row) == said(row._replace(position=OTHER))
-    assert said(scanned) != said(scanned._replace(position=OTHER))
+    assert timeline_fact(row) == timeline_fact(row._replace(position=OTHER))
+    assert timeline_fact(scanned) != timeline_fact(scanned._replace(position=OTHER))

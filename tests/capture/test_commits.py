@@ -7,10 +7,10 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.contradictions import Commit
 from cdcv2.capture.facts import End, Fact, RowFact
-from cdcv2.capture.recalled import Recalled
+from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from tests.connector import SNAPSHOT_LSN, History, histories, sent
@@ -18,9 +18,9 @@ from tests.connector import SNAPSHOT_LSN, History, histories, sent
 TABLE = "public.t"
 
 
-def streaming(*tables: str, **more: object) -> Commits:
+def streaming(*tables: str, **more: object) -> CommitTransactions:
     """Commits of a source without a snapshot."""
-    return Commits(tables or (TABLE,), snapshot="none", **more)  # type: ignore[arg-type]
+    return CommitTransactions(tables or (TABLE,), snapshot="none", **more)  # type: ignore[arg-type]
 
 
 def test_a_stop_before_anything_is_released_states_nothing() -> None:
@@ -38,9 +38,9 @@ def test_a_stop_before_anything_is_released_states_nothing() -> None:
 
 
 class Holder:
-    """The least that a user of `Commits` does: it holds rows, and feeds numbers."""
+    """The least that a user of `CommitTransactions` does: it holds rows, and feeds numbers."""
 
-    def __init__(self, commits: Commits) -> None:
+    def __init__(self, commits: CommitTransactions) -> None:
         self.commits = commits
         self.rows: dict[tuple[int, str], dict[int, int]] = {}
         self.released: list[int] = []
@@ -281,7 +281,7 @@ def test_a_halted_transaction_stops_when_it_is_due() -> None:
 
 def test_a_null_sequence_reads_as_the_snapshot() -> None:
     """The first transaction after the snapshot has no END before it: not a repeat until it is released itself."""
-    commits = Commits([TABLE], notifications=True)
+    commits = CommitTransactions([TABLE], notifications=True)
     assert not commits.is_repeat(None, 5), "nothing is a repeat before the snapshot is released"
     commits.snapshot_rows(TABLE, 1000, 1)
     for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
@@ -300,7 +300,7 @@ def test_a_null_sequence_reads_as_the_snapshot() -> None:
 
 def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
     """State lost after the snapshot: until its LSN is known again, only the END of the transaction can tell."""
-    commits = Commits([TABLE], known=1051)
+    commits = CommitTransactions([TABLE], known=1051)
     assert commits.base is None
     assert not commits.is_repeat(None, 5)
     assert not commits.end(5, 1050, {TABLE: 1})
@@ -310,8 +310,8 @@ def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
 
 def test_without_its_base_a_null_row_that_its_end_does_not_count_stops_it() -> None:
     """The END was released, and says how many there are: with the memory lost, too."""
-    commits = Commits(["public.a"], known=1051)
-    commits.recall(Recalled(((7, 1050, {"public.a": 1}),), True, None))
+    commits = CommitTransactions(["public.a"], known=1051)
+    commits.recall(ReleasedEnds(((7, 1050, {"public.a": 1}),), True, None))
     commits.end(7, 1050, {"public.a": 1})
 
     assert commits.is_repeat(None, 7, "public.a", 1) and commits.stopped() is None
@@ -324,10 +324,10 @@ def test_without_its_base_a_null_row_that_its_end_does_not_count_stops_it() -> N
 def test_a_start_knows_of_a_begin_before_the_record_that_it_begins_at(last: int | None, restarted: list[int]) -> None:
     """The connector was restarted inside the transaction: the other BEGIN is read now, or was read before, too."""
     commits = streaming()
-    commits.recall(Recalled((), True, last, frozenset(restarted)))
+    commits.recall(ReleasedEnds((), True, last, frozenset(restarted)))
     if last is not None:
         commits.begin(last)
-    commits.numbers_anew(7)
+    commits.renumbered(7)
     commits.rows_seen(7, TABLE, 1, 1)
     commits.end(7, 100, {TABLE: 1})
     assert commits.ready() is None
@@ -342,13 +342,13 @@ def test_whether_a_transaction_was_begun_twice_cannot_be_known(first: str, anew:
     """The transaction topic has lost the record before: a stop, if the connector is one that numbers anew."""
     commits = streaming()
     if first == "before":
-        commits.recall(Recalled((), False, None, doubted=7))
+        commits.recall(ReleasedEnds((), False, None, doubted=7))
     else:
-        commits.recall(Recalled((), False, None, gone=True))
+        commits.recall(ReleasedEnds((), False, None, gone=True))
     if first == "begin":
         commits.begin(7)
     if anew:
-        commits.numbers_anew(7)
+        commits.renumbered(7)
     commits.rows_seen(7, TABLE, 1, 1)
     commits.end(7, 100, {TABLE: 1})
     release, stop = commits.ready(), commits.stopped()
@@ -362,10 +362,10 @@ def test_whether_a_transaction_was_begun_twice_cannot_be_known(first: str, anew:
 def test_only_the_first_transaction_behind_what_is_lost_is_in_doubt() -> None:
     """What follows it is judged as ever."""
     commits = streaming()
-    commits.recall(Recalled((), False, None, gone=True))
+    commits.recall(ReleasedEnds((), False, None, gone=True))
     commits.end(7, 100, {})
     commits.begin(8)
-    commits.numbers_anew(8)
+    commits.renumbered(8)
     commits.rows_seen(8, TABLE, 1, 1)
     commits.end(8, 110, {TABLE: 1})
     release = commits.ready()
@@ -376,15 +376,15 @@ def test_only_the_first_transaction_behind_what_is_lost_is_in_doubt() -> None:
 def test_a_start_finds_an_end_from_before_the_snapshot_behind_where_it_begins() -> None:
     """It was read when the snapshot was released, and the run that read it could not state its stop any more."""
     commits = begun(1000)
-    commits.recall(Recalled(((4, 900, {}),), True, None))
+    commits.recall(ReleasedEnds(((4, 900, {}),), True, None))
     stop = commits.stopped()
 
     assert stop is not None and "transaction 4 was committed at 900, not after the snapshot at 1000" in stop.reason
 
 
-def begun(through: int, *told: int) -> Commits:
+def begun(through: int, *told: int) -> CommitTransactions:
     """One that was begun when a snapshot at 1000, perhaps others, and all through an END were released."""
-    first = Commits([TABLE])
+    first = CommitTransactions([TABLE])
     first.snapshot_rows(TABLE, 1000, 1)
     first.snapshot_marked("last", ("t", 0, 0))
     first.ends_read({("t", 0): 1})
@@ -392,13 +392,13 @@ def begun(through: int, *told: int) -> Commits:
     first.settle(first.ready())  # type: ignore[arg-type]
     more = {"again": {"told": list(told), "runs": len(told), "notified": 0}, "first": []} if told else {}
     plain = {**first.export(), "through": through, **more}
-    return Commits.restore(plain, [TABLE], known=through + 1, again=told)
+    return CommitTransactions.restore(plain, [TABLE], known=through + 1, again=told)
 
 
 def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snapshot() -> None:
     """As one that lives on does: no END that is known says what follows it."""
     commits = begun(1060)
-    commits.recall(Recalled(((5, 1050, {}), (6, 1060, {})), True, None))
+    commits.recall(ReleasedEnds(((5, 1050, {}), (6, 1060, {})), True, None))
 
     assert commits.is_repeat(950, 9) and commits.stopped() is None
     assert commits.is_repeat(1000, 9) and commits.stopped() is not None
@@ -407,7 +407,7 @@ def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snaps
 def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
     """Nothing but it is released, so it does not matter that the transaction topic has lost its beginning."""
     commits = begun(1000)
-    commits.recall(Recalled((), False, None))
+    commits.recall(ReleasedEnds((), False, None))
 
     assert commits.is_repeat(950, 9) and commits.stopped() is None
 
@@ -415,7 +415,7 @@ def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
 def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None:
     """What that snapshot makes up for is superseded, so nothing is judged by it."""
     commits = begun(1160, 1100)
-    commits.recall(Recalled(((5, 1050, {TABLE: 1}), (6, 1160, {})), True, None))
+    commits.recall(ReleasedEnds(((5, 1050, {TABLE: 1}), (6, 1160, {})), True, None))
 
     assert not commits.end(5, 1050, {TABLE: 2}) and commits.stopped() is None
     assert not commits.end(6, 1160, {TABLE: 2}) and commits.stopped() is not None
@@ -435,7 +435,7 @@ def test_a_row_that_its_end_does_not_count_is_a_stop_that_lasts(named: int | Non
 
 def test_without_its_base_what_is_released_now_is_remembered() -> None:
     """The first transaction may be the next to be released: its null rows are repeats from then on."""
-    commits = Commits([TABLE], known=1001)
+    commits = CommitTransactions([TABLE], known=1001)
     commits.end(5, 1050, {})
     assert not commits.is_repeat(None, 5)
     commits.settle(commits.ready())  # type: ignore[arg-type]
@@ -444,7 +444,7 @@ def test_without_its_base_what_is_released_now_is_remembered() -> None:
 
 def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
     """The topics still hold the snapshot, which says what a null sequence reads as."""
-    commits = Commits([TABLE], known=1051)
+    commits = CommitTransactions([TABLE], known=1051)
     commits.snapshot_read(TABLE, 1000, ("t", 0), 0)
     assert 1000 == commits.base
     assert commits.is_repeat(None, 5)
@@ -456,9 +456,9 @@ def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind
     lsns: tuple[int, int], remembered: bool
 ) -> None:
     """ENDs of transactions without rows wait for no table, so they may be read, and released, before such rows are."""
-    commits = Commits([TABLE], known=2011)
+    commits = CommitTransactions([TABLE], known=2011)
     if remembered:
-        commits = Commits([TABLE], notifications=True)
+        commits = CommitTransactions([TABLE], notifications=True)
         commits.snapshot_rows(TABLE, lsns[0], 1)
         for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
             commits.notification(kind, TABLE, 1, offset)
@@ -475,7 +475,7 @@ def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind
 
 def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> None:
     """No row has its LSN; the notifications say that there is none."""
-    commits = Commits([TABLE], notifications=True, known=51)
+    commits = CommitTransactions([TABLE], notifications=True, known=51)
     for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
         assert commits.base is None
         commits.notification(kind, TABLE, 0, offset)
@@ -484,7 +484,7 @@ def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> No
 
 def test_right_after_an_empty_snapshot_nothing_else_is_needed() -> None:
     """Only an empty snapshot is released through 0."""
-    assert 0 == Commits([TABLE], known=1).base
+    assert 0 == CommitTransactions([TABLE], known=1).base
 
 
 # -- memory
@@ -492,13 +492,13 @@ def test_right_after_an_empty_snapshot_nothing_else_is_needed() -> None:
 
 def test_restored_it_decides_as_before() -> None:
     """H and the snapshot are remembered; open transactions are read again."""
-    commits = Commits([TABLE], notifications=True)
+    commits = CommitTransactions([TABLE], notifications=True)
     commits.snapshot_rows(TABLE, 1000, 1)
     for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
         commits.notification(kind, TABLE, 1, offset)
     commits.settle(commits.ready())  # type: ignore[arg-type]
     commits.end(5, 1050, {TABLE: 1})
-    again = Commits.restore(commits.export(), [TABLE], notifications=True, known=1001)
+    again = CommitTransactions.restore(commits.export(), [TABLE], notifications=True, known=1001)
     assert (1000, 1000) == (again.through, again.base)
     assert again.end(5, 1050, {TABLE: 1})
     again.notification("STARTED", None, None, 7)
@@ -510,7 +510,7 @@ def test_logs_ahead_of_the_memory_are_believed() -> None:
     """A crash between the statements and the memory: what is stated is released."""
     commits = streaming()
     plain = commits.export()
-    again = Commits.restore(plain, [TABLE], snapshot="none", known=71)
+    again = CommitTransactions.restore(plain, [TABLE], snapshot="none", known=71)
     assert 70 == again.through
     assert not again.end(5, 70, {})
 
@@ -521,20 +521,20 @@ def test_a_memory_ahead_of_the_logs_is_refused() -> None:
     commits.end(5, 70, {})
     commits.settle(commits.ready())  # type: ignore[arg-type]
     with pytest.raises(ForeignStateError, match="through 70 is in the logs, but one only has what is before 70"):
-        Commits.restore(commits.export(), [TABLE], snapshot="none", known=70)
+        CommitTransactions.restore(commits.export(), [TABLE], snapshot="none", known=70)
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"tables": ["public.u"]}, {"mode": "initial"}])
 def test_the_memory_of_another_capture_is_refused(change: dict[str, object]) -> None:
     """Other tables or another mode mean other facts."""
     with pytest.raises(ForeignStateError):
-        Commits.restore({**streaming().export(), **change}, [TABLE], snapshot="none")
+        CommitTransactions.restore({**streaming().export(), **change}, [TABLE], snapshot="none")
 
 
 def test_wrong_arguments_are_named() -> None:
     """Whoever calls is told what is taken."""
     with pytest.raises(UsageError, match="'initial' or 'none', not 'always'"):
-        Commits([TABLE], snapshot="always")
+        CommitTransactions([TABLE], snapshot="always")
     with pytest.raises(MalformedError, match="3 distinct rows"):
         streaming().rows_seen(5, TABLE, 3, highest=2)
 

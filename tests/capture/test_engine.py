@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.contradictions import two_rows, two_snapshot_rows
 from cdcv2.capture.engine import CaptureEngine, LogsState
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
@@ -30,11 +30,11 @@ class Noted:
     open: list[tuple[int, tuple[int | None, ...], dict[str, int]]] = field(default_factory=list)
     begun: dict[Place, int] = field(default_factory=dict)
 
-    def note(self, tx: int, place: Place, offset: int) -> None:
+    def record_seen(self, tx: int, place: Place, offset: int) -> None:
         """A record of a transaction."""
         self.asked.append((tx, place, offset))
 
-    def note_snapshot(self, place: Place, offset: int) -> None:
+    def snapshot_record_seen(self, place: Place, offset: int) -> None:
         """A record of the snapshot."""
         self.asked.append(("snapshot", place, offset))
 
@@ -131,7 +131,7 @@ def test_the_clock_has_the_moment_of_an_end_until_that_is_released(tmp_path: Pat
     """Of each release that of its last END."""
     times = ReleaseTimes(tmp_path)
     engine = CaptureEngine(
-        Commits([T], snapshot="none"), Recipe("p", {T: KIND}, snapshot="none"), Noted(), clock=Clock(times)
+        CommitTransactions([T], snapshot="none"), Recipe("p", {T: KIND}, snapshot="none"), Noted(), clock=Clock(times)
     )
     engine.end(7, 100, {}, 1000, ENDS, 0)
     engine.end(8, 110, {}, 2000, ENDS, 1)
@@ -229,7 +229,7 @@ def test_without_a_memory_the_topics_must_be_those_of_the_logs(
 def test_where_no_table_is_covered_it_goes_on_from_its_memory() -> None:
     """No log says how far it has come, and nothing is complete."""
     recipe = Recipe("p", {T: KIND}, snapshot="none")
-    first = CaptureEngine(Commits([T], snapshot="none"), recipe, Noted())
+    first = CaptureEngine(CommitTransactions([T], snapshot="none"), recipe, Noted())
     first.end(7, 100, {}, None, ENDS, 0)
     release = first.ready()
     assert release is not None

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.release import Release
 
 A, B = "public.a", "public.b"
 
 
-def notified(commits: Commits, *notes: tuple[str, str | None, int | None], first: int = 0) -> None:
+def notified(commits: CommitTransactions, *notes: tuple[str, str | None, int | None], first: int = 0) -> None:
     """Feed notifications with consecutive offsets."""
     for offset, (kind, table, rows) in enumerate(notes, first):
         commits.notification(kind, table, rows, offset)
@@ -28,7 +28,7 @@ def run(a: int, b: int) -> list[tuple[str, str | None, int | None]]:
     ]
 
 
-def released(commits: Commits) -> Release:
+def released(commits: CommitTransactions) -> Release:
     """Release what is ready."""
     release = commits.ready()
     assert release is not None
@@ -36,7 +36,7 @@ def released(commits: Commits) -> Release:
     return release
 
 
-def reason(commits: Commits) -> str:
+def reason(commits: CommitTransactions) -> str:
     """Why it stops."""
     stop = commits.stopped()
     assert stop is not None
@@ -45,7 +45,7 @@ def reason(commits: Commits) -> str:
 
 def test_it_is_whole_when_each_table_has_the_rows_that_were_scanned() -> None:
     """Counts, not markers: the rows may come before or after the notifications."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 2)
     notified(commits, *run(2, 1))
     assert commits.ready() is None
@@ -58,7 +58,7 @@ def test_it_is_whole_when_each_table_has_the_rows_that_were_scanned() -> None:
 
 def test_it_is_released_with_the_transactions_behind_it() -> None:
     """Its time is the LSN of its rows, which is before every commit."""
-    commits = Commits([A], notifications=True)
+    commits = CommitTransactions([A], notifications=True)
     commits.end(5, 1050, {A: 1})
     commits.rows_seen(5, A, 1)
     commits.snapshot_rows(A, 1000, 1)
@@ -73,7 +73,7 @@ def test_it_is_released_with_the_transactions_behind_it() -> None:
 )
 def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | None]]) -> None:
     """No rows, or no snapshot at all: the logs then begin at 0."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *notes)
     release = released(commits)
     assert (0, 0) == (release.snapshot, release.through)
@@ -83,7 +83,7 @@ def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | Non
 
 def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
     """The connector says so at each later start."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *run(1, 0), ("SKIPPED", None, None))
     assert commits.ready() is None
     commits.snapshot_rows(A, 1000, 1)
@@ -105,7 +105,7 @@ def test_a_snapshot_that_was_begun_twice_stops_the_capture(
     notes: list[tuple[str, str | None, int | None]], text: str, rows_first: bool
 ) -> None:
     """The slot was there when it began again: its rows may be of transactions that the stream has, too."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     if rows_first:
         commits.snapshot_rows(A, 1000, 1)
     notified(commits, *notes)
@@ -119,7 +119,7 @@ def test_a_snapshot_that_was_begun_twice_stops_the_capture(
 
 def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start() -> None:
     """SKIPPED says that the connector knows its snapshot to be complete; the counts judge whether the rows are."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     notified(commits, BEGUN, *SCANS, ("SKIPPED", None, None))
     assert commits.ready() is None
     commits.snapshot_rows(A, 1000, 1)
@@ -129,7 +129,7 @@ def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows(rows: int) -> None:
     """Nobody has said what it holds: it is not covered, and with rows nobody says that these are all."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     if rows:
         commits.snapshot_rows(B, 1000, rows)
@@ -143,7 +143,7 @@ def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows(row
 
 def test_a_table_that_is_not_covered_begins_with_the_first_end_that_counts_it() -> None:
     """In the order of commits, whatever came first."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     notified(commits, BEGUN, ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
     for tx, lsn in ((5, 1050), (6, 1060), (7, 1070)):
@@ -161,7 +161,7 @@ def test_a_table_that_is_not_covered_begins_with_the_first_end_that_counts_it() 
 @pytest.mark.parametrize("had", [True, False])
 def test_a_table_whose_first_row_is_changed_does_not_begin(had: bool) -> None:
     """It had a row that is in no record; what comes later does not begin it, and the others go on."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     notified(commits, BEGUN, ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
     commits.end(5, 1050, {B: 2})
@@ -180,8 +180,8 @@ def test_a_table_whose_first_row_is_changed_does_not_begin(had: bool) -> None:
 
 def test_without_a_snapshot_a_table_begins_with_whatever_it_begins() -> None:
     """The user has said that the history begins with nothing."""
-    commits = Commits([A, B], snapshot="none")
-    assert commits.wants_ends
+    commits = CommitTransactions([A, B], snapshot="none")
+    assert commits.needs_ends
     commits.ends_read({("a", 0): 1}, [A])
     commits.end(5, 1050, {B: 1})
     commits.had(5, B)
@@ -191,7 +191,7 @@ def test_without_a_snapshot_a_table_begins_with_whatever_it_begins() -> None:
 
 def test_a_notification_that_is_fed_again_is_ignored() -> None:
     """Whoever reads a range again feeds it again; by its offset it is known."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     for _ in range(2):
         notified(commits, *run(0, 0))
     assert 0 == released(commits).through
@@ -199,7 +199,7 @@ def test_a_notification_that_is_fed_again_is_ignored() -> None:
 
 def test_more_rows_than_were_scanned_stop_the_capture() -> None:
     """Two runs with one LSN, or a producer that is not idempotent: nobody can tell which row is too many."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *run(1, 0))
     commits.snapshot_rows(A, 1000, 2)
     assert commits.ready() is None
@@ -208,7 +208,7 @@ def test_more_rows_than_were_scanned_stop_the_capture() -> None:
 
 def test_a_scan_without_a_number_stops_the_capture() -> None:
     """A scan that failed has none; a snapshot that is completed all the same cannot be checked."""
-    commits = Commits([A], notifications=True)
+    commits = CommitTransactions([A], notifications=True)
     notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, None), ("COMPLETED", None, None))
     assert commits.ready() is None
     assert "the scan of public.a, at offset 1, does not say how many rows it has" in reason(commits)
@@ -216,7 +216,7 @@ def test_a_scan_without_a_number_stops_the_capture() -> None:
 
 def test_two_lsns_before_a_release_stop_the_capture() -> None:
     """The rows of a snapshot that was broken off stay in the topics, with stale values."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     commits.snapshot_rows(B, 1010, 1)
     assert "rows of two snapshots, with the LSNs 1000 and 1010" in reason(commits)
@@ -229,7 +229,7 @@ def test_two_lsns_before_a_release_stop_the_capture() -> None:
 @pytest.mark.parametrize("marker", ["first", "first_in_data_collection", "last", "last_in_data_collection"])
 def test_two_rows_with_one_marker_stop_the_capture(marker: str) -> None:
     """Two snapshots at one LSN show themselves only so; the first and the last row of all may be of other tables."""
-    commits = Commits([A])
+    commits = CommitTransactions([A])
     commits.snapshot_rows(A, 1000, 2)
     commits.snapshot_marked(marker, ("t", 0, 0))
     commits.snapshot_marked(marker, ("t", 0, 0))
@@ -242,7 +242,7 @@ def test_two_rows_with_one_marker_stop_the_capture(marker: str) -> None:
 
 def test_rows_of_a_second_snapshot_stop_after_a_release() -> None:
     """An old row is a repeat; a new one is a second snapshot, whose seam with the stream is inexact."""
-    commits = Commits([A], notifications=True)
+    commits = CommitTransactions([A], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
     released(commits)
@@ -258,7 +258,7 @@ def test_rows_of_a_second_snapshot_stop_after_a_release() -> None:
 
 def test_a_second_start_stops_after_a_completed_run() -> None:
     """The notifications tell before the first row does."""
-    commits = Commits([A, B], notifications=True)
+    commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *run(0, 0))
     released(commits)
     notified(commits, ("STARTED", None, None), first=5)
@@ -268,7 +268,7 @@ def test_a_second_start_stops_after_a_completed_run() -> None:
 @pytest.mark.parametrize("end_first", [True, False])
 def test_a_commit_not_after_the_snapshot_stops_the_capture(end_first: bool) -> None:
     """A transaction that may be in both: the sign of a snapshot that was begun twice."""
-    commits = Commits([A])
+    commits = CommitTransactions([A])
     if end_first:
         commits.end(5, 1000, {})
     commits.snapshot_rows(A, 1000, 1)
@@ -282,14 +282,14 @@ def test_a_commit_not_after_the_snapshot_stops_the_capture(end_first: bool) -> N
 @pytest.mark.parametrize("end_first", [True, False])
 def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str, end_first: bool) -> None:
     """The logs are stated beyond it. Without the memory it is known again when both are read, in whatever order."""
-    commits = Commits([A])
+    commits = CommitTransactions([A])
     commits.snapshot_rows(A, 1000, 1)
     commits.snapshot_marked("last", (A, 0, 0))
     commits.ends_read({(A, 0): 1}, [A])
     commits.consumed({(A, 0): 1})
     released(commits)
     if memory == "lost":
-        commits = Commits([A], known=1001, held={A: (1000, 1)})
+        commits = CommitTransactions([A], known=1001, held={A: (1000, 1)})
     facts: list[Callable[[], object]] = [
         lambda: commits.snapshot_read(A, 1000, (A, 0), 0), lambda: commits.end(5, 997, {}),
     ]
@@ -301,8 +301,8 @@ def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str
     # What the topics say of a snapshot may be of another one, which was declared: so they are read to their ends first.
     assert stop.lasting is (memory == "kept")
     commits.seeks = True
-    assert commits.seeks_another is (memory == "lost")
-    commits.sought()
+    assert commits.searches_resnapshot is (memory == "lost")
+    commits.searched()
     stop = commits.stopped()
     assert stop is not None and stop.lasting and stop.reason.endswith("; the logs are stated beyond it")
 
@@ -310,13 +310,13 @@ def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str
 @pytest.mark.parametrize(("begins", "found"), [(1000, [1000]), (1000, []), (1040, [1000])])
 def test_a_commit_before_a_snapshot_that_may_have_been_declared_is_judged_again(begins: int, found: list[int]) -> None:
     """The option was left out by mistake: the logs begin with another snapshot, or the topics have two."""
-    commits = Commits([A, B], known=1061, held={A: (begins, 1), B: (1040, 1)})
+    commits = CommitTransactions([A, B], known=1061, held={A: (begins, 1), B: (1040, 1)})
     commits.seeks = True
     commits.end(5, 1030, {})
     commits.snapshot_read(B, 1040, (B, 0), 0)
     for lsn in found:
         commits.snapshot_found(lsn)
-    commits.sought()
+    commits.searched()
     stop = commits.stopped()
 
     assert stop is not None and "transaction 5 was committed at 1030, not after the snapshot at 1040" in stop.reason
@@ -325,7 +325,7 @@ def test_a_commit_before_a_snapshot_that_may_have_been_declared_is_judged_again(
 
 def test_snapshot_rows_where_none_are_wanted_stop_the_capture() -> None:
     """A history that begins in the middle of nothing has no contents."""
-    commits = Commits([A], snapshot="none")
+    commits = CommitTransactions([A], snapshot="none")
     commits.snapshot_read(A, 1000, ("a", 0), 0)
     assert "no snapshot is wanted" in reason(commits)
 
@@ -335,14 +335,14 @@ def test_snapshot_rows_where_none_are_wanted_stop_the_capture() -> None:
 
 def test_without_notifications_the_ends_after_the_last_row_are_awaited() -> None:
     """The last row was sent last; what was sent before it may still be behind in other partitions."""
-    commits = Commits([A, B])
+    commits = CommitTransactions([A, B])
     commits.snapshot_rows(A, 1000, 1)
     assert "marked as the last" in commits.waits().text
-    wanted = [commits.wants_ends]
+    wanted = [commits.needs_ends]
     commits.snapshot_marked("last", ("a", 0, 3))
-    wanted.append(commits.wants_ends)
+    wanted.append(commits.needs_ends)
     commits.ends_read({("a", 0): 4, ("b", 0): 2, ("b", 1): 0})
-    wanted.append(commits.wants_ends)
+    wanted.append(commits.needs_ends)
     assert [False, True, False] == wanted
     commits.consumed({("a", 0): 4, ("b", 0): 1})
     assert commits.ready() is None
@@ -354,7 +354,7 @@ def test_without_notifications_the_ends_after_the_last_row_are_awaited() -> None
 
 def test_a_partition_with_a_streamed_row_has_no_more_of_the_snapshot() -> None:
     """Each partition is in the order in which it was sent, so a long topic need not be read to its end first."""
-    commits = Commits([A, B])
+    commits = CommitTransactions([A, B])
     commits.snapshot_rows(A, 1000, 1)
     commits.passed(("b", 0))
     commits.snapshot_marked("last", ("a", 0, 3))
@@ -366,10 +366,10 @@ def test_a_partition_with_a_streamed_row_has_no_more_of_the_snapshot() -> None:
 
 def test_markers_do_not_count_where_there_are_notifications() -> None:
     """A marker is not a number."""
-    commits = Commits([A], notifications=True)
+    commits = CommitTransactions([A], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     commits.snapshot_marked("last", ("a", 0, 0))
-    assert not commits.wants_ends
+    assert not commits.needs_ends
     assert commits.ready() is None
     assert "no notification COMPLETED yet" in commits.waits().text
 
@@ -377,9 +377,9 @@ def test_markers_do_not_count_where_there_are_notifications() -> None:
 # -- rows that come when it is released
 
 
-def counted(**more: Any) -> Commits:
+def counted(**more: Any) -> CommitTransactions:
     """Three rows of A are read, of which one was sent twice and another not at all: the counts agree."""
-    commits = Commits([A, B], notifications=True, **more)
+    commits = CommitTransactions([A, B], notifications=True, **more)
     for offset in range(3):
         commits.snapshot_rows(A, 1000, offset + 1)
         commits.snapshot_read(A, 1000, ("a", 0), offset)
@@ -387,9 +387,9 @@ def counted(**more: Any) -> Commits:
     return commits
 
 
-def assumed(**more: Any) -> Commits:
+def assumed(**more: Any) -> CommitTransactions:
     """The row marked last is read, and every partition to where it ended; one had nothing yet."""
-    commits = Commits([A, B], **more)
+    commits = CommitTransactions([A, B], **more)
     for offset in range(3):
         commits.snapshot_rows(A, 1000, offset + 1)
         commits.snapshot_read(A, 1000, ("a", 0), offset)
@@ -410,28 +410,28 @@ def test_a_row_at_a_position_that_was_never_read_stops_it_when_it_is_released(
     released(commits)
     if remembered:
         plain = json.loads(json.dumps(commits.export()))
-        commits = Commits.restore(plain, [A, B], notifications=made is counted, known=1001)
+        commits = CommitTransactions.restore(plain, [A, B], notifications=made is counted, known=1001)
     commits.snapshot_read(A, 1000, ("a", 0), 1)
     assert commits.stopped() is None, "this one was read before"
     before = json.loads(json.dumps(commits.export()))
     for _ in range(2):
         commits.snapshot_read(table, 1000, place, offset)
         assert f"a row of the snapshot of {table} stands at {place[0]}[{place[1]}]@{offset}" in reason(commits)
-        stop = Commits.restore(commits.export(), [A, B], notifications=made is counted, known=1001).stopped()
+        stop = CommitTransactions.restore(commits.export(), [A, B], notifications=made is counted, known=1001).stopped()
         assert stop is not None and (reason(commits), True) == (stop.reason, stop.lasting)
-        commits = Commits.restore(before, [A, B], notifications=made is counted, known=1001)
+        commits = CommitTransactions.restore(before, [A, B], notifications=made is counted, known=1001)
         assert commits.stopped() is None
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0)])
 def test_without_a_memory_there_are_as_many_rows_as_the_logs_hold(order: tuple[int, ...]) -> None:
     """Each position is read once, so one more than they hold was not released, whichever it is."""
-    commits = Commits([A, B], known=1051, held={A: (1000, 3), B: (1050, 7)})
+    commits = CommitTransactions([A, B], known=1051, held={A: (1000, 3), B: (1050, 7)})
     places = [("a", 0), ("a", 1), ("a", 2), ("a", 3)]
     for number in order[:3]:
         commits.snapshot_read(A, 1000, places[number], 0)
     assert commits.stopped() is None
-    other = Commits.restore(commits.export(), [A, B], known=1051)
+    other = CommitTransactions.restore(commits.export(), [A, B], known=1051)
     other.snapshot_read(A, 1000, places[order[0]], 0)
     assert other.stopped() is None, "a run that remembers this one goes on counting"
     for one in (commits, other):
@@ -442,7 +442,7 @@ def test_without_a_memory_there_are_as_many_rows_as_the_logs_hold(order: tuple[i
 def test_without_a_memory_a_table_that_has_no_row_of_the_snapshot_in_its_log_may_have_none() -> None:
     """What its log begins with is of a transaction, or there is nothing in it."""
     for held in ({B: (1050, 7)}, {}):
-        commits = Commits([A, B], known=1051, held={A: (1000, 3), **held})
+        commits = CommitTransactions([A, B], known=1051, held={A: (1000, 3), **held})
         commits.snapshot_read(B, 1000, ("b", 0), 0)
         assert "a row of the snapshot of public.b stands at b[0]@0" in reason(commits)
 
@@ -453,6 +453,6 @@ def test_rows_are_not_judged_where_nobody_knows_how_many_there_were() -> None:
     released(commits)
     plain = commits.export()
     del plain["snapshot"]["rows"]
-    again = Commits.restore(plain, [A, B], notifications=True, known=1001)
+    again = CommitTransactions.restore(plain, [A, B], notifications=True, known=1001)
     again.snapshot_read(A, 1000, ("a", 1), 0)
     assert again.stopped() is None

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcv2.capture.facts import Part, Told
-from cdcv2.capture.partial_changes import TOLD, ToldRows, part_type
+from cdcv2.capture.facts import PartialChange, PartialImage
+from cdcv2.capture.partial_changes import TOLD, PartialChangeCodec, part_type
 from cdcv2.errors import DecodeError
 from cdcv2.rows.row_type import RowType
 
@@ -25,24 +25,24 @@ VALUES = (
 
 
 @st.composite
-def parts(draw: Any) -> Part:
+def parts(draw: Any) -> PartialImage:
     """Some of the values of a row, as records of the connector are read."""
     names = draw(st.sets(st.sampled_from(ROWS.columns)))
     columns = tuple(name for name in ROWS.columns if name in names)
     values = {name: draw(VALUES[at]) for at, name in enumerate(ROWS.columns) if name in names}
     if not columns:
-        return Part((), ())
+        return PartialImage((), ())
     row = part_type(ROWS, frozenset(columns)).row(values)
-    return Part(columns, ROWS.row(values) if columns == ROWS.columns else tuple(row))
+    return PartialImage(columns, ROWS.row(values) if columns == ROWS.columns else tuple(row))
 
 
-TOLDS = st.builds(Told, st.sampled_from("cudt"), st.none() | parts(), st.none() | parts(), st.none() | parts())
+TOLDS = st.builds(PartialChange, st.sampled_from("cudt"), st.none() | parts(), st.none() | parts(), st.none() | parts())
 
 
 @given(TOLDS, TOLDS)
-def test_it_comes_back(one: Told, other: Told) -> None:
+def test_it_comes_back(one: PartialChange, other: PartialChange) -> None:
     """Whole rows as rows; NaN and -0.0, too."""
-    codec = ToldRows(ROWS)
+    codec = PartialChangeCodec(ROWS)
 
     assert one == codec.decode(codec.encode(one))
     assert (one == other) == (codec.encode(one) == codec.encode(other))
@@ -52,4 +52,4 @@ def test_columns_that_the_table_has_not_are_named() -> None:
     """The log of TEMP is another table's."""
     row = TOLD.encode(("d", [("key", ["id", "zone"], b"\x02\x04")]))
     with pytest.raises(DecodeError, match="it tells of the column 'zone', which the row type has not"):
-        ToldRows(ROWS).decode(row)
+        PartialChangeCodec(ROWS).decode(row)

@@ -7,20 +7,20 @@ from bisect import bisect_right
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
+from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, read_on, recall
 
 KNOWN = 4
 
 
 @st.composite
-def topics(draw: st.DrawFn) -> list[TopicRecord[int]]:
+def topics(draw: st.DrawFn) -> list[TransactionRecord[int]]:
     """A transaction topic: the connector is started again some times, and goes back to some record that it had sent.
 
     Transaction n has its END at 10 * n. Each run sends from where it goes back on; what it sent before a kill may lack
     its end.
     """
     sent = [(tx, kind) for tx in range(1, draw(st.integers(1, 14)) + 1) for kind in ("BEGIN", "END")]
-    records: list[TopicRecord[int]] = []
+    records: list[TransactionRecord[int]] = []
     kept = 0
     for _ in range(draw(st.integers(0, 4))):
         reached = draw(st.integers(kept, len(sent)))
@@ -29,19 +29,19 @@ def topics(draw: st.DrawFn) -> list[TopicRecord[int]]:
     return records + [record(len(records) + at, *one) for at, one in enumerate(sent[kept:])]
 
 
-def record(offset: int, tx: int, kind: str) -> TopicRecord[int]:
+def record(offset: int, tx: int, kind: str) -> TransactionRecord[int]:
     """A BEGIN or an END."""
-    return TopicRecord(offset, tx, 10 * tx if kind == "END" else None, {"a": tx} if kind == "END" else {})
+    return TransactionRecord(offset, tx, 10 * tx if kind == "END" else None, {"a": tx} if kind == "END" else {})
 
 
-def recalled(topic: list[TopicRecord[int]], first: int, at: int, through: int | None) -> Recalled[int]:
+def recalled(topic: list[TransactionRecord[int]], first: int, at: int, through: int | None) -> ReleasedEnds[int]:
     """What is read again of a topic that was trimmed to ``first``."""
     return recall(lambda low, high: topic[low:high], first, at, through, known=KNOWN)
 
 
 @settings(max_examples=200, deadline=None)
 @given(topics(), st.data())
-def test_the_ends_released_last_are_read_again(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
+def test_the_ends_released_last_are_read_again(topic: list[TransactionRecord[int]], data: st.DataObject) -> None:
     """The last ones up to H, without gaps, if the topic has them; and all that came after H."""
     at = data.draw(st.integers(0, len(topic)))
     there = sorted({one.end for one in topic[:at] if one.end is not None})
@@ -100,7 +100,9 @@ def test_of_the_first_record_that_a_topic_still_holds_the_transaction_is_in_doub
 
 
 @given(topics(), st.data())
-def test_a_start_reads_on_to_the_last_end_that_is_released(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
+def test_a_start_reads_on_to_the_last_end_that_is_released(
+    topic: list[TransactionRecord[int]], data: st.DataObject
+) -> None:
     """The logs may be ahead of the positions; where that END is not to be found, the next one after it does."""
     start, through = data.draw(st.integers(0, len(topic))), 10 * data.draw(st.integers(0, 14))
     behind = read_on(lambda low, high: topic[low:high], start, len(topic), through, size=3)
@@ -111,14 +113,14 @@ def test_a_start_reads_on_to_the_last_end_that_is_released(topic: list[TopicReco
 
 @settings(max_examples=150, deadline=None)
 @given(topics(), st.data())
-def test_no_end_vouches_for_itself(topic: list[TopicRecord[int]], data: st.DataObject) -> None:
+def test_no_end_vouches_for_itself(topic: list[TransactionRecord[int]], data: st.DataObject) -> None:
     """One that was never sent before comes behind a later one, or one comes with other counts: neither was released."""
     ends = [one.end for one in topic if one.end is not None]
     after = data.draw(st.integers(1, len(ends)), label="so many ENDs stand before it")
     place = [at for at, one in enumerate(topic) if one.end is not None][after - 1] + 1
     late = data.draw(st.integers(1, max(ends[:after]) - 1).filter(lambda end: end % 10 > 0))
     two = data.draw(st.sampled_from(ends[:after]))
-    wrong = [TopicRecord(0, 99, late, {}), TopicRecord(0, two // 10, two, {"a": 0})]
+    wrong = [TransactionRecord(0, 99, late, {}), TransactionRecord(0, two // 10, two, {"a": 0})]
     altered = [*topic[:place], *wrong, *topic[place:]]
     altered = [one._replace(offset=at) for at, one in enumerate(altered)]
     through = data.draw(st.sampled_from(sorted({*ends})))

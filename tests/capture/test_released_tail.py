@@ -7,51 +7,54 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.temp import End, Restart, Row, Said
+from cdcv2.capture.open_records import EndRecord, RestartRecord, RowRecord, Said
+from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 
-def row(tx: int, number: int, after: int | None, **more: Any) -> Row:
+def row(tx: int, number: int, after: int | None, **more: Any) -> RowRecord:
     """A row of table a."""
-    return Row("a", tx, number, after, ((f"row {tx}.{number}", 1),), number, **more)
+    return RowRecord("a", tx, number, after, ((f"row {tx}.{number}", 1),), number, **more)
 
 
 STORIES: dict[str, tuple[list[list[Said]], str | None]] = {
     "its END is lost": (
-        [[End.of(5, 70, {})], [End.of(7, 90, {})], [row(6, 1, 70)], [End.of(8, 120, {})]],
+        [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [row(6, 1, 70)], [EndRecord.of(8, 120, {})]],
         "the END of transaction 6 is missing",
     ),
     "its END counts too few, and the row comes late": (
-        [[End.of(5, 70, {})], [row(7, 1, 70), End.of(7, 90, {"a": 1})], [row(7, 2, 70)]],
+        [[EndRecord.of(5, 70, {})], [row(7, 1, 70), EndRecord.of(7, 90, {"a": 1})], [row(7, 2, 70)]],
         "has a row of a numbered 2, but its END 90 counts 1",
     ),
     "its END counts too few, and the row is there": (
-        [[row(7, 2, 0)], [End.of(7, 90, {"a": 1})]], "has 1 rows of a, numbered up to 2, but its END 90 counts 1",
+        [[row(7, 2, 0)], [EndRecord.of(7, 90, {"a": 1})]], "has 1 rows of a, numbered up to 2, but its END 90 counts 1",
     ),
     "it is given out before an earlier one, and a row comes late": (
-        [[End.of(5, 70, {"a": 1})], [row(7, 1, 70), End.of(7, 90, {"a": 1})], [row(7, 2, 70)], [row(5, 1, 0)]],
+        [[EndRecord.of(5, 70, {"a": 1})], [row(7, 1, 70), EndRecord.of(7, 90, {"a": 1})], [row(7, 2, 70)],
+         [row(5, 1, 0)]],
         "numbered (up to )?2, but its END 90 counts 1",
     ),
     "one END says two things": (
-        [[End.of(5, 70, {})], [End.of(7, 90, {})], [End.of(5, 70, {"a": 2})]], "END 70 says both",
+        [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [EndRecord.of(5, 70, {"a": 2})]], "END 70 says both",
     ),
     "an END comes for the first time": (
-        [[End.of(5, 70, {})], [End.of(7, 90, {})], [End.of(6, 80, {})]], "END 80 .* came for the first time",
+        [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [EndRecord.of(6, 80, {})]],
+        "END 80 .* came for the first time",
     ),
     "it is numbered anew": (
-        [[row(7, 1, 0, anew=True)], [Restart(7)], [End.of(7, 90, {"a": 1})]],
+        [[row(7, 1, 0, renumbered=True)], [RestartRecord(7)], [EndRecord.of(7, 90, {"a": 1})]],
         "two BEGINs, one directly after the other",
     ),
     "it is sent again": (
-        [[row(7, 1, None, anew=True), End.of(7, 90, {"a": 1})], [Restart(7), row(7, 1, 50, anew=True)],
-         [End.of(7, 90, {"a": 1})]], None,
+        [[row(7, 1, None, renumbered=True), EndRecord.of(7, 90, {"a": 1})],
+         [RestartRecord(7), row(7, 1, 50, renumbered=True)],
+         [EndRecord.of(7, 90, {"a": 1})]], None,
     ),
     "it is sent again while it is open, with another sequence": (
-        [[row(7, 1, None)], [row(7, 1, 50), row(7, 1, 60)], [row(7, 2, 50), End.of(7, 90, {"a": 2})]], None,
+        [[row(7, 1, None)], [row(7, 1, 50), row(7, 1, 60)], [row(7, 2, 50), EndRecord.of(7, 90, {"a": 2})]], None,
     ),
 }  # fmt: skip
 
@@ -62,14 +65,14 @@ def went(story: list[list[Said]], ordering: str, begun: int | None = None) -> tu
     ends: dict[int, tuple[int, int, dict[str, int]]] = {}
     for time, records in enumerate(story, 1):
         if time == begun:
-            recalled = Recalled(tuple(ends[lsn] for lsn in sorted(ends)), True, None)
+            recalled = ReleasedEnds(tuple(ends[lsn] for lsn in sorted(ends)), True, None)
             one = Transactions(["a"], ordering=ordering, temp=temp, frontier=Antichain([time]), recalled=recalled)
         step = one.updates([(said, time, 1) for said in records], Antichain([time + 1]))
         output, temp = output + step.output["a"], temp + step.temp
         if one.stop is not None:
             return output, temp, str(one.stop)
         for said in records:
-            if isinstance(said, End):
+            if isinstance(said, EndRecord):
                 ends[said.commit] = int(said.tx), said.commit, dict(said.counts)
     return output, temp, ""
 
@@ -92,7 +95,11 @@ def test_whenever_it_is_begun_it_says_the_same(name: str, ordering: str) -> None
 @pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 def test_an_end_that_contradicts_what_is_given_out_is_a_stop_that_lasts(ordering: str, begun: int | None) -> None:
     """Also where an earlier transaction is not: the topic may lose the first END, and then nothing shows it."""
-    story: list[list[Said]] = [[End.of(5, 70, {"a": 1})], [row(7, 1, 70), End.of(7, 90, {"a": 1})], [End.of(7, 90, {})]]
+    story: list[list[Said]] = [
+        [EndRecord.of(5, 70, {"a": 1})],
+        [row(7, 1, 70), EndRecord.of(7, 90, {"a": 1})],
+        [EndRecord.of(7, 90, {})],
+    ]
     output, _, said = went(story, ordering, begun)
 
     assert "END 90 says both that transaction 7 has {'a': 1} rows, and that 7 has {}" in said
@@ -102,7 +109,7 @@ def test_an_end_that_contradicts_what_is_given_out_is_a_stop_that_lasts(ordering
 def test_without_what_was_released_whatever_comes_again_stops_it() -> None:
     """A start that was not told does not guess."""
     first = Transactions(["a"])
-    temp = first.updates([(End.of(5, 70, {}), 1, 1)], Antichain([2])).temp
+    temp = first.updates([(EndRecord.of(5, 70, {}), 1, 1)], Antichain([2])).temp
     second = Transactions(["a"], temp=temp, frontier=Antichain([2]))
     second.updates([(row(5, 1, 60), 2, 1)], Antichain([3]))
 
@@ -116,5 +123,5 @@ def test_of_copies_at_one_time_the_one_that_names_the_least_commit_is_held(turne
     temp = one.updates([(said, 1, 1) for said in (copies[::-1] if turned else copies)], Antichain([2])).temp
     later = one.updates([(row(7, 1, -1), 2, 1)], Antichain([3])).temp
 
-    assert [(row(7, 1, None), 1, 1)] == [update for update in temp if isinstance(update[0], Row)]
+    assert [(row(7, 1, None), 1, 1)] == [update for update in temp if isinstance(update[0], RowRecord)]
     assert [] == later

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.facts import Notification
-from cdcv2.capture.snapshot_counts import Scanned
-from cdcv2.capture.temp import SNAPSHOT, End, Halt
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord
+from cdcv2.capture.snapshot_counts import SnapshotCounts
 
 STARTED, COMPLETED, SKIPPED = ("STARTED", None, None), ("COMPLETED", None, None), ("SKIPPED", None, None)
 Said = tuple[str, str | None, int | None]
@@ -17,9 +17,9 @@ def counted(table: str, rows: int | None) -> Said:
     return "TABLE_SCAN_COMPLETED", table, rows
 
 
-def after(*notifications: Said) -> Scanned:
+def after(*notifications: Said) -> SnapshotCounts:
     """These have come."""
-    scanned = Scanned(["a", "b"])
+    scanned = SnapshotCounts(["a", "b"])
     for offset, said in enumerate(notifications):
         scanned.notification(Notification(*said, offset))
     return scanned
@@ -32,14 +32,14 @@ B = counted("b", 0)
     ((), 70, None),
     ((STARTED, counted("a", 2)), 70, None),
     ((STARTED, counted("a", 2), B, COMPLETED), None, None),
-    ((STARTED, counted("a", 2), B, COMPLETED), 70, End.of(SNAPSHOT, 70, {"a": 2})),
-    ((STARTED, counted("a", 0), B, counted("other", 5), COMPLETED), None, End.of(SNAPSHOT, 0, {})),
-    ((STARTED, counted("a", 2), B, COMPLETED, SKIPPED), 70, End.of(SNAPSHOT, 70, {"a": 2})),
-    ((STARTED, counted("a", 2), B, SKIPPED), 70, End.of(SNAPSHOT, 70, {"a": 2})),
-    ((SKIPPED,), None, End.of(SNAPSHOT, 0, {})),
+    ((STARTED, counted("a", 2), B, COMPLETED), 70, EndRecord.of(SNAPSHOT, 70, {"a": 2})),
+    ((STARTED, counted("a", 0), B, counted("other", 5), COMPLETED), None, EndRecord.of(SNAPSHOT, 0, {})),
+    ((STARTED, counted("a", 2), B, COMPLETED, SKIPPED), 70, EndRecord.of(SNAPSHOT, 70, {"a": 2})),
+    ((STARTED, counted("a", 2), B, SKIPPED), 70, EndRecord.of(SNAPSHOT, 70, {"a": 2})),
+    ((SKIPPED,), None, EndRecord.of(SNAPSHOT, 0, {})),
     ((("IN_PROGRESS", "a", None),), 70, None),
 ])  # fmt: skip
-def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expected: End | None) -> None:
+def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expected: EndRecord | None) -> None:
     """Tables that are not captured count for nobody; SKIPPED ends a run whose COMPLETED was lost."""
     assert expected == after(*notifications).end(lsn)
 
@@ -59,28 +59,28 @@ def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason
     for lsn in (None, 70):
         said = after(*notifications).end(lsn)
 
-        assert isinstance(said, Halt) and said.tx == SNAPSHOT and reason in said.reason
+        assert isinstance(said, HaltRecord) and said.tx == SNAPSHOT and reason in said.reason
 
 
 @pytest.mark.parametrize("said, assumed", [((), {"b"}), ((counted("b", 0),), set())])
 def test_a_table_that_is_said_to_be_empty_has_no_rows(said: tuple[Said, ...], assumed: set[str]) -> None:
     """It is assumed where the connector does not count them."""
-    scanned = Scanned(["a", "b"], ["b"])
+    scanned = SnapshotCounts(["a", "b"], ["b"])
     for offset, one in enumerate((STARTED, counted("a", 2), *said, COMPLETED)):
         scanned.notification(Notification(*one, offset))
 
-    assert End.of(SNAPSHOT, 70, {"a": 2}) == scanned.end(70)
+    assert EndRecord.of(SNAPSHOT, 70, {"a": 2}) == scanned.end(70)
     assert assumed == scanned.assumed_empty
 
 
 def test_a_table_that_is_said_to_be_empty_and_has_rows_stops() -> None:
     """The connector counts some."""
-    scanned = Scanned(["a", "b"], ["b"])
+    scanned = SnapshotCounts(["a", "b"], ["b"])
     for offset, one in enumerate((STARTED, counted("a", 2), counted("b", 3), COMPLETED)):
         scanned.notification(Notification(*one, offset))
     said = scanned.end(70)
 
-    assert isinstance(said, Halt) and "b was not empty at the snapshot" in said.reason
+    assert isinstance(said, HaltRecord) and "b was not empty at the snapshot" in said.reason
 
 
 def test_tables_that_no_notification_names_are_left_out_where_they_may_be() -> None:
@@ -92,20 +92,21 @@ def test_tables_that_no_notification_names_are_left_out_where_they_may_be() -> N
         ("with a row", "ab", {"a": 1, "b": 1}, (STARTED, counted("a", 1), COMPLETED)),
         ("all", "ab", {}, (STARTED, COMPLETED)), ("skipped", "ab", {}, (SKIPPED,)),
     ):
-        scanned = Scanned(["a", "b"], (), may)
+        scanned = SnapshotCounts(["a", "b"], (), may)
         for offset, one in enumerate(notifications):
             scanned.notification(Notification(*one, offset))
         found[name] = type(scanned.end(70, rows)), "".join(sorted(scanned.uncovered))
 
     assert {
-        "left out": (End, "b"), "may not": (Halt, ""), "with a row": (Halt, ""), "all": (Halt, ""),
-        "skipped": (End, "ab"),
+        "left out": (EndRecord, "b"), "may not": (HaltRecord, ""), "with a row": (HaltRecord, ""),
+        "all": (HaltRecord, ""),
+        "skipped": (EndRecord, "ab"),
     } == found
 
 
 def test_a_run_that_begins_after_the_end_stops() -> None:
     """A capture that resumed behind the End has not read what came before it."""
-    scanned = Scanned(["a"])
+    scanned = SnapshotCounts(["a"])
     scanned.ended()
     scanned.notification(Notification(*SKIPPED, 7))
     assert scanned.halt() is None

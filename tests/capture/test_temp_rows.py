@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
+from cdcv2.capture.open_records import (
+    SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, StartRecord, ThroughRecord,
+)
 from cdcv2.capture.state import TOLD
-from cdcv2.capture.temp import SNAPSHOT, Begun, Done, End, Halt, Held, Row, Through
-from cdcv2.capture.temp_rows import TEMP, TempRows
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
@@ -19,7 +21,7 @@ THINGS = RowType({"type": "record", "name": "thing", "fields": [
     {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}]})
 #: What is told of things: told with diff 0.
 TOLDS = RowType({"type": "record", "name": "told", "fields": [{"name": "op", "type": "string"}]})
-KEPT = TempRows({"things": THINGS}, {"things": TOLDS})
+KEPT = OpenRecordCodec({"things": THINGS}, {"things": TOLDS})
 LONGS = st.integers(1, 2**63 - 1)
 TXS = st.one_of(st.integers(0, 2**40), st.text(min_size=1), st.just(SNAPSHOT))
 ORDERS = st.one_of(st.integers(), st.text(), st.tuples(st.text(), st.integers(), st.tuples(st.integers())))
@@ -30,12 +32,12 @@ CHANGES = st.one_of(
 )
 COUNTS = st.dictionaries(st.text(min_size=1), st.integers(0, 9), max_size=3)
 HELD: st.SearchStrategy[Held] = st.one_of(
-    st.builds(Row, st.just("things"), TXS, ORDERS, st.none() | LONGS, CHANGES),
-    st.builds(Halt, TXS, st.none() | LONGS, st.text(), st.text()),
-    st.builds(End.of, TXS, LONGS, COUNTS),
-    st.builds(Done, TXS, LONGS),
-    st.builds(Through, LONGS, LONGS),
-    st.builds(Begun, st.sampled_from((COMMIT_ORDER, AS_COMPLETE)), st.lists(st.text(), max_size=3).map(tuple),
+    st.builds(RowRecord, st.just("things"), TXS, ORDERS, st.none() | LONGS, CHANGES),
+    st.builds(HaltRecord, TXS, st.none() | LONGS, st.text(), st.text()),
+    st.builds(EndRecord.of, TXS, LONGS, COUNTS),
+    st.builds(ReleaseRecord, TXS, LONGS),
+    st.builds(ThroughRecord, LONGS, LONGS),
+    st.builds(StartRecord, st.sampled_from((COMMIT_ORDER, AS_COMPLETE)), st.lists(st.text(), max_size=3).map(tuple),
               st.booleans(), st.booleans()),
 )  # fmt: skip
 
@@ -53,16 +55,16 @@ def test_what_is_held_comes_back(one: Held, other: Held) -> None:
 def test_a_place_that_cannot_be_kept_is_refused(order: Any) -> None:
     """It would come back as something else."""
     with pytest.raises(MalformedError, match="cannot be kept"):
-        KEPT.row(Row("things", 1, order, None, ()))
+        KEPT.row(RowRecord("things", 1, order, None, ()))
 
 
 def test_rows_of_other_tables_need_their_row_type() -> None:
     """To be written, and to be read."""
     with pytest.raises(MalformedError, match="row type of others is not given"):
-        KEPT.row(Row("others", 1, 1, None, ()))
-    row = KEPT.row(Row("things", 1, 1, None, ()))
+        KEPT.row(RowRecord("others", 1, 1, None, ()))
+    row = KEPT.row(RowRecord("things", 1, 1, None, ()))
     with pytest.raises(DecodeError, match="row type of things is not given"):
-        TempRows({}).held(row)
+        OpenRecordCodec({}).held(row)
 
 
 @pytest.mark.parametrize("columns", [

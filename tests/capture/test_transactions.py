@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.contradictions import Commit, Contradiction
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.released import Released
+from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.released_transactions import ReleasedTransactions
 from cdcv2.capture.transactions import TransactionTracker
 
 
@@ -55,7 +55,7 @@ def test_a_start_judges_as_one_that_lives_on() -> None:
     for number in range(7):
         ends = [(tx, 10 * tx, {"a": tx}) for tx in range(1, number + 1)]
         alive, begun = tracker(*ends), TransactionTracker[int](["a"], 10 * number, known=3)
-        begun.recall(Recalled(tuple((tx, lsn, {**counts, "other": 1}) for tx, lsn, counts in ends), True, None), 0)
+        begun.recall(ReleasedEnds(tuple((tx, lsn, {**counts, "other": 1}) for tx, lsn, counts in ends), True, None), 0)
         for after in range(10 * number):
             for tx in range(number + 2):
                 rows = [one.released.row(tx, after, "a", tx) for one in (alive, begun)]
@@ -69,7 +69,7 @@ def test_a_start_judges_as_one_that_lives_on() -> None:
 def test_with_too_few_ends_what_needs_an_older_one_is_not_judged() -> None:
     """What is known is judged as ever; enough of them, later on, are enough."""
     made = TransactionTracker[int](["a"], 50, known=3)
-    made.recall(Recalled(((4, 40, {"a": 1}), (5, 50, {})), False, None), 0)
+    made.recall(ReleasedEnds(((4, 40, {"a": 1}), (5, 50, {})), False, None), 0)
 
     assert None is made.released.certain
     assert "the first END that the transaction topic still holds" in reason(made.released.row(3, 30, "a", 1))
@@ -80,7 +80,7 @@ def test_with_too_few_ends_what_needs_an_older_one_is_not_judged() -> None:
     made.end(6, 60, {})
     made.settle([Commit(6, 60)])
     assert 40 == made.released.certain
-    assert "holds no END of what is released" in reason(Released[int](50, whole=False).row(3, 30, "a", 1))
+    assert "holds no END of what is released" in reason(ReleasedTransactions[int](50, whole=False).row(3, 30, "a", 1))
 
 
 def test_a_connector_that_numbers_anew_and_was_restarted_inside_a_transaction() -> None:
@@ -90,9 +90,9 @@ def test_a_connector_that_numbers_anew_and_was_restarted_inside_a_transaction() 
     made.end(7, 100, {"a": 1})
     made.restarted(7)
     assert made.contradiction(7) is None
-    made.numbers_anew(7)
+    made.renumbered(7)
     assert "transaction 7 (END 100) has two BEGINs" in reason(made.contradiction(7))
     made.settle([Commit(7, 100)])
-    made.numbers_anew(8)
+    made.renumbered(8)
 
     assert made.contradiction(8) is None

@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings
 from cdcv2 import failpoints
 from cdcv2.capture import log_set
 from cdcv2.capture.log_set import Advance, WriterLogs
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.temp import SNAPSHOT, Begun, Done, Through, Tx
-from cdcv2.capture.transactions_on_timeline import Summary, Transactions, resume
+from cdcv2.capture.open_records import SNAPSHOT, ReleaseRecord, StartRecord, ThroughRecord, Tx
+from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions, resume
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop
 from cdcv2.failpoints import PlacedCrash
@@ -48,7 +48,9 @@ def bound(remap: list[tuple[int, Place]]) -> Remap:
     return done
 
 
-def fed(choose: Chooser, history: History, place: Place, reclock: Reclock, operator: Transactions) -> Iterator[Summary]:
+def fed(
+    choose: Chooser, history: History, place: Place, reclock: Reclock, operator: Transactions
+) -> Iterator[TransactionSummary]:
     """Feed both operators all that is in the sources from a place on, in pieces; what that finishes."""
     while operator.frontier != reclock.frontier or place != history.whole():
         following = {part: end - choose.integer(0, end - place.get(part, 0)) for part, end in history.whole().items()}
@@ -70,10 +72,10 @@ def carry(choose: Chooser, history: History, place: Place, reclock: Reclock, ope
     return out
 
 
-def recalled(history: History, place: Place) -> Recalled[Tx]:
+def recalled(history: History, place: Place) -> ReleasedEnds[Tx]:
     """All ENDs that the transaction topic has there."""
     ends = {end.commit: (end.tx, end.commit, dict(end.counts)) for end in history.partitions[ENDS][:place.get(ENDS, 0)]}
-    return Recalled(tuple(ends[commit] for commit in sorted(ends)), True, None)
+    return ReleasedEnds(tuple(ends[commit] for commit in sorted(ends)), True, None)
 
 
 def beyond(out: Run, time: int) -> dict[str, Counter[Any]]:
@@ -111,13 +113,13 @@ def test_output_and_temp_are_what_the_definition_says(ordering: str, snapshot: b
         for table in CAPTURED:
             found.update({(table, data): diff for data, diff in held(out[table], time).items()})
         temp = held(out[""], time)
-        told = {one for one in temp if isinstance(one, (Begun, Through, Done))}
-        through = [one.commit for one in told if isinstance(one, Through)]
+        told = {one for one in temp if isinstance(one, (StartRecord, ThroughRecord, ReleaseRecord))}
+        through = [one.commit for one in told if isinstance(one, ThroughRecord)]
 
         assert expected.output == found and set(temp.values()) <= {1}
         assert expected.rest == set(temp) - told
         assert ([expected.through] if expected.through else []) == through
-        assert expected.early == {one.commit for one in told if isinstance(one, Done)}
+        assert expected.early == {one.commit for one in told if isinstance(one, ReleaseRecord)}
     assert (set(temp), len(expected.rest) + len(expected.early)) == (operator.temp(), operator.held)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.before_images import Contents
-from cdcv2.capture.bound_facts import said
+from cdcv2.capture.bound_facts import timeline_fact
 from cdcv2.capture.facts import Begin
-from cdcv2.capture.temp import SNAPSHOT, Begun, End, Halt, Row, Said, Through
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord, RowRecord, Said, StartRecord, ThroughRecord
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
@@ -39,21 +39,21 @@ class Recording:
 
     def __init__(self, run: str) -> None:
         self.partitions: dict[Part, list[Said | None]] = {
-            f"{topic}/{part}": [None if isinstance(fact, Begin) else said(fact) for _, fact in entries]
+            f"{topic}/{part}": [None if isinstance(fact, Begin) else timeline_fact(fact) for _, fact in entries]
             for (topic, part), entries in facts(run, "from-state" if run in KEYED else "from-envelope").items()
         }
         self.tags = [*CHECKPOINTS, "final"] if run in KEYED else CHECKPOINTS
         scanned = [one for records in self.partitions.values() for one in records if is_scanned(one)]
         base = checkpoint_time(run, CHECKPOINTS[0])
-        self.partitions[COUNTED] = [End.of(SNAPSHOT, base, Counter(row.table for row in scanned))]
+        self.partitions[COUNTED] = [EndRecord.of(SNAPSHOT, base, Counter(row.table for row in scanned))]
         self.whole: Place = {part: len(records) for part, records in self.partitions.items()}
         self.ends = next(part for part in self.partitions if str(part).endswith(".transaction/0"))
         # Where each End stands first; before that are only lesser ones.
         commits: dict[int, int] = {}
         for at, one in enumerate(self.partitions[self.ends]):
-            if isinstance(one, End):
+            if isinstance(one, EndRecord):
                 commits.setdefault(one.commit, at)
-        commit_of = {one.tx: one.commit for one in self.partitions[self.ends] if isinstance(one, End)}
+        commit_of = {one.tx: one.commit for one in self.partitions[self.ends] if isinstance(one, EndRecord)}
         firsts = self._firsts(run)
         self.needed: list[Place] = []
         for tag in CHECKPOINTS:
@@ -72,7 +72,7 @@ class Recording:
             part: Part = f"{record.topic}/{record.partition}"
             low = facts(run)[record.topic, record.partition][0][0].offset
             one = self.partitions[part][record.offset - low]
-            if isinstance(one, Row) and (one.tx, one.order) not in seen:
+            if isinstance(one, RowRecord) and (one.tx, one.order) not in seen:
                 seen.add((one.tx, one.order))
                 found.setdefault(part, []).append((record.offset - low, one.tx))
         return found
@@ -103,7 +103,7 @@ class Recording:
 
 def is_scanned(one: Said | None) -> bool:
     """Whether it is a row of the snapshot."""
-    return isinstance(one, Row) and one.tx == SNAPSHOT
+    return isinstance(one, RowRecord) and one.tx == SNAPSHOT
 
 
 @cache
@@ -185,7 +185,9 @@ def test_any_way_of_binding_gives_the_truth_at_every_checkpoint(run: str) -> Non
 
         assert true_contents(run) == contents(run_through(run, transactions, places), at), f"way {seed}"
         left = transactions.temp()
-        assert {Begun, Through, Halt, End} >= {type(one) for one in left if not isinstance(one, Row)}
+        assert {StartRecord, ThroughRecord, HaltRecord, EndRecord} >= {
+            type(one) for one in left if not isinstance(one, RowRecord)
+        }
 
 
 @pytest.mark.parametrize("run", WAYS)

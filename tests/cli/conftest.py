@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cdcv2.capture.temp import SNAPSHOT, End, Row, Said as Heard, Tx
-from cdcv2.capture.temp_rows import TEMP, TempRows
+from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, RowRecord, Said as Heard, Tx
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
@@ -26,7 +26,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.minting import RemapLog, follow, mint, run as minted
 from cdcv2.timeline.partitioned import frontier_of, offsets
 from cdcv2.timeline.records import encode
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 
 PRICES = RowType({"type": "record", "name": "data", "fields": [
     {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "int"]}, {"name": "name", "type": "string"}]})
@@ -124,17 +124,17 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def temp(path: Path) -> Path:
     """The log of TEMP of a capture: one transaction is given out, one lacks a row, one its END, one can never be."""
     tables = {"public.orders": PRICES, "public.items": PRICES}
-    carry, kept = Transactions(tables, snapshot=True), TempRows(tables)
+    carry, kept = Transactions(tables, snapshot=True), OpenRecordCodec(tables)
 
     def rows(tx: Tx, table: str, after: int, *numbers: int) -> list[Heard]:
-        return [Row(table, tx, (table, number), after, ((price(number), 1),)) for number in numbers]
+        return [RowRecord(table, tx, (table, number), after, ((price(number), 1),)) for number in numbers]
 
     said: list[list[Heard]] = [
-        [End.of(SNAPSHOT, 0x10, {"public.orders": 1}), *rows(SNAPSHOT, "public.orders", 0x10, 1)],
-        [*rows(7, "public.orders", 0x10, 2), End.of(7, 0x20, {"public.orders": 1})],
+        [EndRecord.of(SNAPSHOT, 0x10, {"public.orders": 1}), *rows(SNAPSHOT, "public.orders", 0x10, 1)],
+        [*rows(7, "public.orders", 0x10, 2), EndRecord.of(7, 0x20, {"public.orders": 1})],
         [*rows(8, "public.orders", 0x20, 3, 4), *rows(9, "public.items", 0x30, 5)],
-        [End.of(8, 0x30, {"public.orders": 2, "public.items": 1})],
-        [*rows(11, "public.items", 0x40, 6), End.of(9, 0x40, {"public.items": 1})],
+        [EndRecord.of(8, 0x30, {"public.orders": 2, "public.items": 1})],
+        [*rows(11, "public.items", 0x40, 6), EndRecord.of(9, 0x40, {"public.items": 1})],
     ]
     writer = Writer(DirectoryLog(path, TEMP, create=True))
     for at, records in enumerate(said, 1):
@@ -153,7 +153,7 @@ def bound(path: Path) -> Path:
 def bind(log: RemapLog) -> None:
     """Bindings of a database and a topic: begun by a, with a proposal of b that came too late."""
     start = frontier_of({})
-    a, b = Shared(start, recipe="v1", name="a"), Shared(start, recipe="v1", name="b")
+    a, b = SharedRemap(start, recipe="v1", name="a"), SharedRemap(start, recipe="v1", name="b")
     for now, lsn, places in ((1000, 0x1000, {0: 2}), (2000, 0x1B00, {0: 18, 1: 4})):
         observed = frontier_of({"bank": Antichain([lsn]), "orders": offsets(places)})
         minted(log, mint(a, observed, lambda now=now: now))  # type: ignore[misc]  # bound now, not when it is called

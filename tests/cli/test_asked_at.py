@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.asked_at import _milliseconds
+from cdcv2.cli.at_option import _milliseconds
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.logs.release_times import TIMES_FILE, Clock, ReleaseTime, ReleaseTimes, clock_text
 from tests.cli.conftest import Run

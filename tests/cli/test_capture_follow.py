@@ -15,7 +15,7 @@ import pytest
 
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run import remap_loop
-from cdcv2.capture.topics import Item, Look
+from cdcv2.capture.topics import Item, TopicExtents
 from cdcv2.cli import capture, shared_capture
 from cdcv2.cli.progress import Lines
 from cdcv2.connectors import kafka_ranges, kafka_topics
@@ -100,10 +100,12 @@ class Cluster:
 class Ranges(Cluster):
     """The same, to be read by ranges."""
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """How far it is."""
         self.turn(0.5)
-        return Look({place: (0, end) for place, end in self.ends().items()}, self.identities() if self.made else {})
+        return TopicExtents(
+            {place: (0, end) for place, end in self.ends().items()}, self.identities() if self.made else {}
+        )
 
     def read(self, ranges: Mapping[Place, Any], **_: object) -> Iterator[Record]:  # type: ignore[override]
         """The ENDs in the range."""

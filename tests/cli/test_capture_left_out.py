@@ -11,8 +11,8 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.capture.binder import BOUND
-from cdcv2.capture.run.left_out import BROUGHT, IN_FORCE, Logs
 from cdcv2.capture.log_set import TABLE_STATED, TABLE_WRITTEN
+from cdcv2.capture.run.omitted_tables import BROUGHT, IN_FORCE, CaptureLogs
 from cdcv2.capture.run.on_remap import READ
 from cdcv2.errors import UsageError
 from cdcv2.logs.directory import DirectoryLog
@@ -175,7 +175,7 @@ def test_the_row_type_of_a_topic_is_in_its_folder(tmp_path: Path) -> None:
     def none(*of: object) -> None:
         raise UsageError("not asked for")
 
-    logs = Logs(LogAddress.parse("kafka:of.{table}"), tmp_path, none, none, 1)  # type: ignore[arg-type]  # unused
+    logs = CaptureLogs(LogAddress.parse("kafka:of.{table}"), tmp_path, none, none, 1)  # type: ignore[arg-type]
     of = {"database": "bank", "table": "public.t", "row": kind.fingerprint}
     assert logs.kind("bank.public.t", of) is None
     (tmp_path / "bank").mkdir()

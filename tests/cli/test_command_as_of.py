@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.logs.captured import put_note
+from cdcv2.logs.capture_manifest import put_manifest
 from cdcv2.protocol.messages import Progress, Updates
 from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, write
 
@@ -50,7 +50,7 @@ def test_a_table_that_got_its_first_row_later_is_empty_before(run: Run, tmp_path
     write(logs / "late", Updates([(PLUM, 7, 1)]), Progress([0], [10], {7: 1}))
     empty = run("as-of", write(logs / "empty", Progress([0], [10])), "--at", 5)
     alone = run("as-of", logs / "late", "--at", 5)
-    put_note(logs, {"version": 1, "tables": ["early", "late"]})
+    put_manifest(logs, {"version": 1, "tables": ["early", "late"]})
 
     assert (0, 2) == (empty.code, alone.code)
     for words in ([logs / "late"], [logs, "--table", "late"]):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run
 

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run, Said
-from tests.recorded import TABLES as ALL
-from tests.recorded import truth
+from tests.recorded import TABLES as ALL, truth
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "debezium"
 TABLES = ("public.order_items", "public.orders")

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli import shared_capture
-from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
+from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UnavailableError, UsageError
-from cdcv2.logs.captured import CAPTURE_FILE, noted
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
@@ -124,7 +124,7 @@ def test_a_changed_recipe_is_proposed_and_the_old_one_stops(run: Run, folder: Pa
     assert (0, True) == (proposed.code, proposed.out.endswith(": 1 records\n"))
     assert (4, True) == (old.code, "'views' is bound, and not captured here" in old.err)
     assert 2 == len(run("as-of", folder / "logs", "--table", "views").out.splitlines())
-    assert ["clicks", "views"] == noted(folder / "logs")["tables"]
+    assert ["clicks", "views"] == manifest_of(folder / "logs")["tables"]
     assert 0 == run("verify", folder / "logs").code
 
 
@@ -212,7 +212,7 @@ def test_plain_topics_have_no_transactions_that_could_be_in_no_order(run: Run, f
 
     assert (0, True) == (said.code, said.out.endswith(": 30 records\n"))
     log = DirectoryLog(folder / "logs" / "clicks")
-    assert "commit" == log.description().ordering == noted(folder / "logs")["ordering"]
+    assert "commit" == log.description().ordering == manifest_of(folder / "logs")["ordering"]
 
 
 def test_logs_of_others_get_no_note(run: Run, folder: Path) -> None:
@@ -223,7 +223,7 @@ def test_logs_of_others_get_no_note(run: Run, folder: Path) -> None:
     right = run(*words(folder))
 
     assert (4, True) == (other.code, "was written with another remap" in other.err), other.err
-    assert (0, ["clicks"]) == (right.code, noted(folder / "logs")["tables"]), right.err
+    assert (0, ["clicks"]) == (right.code, manifest_of(folder / "logs")["tables"]), right.err
 
 
 def test_what_is_gone_from_the_topics_is_named_by_its_times(run: Run, folder: Path) -> None:
@@ -365,7 +365,7 @@ class Flaky(DumpedRanges):
         super().__init__(dumped)
         self.looks, self.failures = looks, 0
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """As they are."""
         self.looks -= 1
         if not self.looks:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.remap_files import DirectoryRemap
-from cdcv2.timeline.records import Held, encode
+from cdcv2.timeline.records import HoldRecord, encode
 from tests.cli.conftest import Run, bound
 from tests.cli.test_command_capture_remap import CLICKS, dump, words
 
@@ -34,7 +34,7 @@ def compacted(run: Run, folder: Path, *more: object) -> Any:
     said = run("compact-remap", folder / "remap", "--keep", 0, "--json", *more)
     assert 0 == said.code, said.err
     plain = json.loads(said.out)
-    assert {str(noted(Path(name))["id"]): name for name in plain["called"].values()} == plain["called"]
+    assert {str(manifest_of(Path(name))["id"]): name for name in plain["called"].values()} == plain["called"]
     return {**plain, "holds": {plain["called"][of]: since for of, since in plain["holds"].items()}}
 
 
@@ -103,16 +103,16 @@ def test_some_hours_are_kept_for_questions(run: Run, folder: Path) -> None:
     assert 1 == records, "the summary"
     assert (0, True) == (said.code, ", before from 0: 1 records of " in said.out)
     assert answers(run, folder, 0) == whole
-    identity = noted(folder / "others")["id"]
+    identity = manifest_of(folder / "others")["id"]
     assert f"cdcv2 compact-remap: {folder / 'others'} ({identity}) needs it from " in said.err
-    assert f"hold      {folder / 'logs'} ({noted(folder / 'logs')['id']}): needed from" in shown
+    assert f"hold      {folder / 'logs'} ({manifest_of(folder / 'logs')['id']}): needed from" in shown
 
 
 def test_a_hold_of_an_earlier_release_binds_all_of_its_name(run: Run, folder: Path) -> None:
     """Until it is released by that name, which lets go of it alone; two of one name are released by their identity."""
     remap, logs = DirectoryRemap(folder / "remap"), str(folder / "logs")
     for of, called in ((logs, ""), ("another machine's", logs)):
-        remap.append(encode(Held(of, 1, "", called)), 0)
+        remap.append(encode(HoldRecord(of, 1, "", called)), 0)
     text = f"{logs} (by an earlier release: once all captures of that name run this one, --release it) needs it from 1"
     said = run("compact-remap", folder / "remap")
     assert (0, True) == (said.code, text in said.err), said.err

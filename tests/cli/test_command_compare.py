@@ -15,7 +15,7 @@ from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.materialize.protocol.messages import Open
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.rows.postgres_texts import InPostgres
+from cdcv2.rows.postgres_texts import PostgresRows
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import HISTORY, MARKET, Run, price, write
@@ -268,7 +268,7 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
         kept, equal = run("materialize", path), run("compare", path)
         with monkeypatch.context() as patched:
             # Equal tables are not moved, those with JSON apart.
-            patched.setattr(InPostgres, "rows", None)
+            patched.setattr(PostgresRows, "rows", None)
             assert 0 == run("compare", path).code
         own_mark(tmp_path)
         lake = "{driver: lake, folder: lake}\nrecovery_log: recovery"

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from cdcv2.cli.compare_sides import _part
-from cdcv2.cli.compare_source import LogsRead, Source, Told, compare_log
+from cdcv2.cli.compare_source import LogHistory, SourceComparison, SourceSnapshot, compare_log
 from cdcv2.cli.source_address import from_environment
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.rows.fingerprint import Here, compare
-from cdcv2.rows.postgres_texts import InPostgres, TextColumn, TextTable
+from cdcv2.rows.fingerprint import LocalRows, compare
+from cdcv2.rows.postgres_texts import PostgresRows, TextColumn, TextTable
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import Run, Said
@@ -183,9 +183,9 @@ def test_values_of_every_type_are_told_as_the_log_tells_them(database: Any, tmp_
 def seen(session: Any, folder: Path, name: str) -> Any:
     """The comparison of one table by a session that is in a transaction of its own."""
     made = DirectoryLog(folder / name)
-    source = Source.__new__(Source)
+    source = SourceSnapshot.__new__(SourceSnapshot)
     source._session, source.low, source.high, source.open = session, LATE - 2, LATE - 2, 0
-    read = LogsRead([NamedLog(name, made, made.row_type)], source.low, source.high)
+    read = LogHistory([NamedLog(name, made, made.row_type)], source.low, source.high)
     read.read_through(source.high)
     return compare_log(source, source.table(name, made.row_type, ()), read, name)
 
@@ -200,7 +200,9 @@ def test_the_database_tells_rows_as_python_does(database: Any) -> None:
             copy.write_row(row)
     columns = tuple(TextColumn(name, "({x})", str) for name in ("one", "two"))
     for width in (1, 2):
-        there, here = InPostgres(database, columns, width, "public.texts"), Here([(row, 2) for row in rows], width)
+        there, here = PostgresRows(database, columns, width, "public.texts"), LocalRows(
+            [(row, 2) for row in rows], width
+        )
 
         assert there.prints() == here.prints()
 
@@ -235,9 +237,11 @@ def test_a_source_without_one_row_in_common_may_be_another_database(
     source: list[tuple[str, str]], log: list[tuple[str, str]], strangers: bool
 ) -> None:
     """A log that only lags behind has most of its rows; and one without any row has nothing to judge by."""
-    verdict = compare(Here([(row, 1) for row in source], 1), Here([(row, 1) for row in log], 1), 1)
+    verdict = compare(LocalRows([(row, 1) for row in source], 1), LocalRows([(row, 1) for row in log], 1), 1)
     columns = tuple(TextColumn(name, "({x})", str) for name in ("id", "item"))
-    told = Told(TextTable("public.orders", columns, 1, ()), verdict.one, verdict.other, list(verdict.differing))
+    told = SourceComparison(
+        TextTable("public.orders", columns, 1, ()), verdict.one, verdict.other, list(verdict.differing)
+    )
     for behind in (None, "of the logs nothing"):
         read: Any = SimpleNamespace(high=9, open=0)
         part = _part(read, {"orders": told}, ("log", "the log says"), behind, "far")
@@ -272,7 +276,7 @@ def test_equal_tables_are_not_moved(database: Any, orders: Path, run: Run, monke
     def moved(*_: Any) -> Any:
         raise AssertionError("rows were asked for")
 
-    monkeypatch.setattr(InPostgres, "rows", moved)
+    monkeypatch.setattr(PostgresRows, "rows", moved)
 
     assert 0 == run("compare", orders, "--source", "env").code
 
@@ -325,7 +329,7 @@ def test_what_is_equal_is_so_although_the_log_is_not_there_yet(database: Any, tm
     assert 0 == run("compare", folder, "--source", "env").code
 
     before = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
-    with closing(Source(from_environment())) as source:
+    with closing(SourceSnapshot(from_environment())) as source:
         marked = source.mark()
 
         assert before <= source.low <= source.high < marked
@@ -349,9 +353,9 @@ def test_keys_that_change_while_the_snapshot_is_taken_may_be_as_they_were_in_bet
     ]  # fmt: skip
     log(tmp_path, "public.orders", ORDER, *changes)
     made = DirectoryLog(tmp_path / "public.orders")
-    with closing(Source(from_environment())) as source:
+    with closing(SourceSnapshot(from_environment())) as source:
         source.low, source.high = 10, 30
-        read = LogsRead([NamedLog("public.orders", made, ORDER)], 10, 30)
+        read = LogHistory([NamedLog("public.orders", made, ORDER)], 10, 30)
 
         assert read.read_through(30)
 
@@ -404,13 +408,13 @@ def test_a_target_that_is_ahead_of_the_snapshot_is_not_wrong(
     plan.write_text(PLAN, "utf-8")
     assert 0 == run("materialize", plan).code
     database.execute("UPDATE orders SET item = 'old' WHERE id = 1")
-    later = Source.later
+    later = SourceSnapshot.later
 
-    def moving(source: Source) -> Source:
+    def moving(source: SourceSnapshot) -> SourceSnapshot:
         database.execute("UPDATE orders SET item = 'ape' WHERE id = 1")
         return later(source)
 
-    monkeypatch.setattr(Source, "later", moving)
+    monkeypatch.setattr(SourceSnapshot, "later", moving)
     said = run("compare", plan, "--source", "env", "--without-log")
 
     assert (0, True) == (said.code, "orders: 1 keys changed while they were read" in said.out), said.out
@@ -525,7 +529,7 @@ def test_open_transactions_are_told_beside_a_difference(
 def test_the_position_and_the_snapshot_are_of_one_moment(database: Any) -> None:
     """What commits behind it is not seen, and lies beyond."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
-    with closing(Source(from_environment())) as source:
+    with closing(SourceSnapshot(from_environment())) as source:
         database.execute("INSERT INTO orders VALUES (2, 'nut')")
         now = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
         table = source.table("public.orders", ORDER, ())

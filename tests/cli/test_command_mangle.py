@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.logs.captured import CAPTURE_FILE, noted
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.iter import Iter
@@ -103,12 +103,12 @@ def test_copies_have_the_note_of_the_capture(run: Run, captured: Path, tmp_path:
     logs, copies, named = captured / "logs", tmp_path / "copies", tmp_path / "named"
     run("mangle", logs, copies, "--window", 9)
     run("mangle", logs, named / "{table}", "--window", 9)
-    note = noted(logs)
+    note = manifest_of(logs)
 
     assert "snapshot completeness assumed" in run("verify", copies).out
     for copy in (copies, named):
-        assert {**note, "id": noted(copy)["id"], "timeline": note["id"]} == noted(copy)
-        assert noted(copy)["id"] != note["id"]
+        assert {**note, "id": manifest_of(copy)["id"], "timeline": note["id"]} == manifest_of(copy)
+        assert manifest_of(copy)["id"] != note["id"]
 
 
 def test_what_lacks_of_copies_after_a_crash_is_missed(run: Run, captured: Path, tmp_path: Path) -> None:

@@ -428,7 +428,7 @@ def test_what_fails_while_it_is_told_to_stop_is_said(
 
     with monkeypatch.context() as patched:
         patched.setattr(LakeDriver, "acknowledge", full)
-        patched.setattr(materialize, "told_to_stop", lambda: nullcontext(told))
+        patched.setattr(materialize, "stop_signals", lambda: nullcontext(told))
         failed = run("materialize", path)
 
     assert (4, "", True) == (failed.code, failed.out, "the disk is full" in failed.err), failed

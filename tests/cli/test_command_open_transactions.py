@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cdcv2.capture.temp import End, Halt
-from cdcv2.capture.temp_rows import TEMP, TempRows
+from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
+from cdcv2.capture.open_records import EndRecord, HaltRecord
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
@@ -44,9 +44,9 @@ def test_each_transaction_is_told_with_what_it_waits_for(run: Run, tmp_path: Pat
 
 def test_what_was_given_out_early_and_what_never_is_are_told(run: Run, tmp_path: Path) -> None:
     """As soon as complete, a later one goes first; a TRUNCATE goes never."""
-    carry, kept = Transactions(["t"], ordering=AS_COMPLETE), TempRows({})
+    carry, kept = Transactions(["t"], ordering=AS_COMPLETE), OpenRecordCodec({})
     writer = Writer(DirectoryLog(tmp_path / "temp", TEMP, create=True))
-    heard = [End.of(1, 10, {"t": 1}), End.of(2, 20, {}), Halt(3, 20, "t was truncated", "Begin anew")]
+    heard = [EndRecord.of(1, 10, {"t": 1}), EndRecord.of(2, 20, {}), HaltRecord(3, 20, "t was truncated", "Begin anew")]
     done = carry.updates([(one, 1, 1) for one in heard], Antichain([2]))
     writer.extend((kept.row(held), time, diff) for held, time, diff in done.temp)
     writer.advance(done.frontier)

@@ -16,7 +16,7 @@ from cdcv2.materialize.protocol.messages import StartCommit
 from cdcv2.materialize.targets.delta.driver import open_delta
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
-from cdcv2.materialize.targets.lake.manifest import Folder
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.timeline import Timeline
 from tests.cli.conftest import Run, price, write
@@ -130,19 +130,19 @@ def test_who_is_overtaken_removes_nothing(run: Run, tmp_path: Path, monkeypatch:
     path.write_text(FILE, "utf-8")
     with failpoints.placed("lake.staged", 2), pytest.raises(failpoints.PlacedCrash):
         materialized(path)
-    looked = Folder.orphans
+    looked = LakeFolder.orphans
 
-    def late(folder: Folder) -> list[Path]:
+    def late(folder: LakeFolder) -> list[Path]:
         monkeypatch.undo()
         with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
             materialized(path)
         return looked(folder)
 
-    monkeypatch.setattr(Folder, "orphans", late)
+    monkeypatch.setattr(LakeFolder, "orphans", late)
     removed = run("orphans", path, "--remove")
 
     assert (4, True) == (removed.code, "fenced off by another" in removed.err), removed
-    assert 4 == len(Folder(tmp_path / "tables").orphans())
+    assert 4 == len(LakeFolder(tmp_path / "tables").orphans())
     assert 0 == run("materialize", path).code
     assert (0, [0, 1, 2, 3]) == (run("compare", path).code, kept(tmp_path / "tables"))
 
@@ -153,19 +153,19 @@ def test_a_merge_that_was_frozen_names_no_file_that_goes(
 ) -> None:
     """No fence stops one who merges, as that commits nothing: its file may be an orphan for as long as it is frozen."""
     write(tmp_path / "prices", *said(*range(4)))
-    path, folder = tmp_path / "prices.yaml", Folder(tmp_path / "tables")
+    path, folder = tmp_path / "prices.yaml", LakeFolder(tmp_path / "tables")
     path.write_text(FILE.replace("folder: tables", "folder: tables, files: 2"), "utf-8")
-    change, merge, unlink = Folder.change, LakeDriver._merge, Path.unlink
+    change, merge, unlink = LakeFolder.change, LakeDriver._merge, Path.unlink
     thawed: list[Any] = []
 
-    def frozen(self: Folder, decide: Any) -> int:
+    def frozen(self: LakeFolder, decide: Any) -> int:
         if decide.__qualname__.startswith("LakeDriver._merge"):
             thawed.append(lambda: change(self, decide))
             raise failpoints.PlacedCrash("frozen")
         return change(self, decide)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Folder, "change", frozen)
+        patched.setattr(LakeFolder, "change", frozen)
         with pytest.raises(failpoints.PlacedCrash):
             materialized(path)
     monkeypatch.setattr(LakeDriver, "_merge", lambda *_: None)
@@ -180,14 +180,14 @@ def test_a_merge_that_was_frozen_names_no_file_that_goes(
             thaw()
         unlink(file, **options)
 
-    def said_so(self: Folder, decide: Any) -> int:
+    def said_so(self: LakeFolder, decide: Any) -> int:
         if when == "before it is said" and decide.__qualname__.startswith("Folder.remove"):
             thaw()
         return change(self, decide)
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", going)
-        patched.setattr(Folder, "change", said_so)
+        patched.setattr(LakeFolder, "change", said_so)
         run("orphans", path, "--remove")
     thaw()
     monkeypatch.setattr(LakeDriver, "_merge", merge)

@@ -16,7 +16,7 @@ from cdcv2.logs import quarantine as looks
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.logs.opening import NamedLog, covered
 from cdcv2.logs.quarantine import Quarantine
-from cdcv2.logs.read import Reading
+from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.cli.conftest import MARKET, PRICES, Run, append_raw, encoded, price, write
 
@@ -144,7 +144,7 @@ def test_a_decision_holds_in_every_order_of_the_facts(run: Run, folder: Path, ki
     for messages in islice(permutations([*BEFORE, *CLASHES[kind]]), 0, None, 7):
         log = MemoryLog("prices", messages)
         log.describe(MARKET)
-        reading = Reading(covered([NamedLog("prices", log, PRICES)]), quarantine=quarantine)
+        reading = LogReader(covered([NamedLog("prices", log, PRICES)]), quarantine=quarantine)
         updates = [update for cut in reading for update in cut.updates.get("prices", [])]
 
         assert Antichain([9]) == reading.frontier
@@ -164,7 +164,7 @@ def test_a_decision_is_of_one_history_and_taken_once(run: Run, folder: Path, kin
     assert 0 == run("resolve", folder / "q", case, "--diff", 2).code
 
     other = MemoryLog("prices", [*BEFORE, *CLASHES[kind]])
-    reading = Reading(covered([NamedLog("prices", other, PRICES)]), quarantine=Quarantine(folder / "q"))
+    reading = LogReader(covered([NamedLog("prices", other, PRICES)]), quarantine=Quarantine(folder / "q"))
     assert Antichain([5]) == list(reading)[-1].upper
     assert 2 == len(Quarantine(folder / "q").cases())
 
@@ -349,7 +349,7 @@ def test_a_decision_that_is_taken_while_logs_are_followed_leads_on(
     monkeypatch.setattr(looks, "LOOK", 0.0)
     log = MemoryLog("prices", [*BEFORE, *CLASHES["diff"]], idle_wait=0)
     quarantine = Quarantine(tmp_path)
-    reading = Reading(covered([NamedLog("prices", log, PRICES)]), follow=True, quarantine=quarantine)
+    reading = LogReader(covered([NamedLog("prices", log, PRICES)]), follow=True, quarantine=quarantine)
     cuts, reached = reading.cuts(), Antichain([0])
     while (cut := next(cuts)) is not None:
         reached = cut.upper

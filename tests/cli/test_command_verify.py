@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.cli.conftest import APPLE, HISTORY, PEAR, PLUM, Run, append_raw, price, write

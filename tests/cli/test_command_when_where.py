@@ -14,7 +14,7 @@ from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.gauges import frontier_from_plain
 from cdcv2.timeline.minting import compact, follow, run as minted
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 from tests.cli.conftest import Run, bound
 
 
@@ -66,7 +66,7 @@ def test_where_says_how_far_the_sources_were(run: Run, remap: Path) -> None:
 
 def test_what_a_remap_has_forgotten(run: Run, remap: Path) -> None:
     """What happened before is told as such; where the sources were before is refused."""
-    log, shared = DirectoryRemap(remap), Shared()
+    log, shared = DirectoryRemap(remap), SharedRemap()
     minted(log, follow(shared))
     minted(log, compact(shared, 1500))
 

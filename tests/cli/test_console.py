@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli import console, progress, shown
+from cdcv2.cli import console, display, progress
 from cdcv2.errors import IncompleteError, OutputError
 
 
@@ -88,7 +88,7 @@ def test_a_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """And standard output stays empty."""
     target = tmp_path / "out"
     target.write_text("before", "utf-8")
-    with console.Output(str(target)) as output:
+    with console.ResultOutput(str(target)) as output:
         output.line("π")
         assert not output.is_terminal
 
@@ -97,7 +97,10 @@ def test_a_file_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_file_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     """With the remedy."""
-    with pytest.raises(OutputError, match="is a directory|Is a directory") as caught, console.Output(str(tmp_path)):
+    with (
+        pytest.raises(OutputError, match="is a directory|Is a directory") as caught,
+        console.ResultOutput(str(tmp_path)),
+    ):
         raise AssertionError("it was opened")
 
     assert str(tmp_path) in str(caught.value) and "--output" in str(caught.value)
@@ -108,7 +111,7 @@ def test_a_file_stays_as_it_was_when_the_command_fails(tmp_path: Path) -> None:
     kept, fresh = tmp_path / "kept", tmp_path / "fresh"
     kept.write_text("before", "utf-8")
     for target in (kept, fresh):
-        with pytest.raises(IncompleteError), console.Output(str(target)) as output:
+        with pytest.raises(IncompleteError), console.ResultOutput(str(target)) as output:
             output.line("half")
             raise IncompleteError("the rest is missing")
 
@@ -121,7 +124,7 @@ def test_a_file_keeps_its_rights_and_a_link_to_it_stays_one(tmp_path: Path) -> N
     target.write_text("before", "utf-8")
     target.chmod(0o640)
     link.symlink_to(target)
-    with console.Output(str(link)) as output:
+    with console.ResultOutput(str(link)) as output:
         output.line("after")
 
     assert (True, "after\n", 0o640) == (link.is_symlink(), target.read_text("utf-8"), target.stat().st_mode & 0o777)
@@ -132,7 +135,7 @@ def test_what_is_no_regular_file_is_written_as_it_is(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with console.Output(str(pipe)) as output:
+    with console.ResultOutput(str(pipe)) as output:
         output.line("through")
     said = os.read(reader, 100)
     os.close(reader)
@@ -143,15 +146,18 @@ def test_what_is_no_regular_file_is_written_as_it_is(tmp_path: Path) -> None:
 def test_values_of_a_column_have_an_order() -> None:
     """Null first, then NaN, then by value; inside of lists, too."""
     values = [(3,), (None,), (float("nan"),), (-1,), ((2, None),), ((2, 1),)]
-    rows = sorted([(1.5,), (float("nan"),), (None,), (-2.0,)], key=shown.sort_key)
+    rows = sorted([(1.5,), (float("nan"),), (None,), (-2.0,)], key=display.sort_key)
 
     assert [(None,), -2.0, 1.5] == [rows[0], rows[2][0], rows[3][0]]
-    assert [values[4], values[5]] == sorted([values[5], values[4]], key=shown.sort_key)
+    assert [values[4], values[5]] == sorted([values[5], values[4]], key=display.sort_key)
 
 
 def test_an_encoding_that_lacks_a_letter_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the remedy; nothing is written in another way than it is."""
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
 
-    with console.Output(None) as output, pytest.raises(OutputError, match="takes ascii only.*PYTHONIOENCODING=utf-8"):
+    with (
+        console.ResultOutput(None) as output,
+        pytest.raises(OutputError, match="takes ascii only.*PYTHONIOENCODING=utf-8"),
+    ):
         output.line("caf\xe9")

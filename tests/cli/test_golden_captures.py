@@ -13,7 +13,7 @@ import pytest
 from cdcv2.cli.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import FileRecoveryLog, Range, RecoveryLog, SqliteRecoveryLog
 from cdcv2.protocol.messages import Updates

@@ -18,7 +18,7 @@ from cdcv2.spark import materialize, replay
 from cdcv2.spark.capture import job as capture_job
 from cdcv2.timeline.minting import agree, follow, mint, run as minted
 from cdcv2.timeline.partitioned import frontier_of, offsets
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 from tests.cli.conftest import Run
 from tests.cli.test_command_rows import ENVELOPE
 
@@ -50,7 +50,7 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (tmp_path / "web" / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")
     click = {"topic": "web.clicks", "partition": 0, "offset": 0, "value": '{"page": "/"}'}
     (tmp_path / "clicks.jsonl").write_text(json.dumps(click), "utf-8")
-    log, shared = DirectoryRemap(tmp_path / "remap"), Shared(recipe="v1")
+    log, shared = DirectoryRemap(tmp_path / "remap"), SharedRemap(recipe="v1")
     minted(log, follow(shared))
     minted(log, agree(shared, lambda: shared.propose_hold("/data/old-logs", 0)))
     places = {"bank": Antichain([0x1B00]), "orders": offsets({0: 18, 1: 4}), "shop.transaction": offsets({0: 18})}

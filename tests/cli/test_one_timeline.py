@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.capture.run.timeline_manifest import note_timeline
+from cdcv2.capture.run.timeline_manifest import write_timeline
 from cdcv2.errors import ForeignStateError
-from cdcv2.logs.captured import noted, put_note
+from cdcv2.logs.capture_manifest import manifest_of, put_manifest
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import describe_log_set
@@ -132,9 +132,9 @@ def test_older_logs_have_the_timeline_of_the_note_beside_them(run: Run, tmp_path
     """That of a remap by its name, that of commits by the note's id."""
     for folder, timeline in (("one", "x"), ("other", "y")):
         logs(tmp_path / folder, NONE, NONE)
-        note_timeline(tmp_path / folder, timeline, ["a", "b"], ordering="commit")
+        write_timeline(tmp_path / folder, timeline, ["a", "b"], ordering="commit")
     logs(tmp_path / "commits", NONE, NONE)
-    put_note(tmp_path / "commits", {"tables": ["a", "b"]})
+    put_manifest(tmp_path / "commits", {"tables": ["a", "b"]})
     identity = json.loads((tmp_path / "commits" / "_capture.json").read_text("utf-8"))["id"]
 
     assert [0, 0, 0] == [run("verify", tmp_path / folder).code for folder in ("one", "other", "commits")]
@@ -144,7 +144,7 @@ def test_older_logs_have_the_timeline_of_the_note_beside_them(run: Run, tmp_path
 
 def test_the_logs_of_a_capture_by_commit_times_are_of_one_timeline(captured: Path) -> None:
     """That of the note, which was put if absent: so all captures of a log set state the same."""
-    identity = noted(captured / "logs")["id"]
+    identity = manifest_of(captured / "logs")["id"]
     found = [description_of(DirectoryLog(path.parent)) for path in (captured / "logs").glob("*/_log.json")]
 
     assert {(identity, identity)} == {(one.timeline, one.log_set) for one in found} and len(found) > 1
@@ -167,7 +167,7 @@ def test_a_mangled_log_is_another_one_of_the_same_timeline(run: Run, tmp_path: P
 def test_a_log_in_the_place_of_another_is_refused(run: Run, tmp_path: Path, stated: LogDescription) -> None:
     """Whoever reads it, or would write on, would have the rows of two sources in one table."""
     logs(tmp_path / "own", NONE, NONE)
-    note_timeline(tmp_path / "own", "y" if stated.log_set is None else "x", ["a", "b"], ordering="commit")
+    write_timeline(tmp_path / "own", "y" if stated.log_set is None else "x", ["a", "b"], ordering="commit")
     a, _ = logs(tmp_path / "foreign", stated, stated)
     shutil.rmtree(tmp_path / "own" / "a")
     shutil.copytree(a, tmp_path / "own" / "a")
@@ -186,6 +186,6 @@ def test_a_note_that_was_lost_is_put_again_with_the_name_that_the_logs_state(cap
     note = captured / "logs" / "_capture.json"
     before = json.loads(note.read_text("utf-8"))
     note.unlink()
-    put_note(captured / "logs", {name: value for name, value in before.items() if name != "id"})
+    put_manifest(captured / "logs", {name: value for name, value in before.items() if name != "id"})
 
     assert before == json.loads(note.read_text("utf-8"))

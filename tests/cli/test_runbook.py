@@ -22,14 +22,14 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.servers.zipped import package_zip
+from cdcv2.servers.package_zip import package_zip
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.recipe import MAPPING
 from tests.children import CDCV2, started
 from tests.cli.conftest import Run
+from tests.logs.polling import until
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.timelines import NOTIFICATIONS, records_through
-from tests.logs.polling import until
 
 pytestmark = pytest.mark.integration
 

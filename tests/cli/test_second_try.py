@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.capture.run.in_use import FolderInUse
-from cdcv2.capture.run.unbegun import clear_unbegun
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.capture.run.empty_directory import clear_empty
+from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.rows.row_type import RowType
 from tests.cli.conftest import Run
 
@@ -79,10 +79,10 @@ def test_logs_of_another_remap_that_hold_nothing_make_room(run: Run, captured: P
     (tmp_path / CAPTURE_FILE).write_text(json.dumps({**other, "tables": ["public.orders"]}), "utf-8")
 
     with FolderInUse(tmp_path, option="--into") as used:
-        assert not clear_unbegun(used, other, {"public.orders": kind})
+        assert not clear_empty(used, other, {"public.orders": kind})
         with FolderInUse(tmp_path, option="--into"):
-            assert not clear_unbegun(used, {"timeline": "ours"}, {})  # as another one runs, it may be his
-        assert clear_unbegun(used, {"timeline": "ours"}, {"public.orders": kind})
+            assert not clear_empty(used, {"timeline": "ours"}, {})  # as another one runs, it may be his
+        assert clear_empty(used, {"timeline": "ours"}, {"public.orders": kind})
     assert [] == list(tmp_path.iterdir())
 
 
@@ -103,5 +103,5 @@ def test_where_something_was_written_nothing_is_removed(
     before = sorted(into.rglob("*"))
 
     with FolderInUse(into, option="--into") as used:
-        assert not clear_unbegun(used, {"prefix": "another"}, {})
+        assert not clear_empty(used, {"prefix": "another"}, {})
     assert before == sorted(into.rglob("*"))

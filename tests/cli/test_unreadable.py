@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.errors import UnavailableError, UsageError
 from cdcv2.logs import directory
-from cdcv2.logs.captured import add_to_note, noted, put_note
+from cdcv2.logs.capture_manifest import add_to_manifest, manifest_of, put_manifest
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import text_of
 from tests.cli.conftest import HISTORY, Run, bound, write
@@ -84,7 +84,7 @@ def test_whatever_else_cannot_be_read_is_named(
     Path("rows/p.t.avsc").write_text('{"type": "record", "name": "t", "fields": [{"name": "id", "type": "long"}]}')
     Path("dump.jsonl").touch()
     Path("settings").touch()
-    put_note(Path("logs"), {"version": 1, "tables": ["one", "two"]})
+    put_manifest(Path("logs"), {"version": 1, "tables": ["one", "two"]})
     deny(monkeypatch, Path(denied))
     said = run(*words)
 
@@ -114,16 +114,16 @@ def test_a_note_that_a_capture_cannot_read_is_named(
 
 def test_what_was_added_to_a_note_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the note can be read, and the folder not be listed."""
-    put_note(Path("logs"), {"version": 1, "tables": ["one"]})
-    add_to_note(Path("logs"), {"tables": ["two"]})
-    assert ["one", "two"] == noted(Path("logs"))["tables"]
+    put_manifest(Path("logs"), {"version": 1, "tables": ["one"]})
+    add_to_manifest(Path("logs"), {"tables": ["two"]})
+    assert ["one", "two"] == manifest_of(Path("logs"))["tables"]
 
     def refuse(path: object) -> list[str]:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("os.listdir", refuse)
     with pytest.raises(UnavailableError, match="logs cannot be read: Permission denied"):
-        noted(Path("logs"))
+        manifest_of(Path("logs"))
 
 
 @pytest.mark.parametrize(

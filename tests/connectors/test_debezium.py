@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.facts import Begin, End, Nothing, Notification, Record, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.capture.facts import (
+    Begin, End, IgnoredRecord, Notification, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
+)
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.debezium.images import ImageReader
 from cdcv2.errors import DecodeError, UsageError
@@ -117,7 +119,7 @@ def test_what_says_nothing(topic: str, body: Any, why: str) -> None:
     """Tombstones, messages, heartbeats, and what belongs to others."""
     value = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
     of = "x" if why == "notification of another connector" else None
-    assert Nothing(why, of) == classify(Record(topic, 0, 0, None, value), RECIPE)
+    assert IgnoredRecord(why, of) == classify(Record(topic, 0, 0, None, value), RECIPE)
 
 
 # -- transactions and notifications
@@ -183,7 +185,7 @@ def test_a_big_integer_keeps_its_digits() -> None:
 def unfit(body: dict[str, Any], key: Any = None, recipe: Recipe = RECIPE) -> tuple[str, str]:
     """Reason and remedy of a row that cannot be captured."""
     fact = said(body, key=key, recipe=recipe)
-    assert isinstance(fact, Unfit)
+    assert isinstance(fact, UnfitRow)
     return fact.reason, fact.remedy
 
 
@@ -225,7 +227,7 @@ def test_what_is_no_image_stops_at_its_transaction(body: dict[str, Any], recipe:
 def test_a_changed_row_in_the_snapshot_belongs_to_the_snapshot() -> None:
     """It has no transaction; it stops at once, unless the snapshot is long released."""
     fact = said(envelope("r", after={"id": 5}))
-    assert isinstance(fact, Unfit)
+    assert isinstance(fact, UnfitRow)
     assert (None, 1040) == (fact.tx, fact.lsn)
     assert "in the snapshot" in fact.reason
 
@@ -301,7 +303,7 @@ def test_a_large_value_that_was_not_touched_is_refused(column: str, value: str) 
 def test_a_row_without_a_transaction_names_the_setting() -> None:
     """Without transaction metadata there are no commit times."""
     fact = said(envelope(after=ROW, transaction=None))
-    assert isinstance(fact, Unfit)
+    assert isinstance(fact, UnfitRow)
     assert (None, None) == (fact.tx, fact.lsn)
     assert "provide.transaction.metadata=true" in fact.remedy
 
@@ -413,10 +415,10 @@ def test_a_recipe_knows_its_topics_and_travels() -> None:
 def test_every_recorded_row_is_understood(run: str, rows: int) -> None:
     """No row of the recorded runs is unfit, and none is passed over."""
     said_by = [fact for entries in facts(run).values() for _, fact in entries]
-    assert not [fact for fact in said_by if isinstance(fact, Unfit)]
+    assert not [fact for fact in said_by if isinstance(fact, UnfitRow)]
     assert rows == sum(isinstance(fact, RowFact) for fact in said_by)
     assert 2 == sum(isinstance(fact, Truncate) for fact in said_by)
-    whys = {fact.why for fact in said_by if isinstance(fact, Nothing)}
+    whys = {fact.why for fact in said_by if isinstance(fact, IgnoredRecord)}
     assert {"tombstone", "topic of no captured table"} == whys
 
 
@@ -424,7 +426,7 @@ def test_every_update_with_default_identity_is_refused() -> None:
     """1613 updates without an old row, but for those of the table that has FULL."""
     how = recipe("clean_default")
     facts_of = [classify(record, how) for record in dump("clean_default").read()]
-    refused = [fact for fact in facts_of if isinstance(fact, Unfit)]
+    refused = [fact for fact in facts_of if isinstance(fact, UnfitRow)]
     assert all("REPLICA IDENTITY FULL" in fact.remedy for fact in refused)
     whole = {fact.table for fact in facts_of if isinstance(fact, RowFact) and fact.op in "ud"}
     assert {"public.order_items"} == whole

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import Record
-from cdcv2.connectors.dumped import DumpedTopics
+from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
 
 

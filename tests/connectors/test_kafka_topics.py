@@ -12,8 +12,8 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.run.state_file import FileMemory
-from cdcv2.capture.topics import Reached
+from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.topics import PartitionPosition
 from cdcv2.connectors import kafka_topics
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
@@ -109,7 +109,7 @@ def items(log: RecordingLog) -> set[Any]:
 def test_the_topics_are_captured_as_their_dump_is(recorded: str, tmp_path: Any) -> None:
     """Bytes from a real broker, in whatever order it gives them; the memory is a file, the stop is the same."""
     logs = {table: RecordingLog() for table in TABLES}
-    memory = FileMemory(tmp_path / "memory.json")
+    memory = StateFile(tmp_path / "memory.json")
     how = recipe("clean_full")
     with Capture(how, logs, memory=memory) as capture, pytest.raises(SourceStop, match="was truncated"):
         run(capture, KafkaTopics(Client(recorded), how), release_every=500)
@@ -169,7 +169,11 @@ def test_until_the_end_is_until_what_was_there(cluster: Cluster) -> None:
         assert Antichain([81]) == capture.frontier
     assert ("end", "nothing is open") == (waiting.what, waiting.text)
     assert set() == items(log)
-    seen = [item for item in KafkaTopics(Client(cluster.bootstrap), small(name)).read({}) if isinstance(item, Reached)]
+    seen = [
+        item
+        for item in KafkaTopics(Client(cluster.bootstrap), small(name)).read({})
+        if isinstance(item, PartitionPosition)
+    ]
     assert {0} == {item.following for item in seen if item.place[0].endswith("order_items")}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.topics import Reached
+from cdcv2.capture.topics import PartitionPosition
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.protocol.log import Place
@@ -27,7 +27,7 @@ class Consumer:
         self.kafka = client.kafka
         self.positions: dict[Place, int] = {}
         self.ends: dict[Place, int] = {}
-        self.ended: list[Reached] = []
+        self.ended: list[PartitionPosition] = []
 
     def incremental_assign(self, places: object) -> None:
         """Nothing comes of it."""
@@ -112,6 +112,6 @@ def test_offsets_that_are_no_records_are_not_waited_for(started: tuple[Topics, C
     topics, consumer, items = started
     consumer.ends, consumer.positions = {QUIET: 7487, BUSY: 7492}, {BUSY: 7491}
     assert 1 == topics.unread()
-    consumer.ended = [Reached(BUSY, 7492)]
-    assert Reached(BUSY, 7492) == next(items)
+    consumer.ended = [PartitionPosition(BUSY, 7492)]
+    assert PartitionPosition(BUSY, 7492) == next(items)
     assert 0 == topics.unread()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.connectors.dumped import DumpedRanges, DumpedTopics
+from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import MalformedError, UnsafeTopicError
 
 

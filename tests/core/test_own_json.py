@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.commits import Commits
-from cdcv2.capture.run.state_file import FileMemory
+from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.run.state_file import StateFile
 from cdcv2.capture.state_check import demand_typed
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import with_digest
 from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
 from cdcv2.logs import log_json
-from cdcv2.logs.captured import CAPTURE_FILE, add_to_note, noted, put_note
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, add_to_manifest, manifest_of, put_manifest
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.logs.stops import Stop, in_folder, put_in_folder
 from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.recovery_log import FileRecoveryLog, SqliteRecoveryLog, begun
-from cdcv2.materialize.targets.lake.manifest import Folder
+from cdcv2.materialize.recovery_log import FileRecoveryLog, SqliteRecoveryLog, after_start
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.rows.row_type import RowType
-from cdcv2.store.numbered import Numbered
+from cdcv2.store.numbered import NumberedFiles
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.minting import follow, run
 from cdcv2.timeline.records import Genesis, Proposal, encode
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "captures"
 ABSENT = object()
@@ -89,14 +89,14 @@ def older_memory() -> Any:
 
 def memory(folder: Path) -> tuple[Path, Callable[[], object]]:
     """The memory of a capture by commit times."""
-    kept = FileMemory(folder / "_memory.json")
+    kept = StateFile(folder / "_memory.json")
     kept.save(older_memory())
     return kept.path, kept.load
 
 
 def manifest(folder: Path) -> tuple[Path, Callable[[], object]]:
     """Whatever is kept in numbered files: a lake, a recovery log, the state of a job."""
-    numbered = Numbered(folder, "the lake")
+    numbered = NumberedFiles(folder, "the lake")
     numbered.put(7, {"version": 1, "tables": {"t": {"key": [["id", "int", False, None, None]]}}, "applied": [[0, 9]]})
     return next(folder.glob("*.json")), numbered.last
 
@@ -125,14 +125,14 @@ def record(folder: Path) -> tuple[Path, Callable[[], object]]:
     remap = DirectoryRemap(folder, create=True)
     remap.append(encode(Genesis(Antichain([0]), "v1", "a")), 0)
     remap.append(encode(Proposal(0, Binding(1, 1001, Antichain([7])), "v2", "b")), 1)
-    return folder / f"{1:020d}.json", lambda: run(remap, follow(Shared(name="c")))
+    return folder / f"{1:020d}.json", lambda: run(remap, follow(SharedRemap(name="c")))
 
 
 def added(folder: Path) -> tuple[Path, Callable[[], object]]:
     """What was added to the note of a capture."""
-    put_note(folder, {"tables": []})
-    add_to_note(folder, {"tables": ["t"]})
-    return next(folder.glob("_capture.*.json")), lambda: noted(folder)
+    put_manifest(folder, {"tables": []})
+    add_to_manifest(folder, {"tables": ["t"]})
+    return next(folder.glob("_capture.*.json")), lambda: manifest_of(folder)
 
 
 @pytest.mark.parametrize("kind", [memory, manifest, description, stop, added, release_time, record])
@@ -167,14 +167,14 @@ def test_a_release_time_of_another_type_is_refused_with_the_path(tmp_path: Path)
 
 def test_a_note_of_another_type_is_refused_with_the_path(tmp_path: Path) -> None:
     """It has no digest: what it says is known by its types."""
-    put_note(tmp_path, {"tables": ["t"], "timeline": "7f"})
-    for _, said in outcomes(tmp_path / CAPTURE_FILE, lambda: noted(tmp_path)):
+    put_manifest(tmp_path, {"tables": ["t"], "timeline": "7f"})
+    for _, said in outcomes(tmp_path / CAPTURE_FILE, lambda: manifest_of(tmp_path)):
         assert said is None or CAPTURE_FILE in said
 
 
 def test_older_manifests_without_a_digest_never_end_in_another_error(tmp_path: Path) -> None:
     """Of a lake and of a recovery log: a value of another type is refused, or does no harm."""
-    lake, name = Folder(tmp_path / "lake"), "00000000000000000007.json"
+    lake, name = LakeFolder(tmp_path / "lake"), "00000000000000000007.json"
     for kind, place in (("recovery", tmp_path / "rec"), ("tables/_manifests", tmp_path / "lake" / "_manifests")):
         place.mkdir(parents=True)
         (place / name).write_bytes(max((GOLDEN / "lake" / kind).glob("*.json")).read_bytes())
@@ -191,7 +191,7 @@ def test_older_manifests_without_a_digest_never_end_in_another_error(tmp_path: P
     def read_recovery() -> None:
         log = FileRecoveryLog(last.materialization, tmp_path / "rec")
         log.checkpoints()
-        begun(log.holdings(), Range(), Antichain([0]))
+        after_start(log.holdings(), Range(), Antichain([0]))
 
     refused = [said for _, said in outcomes(tmp_path / "rec" / name, read_recovery) if said]
     assert any(str(tmp_path / "rec") in said for said in refused)
@@ -204,10 +204,10 @@ def test_an_older_memory_without_a_digest_never_ends_in_another_error(tmp_path: 
     path.write_text(json.dumps(plain), "utf-8")
 
     def read() -> None:
-        kept = FileMemory(path).load()
+        kept = StateFile(path).load()
         assert kept is not None
         demand_typed(kept)
-        Commits.restore(kept["commits"], plain["commits"]["tables"], known=plain["commits"]["through"] + 1)
+        CommitTransactions.restore(kept["commits"], plain["commits"]["tables"], known=plain["commits"]["through"] + 1)
 
     assert any(said for _, said in outcomes(path, read))
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet  # noqa: E402
 from cdcv2 import Progress, Updates  # noqa: E402
 from cdcv2.demo import damage, tables  # noqa: E402
 from cdcv2.demo.bank import row_types  # noqa: E402
-from cdcv2.demo.story import Failed, Story  # noqa: E402
+from cdcv2.demo.story import FailedCheck, Story  # noqa: E402
 
 ACCOUNT = {"id": 1, "branch": 1, "holder": "h", "balance": 70, "rate": None, "vip": True, "opened": 3, "note": None}
 BRANCH = {"id": 1, "city": "Delft", "balance": 30}
@@ -82,7 +82,7 @@ def test_the_negative_controls_find_the_damage(tmp_path, capsys):
 
 def test_a_check_that_does_not_hold_ends_the_story(capsys):
     """The exit code tells the truth because a failed check cannot be talked over."""
-    with pytest.raises(Failed, match="water is dry"):
+    with pytest.raises(FailedCheck, match="water is dry"):
         Story().check(False, "water is dry")
 
     assert "NO" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdcv2.demo import small
-from cdcv2.demo.mangled import Mangled, describe
+from cdcv2.demo.mangled_copy import MangledCopy, describe
 from cdcv2.demo.story import folder_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
@@ -48,14 +48,14 @@ def test_it_fails_when_replay_gives_out_something_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proof that the comparison compares: a source that differs by one row."""
-    at = small.Source.at
+    at = small.RecordedTruth.at
 
-    def differs(self: small.Source, time: int) -> dict[str, Counter[Any]]:
+    def differs(self: small.RecordedTruth, time: int) -> dict[str, Counter[Any]]:
         tables = at(self, time)
         tables["public.orders"][("nobody",)] += 1
         return tables
 
-    monkeypatch.setattr(small.Source, "at", differs)
+    monkeypatch.setattr(small.RecordedTruth, "at", differs)
     code, out, err = told(tmp_path / "demo", capsys)
 
     assert 1 == code
@@ -66,7 +66,7 @@ def test_it_fails_when_replay_gives_out_something_else(
 def test_it_fails_when_a_transaction_is_torn() -> None:
     """Replay that gave out one table before another would be seen by the sums."""
     row_types = {table: small.RowType.load(RECORDED / "rows" / f"{table}.avsc") for table in small.TABLES}
-    replayed = small.Replayed(row_types)
+    replayed = small.ReplayOutput(row_types)
     teller, branch, history = (
         tuple(5 if column == small.SUMS[table] else None for column in row_types[table].columns) for table in small.SUMS
     )
@@ -118,8 +118,8 @@ def test_a_mangled_copy_is_described_by_what_is_in_it() -> None:
         Progress([3], [5]), log[0], Progress([0], [2], {1: 2}), Updates([("a", 1, 1)]), Progress([2], [3]), log[1],
     ])
 
-    assert (Mangled("same", 3, 3, 0, 0, 0), False) == (same, same.thoroughly)
-    assert (Mangled("other", 6, 3, 1, 2, 2), True) == (other, other.thoroughly)
+    assert (MangledCopy("same", 3, 3, 0, 0, 0), False) == (same, same.thoroughly)
+    assert (MangledCopy("other", 6, 3, 1, 2, 2), True) == (other, other.thoroughly)
 
 
 def test_its_files_are_in_the_users_cache_outside_of_a_checkout(

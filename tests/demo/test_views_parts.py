@@ -12,7 +12,7 @@ import pytest
 
 from cdcv2 import Iter, Progress, Updates
 from cdcv2.demo import live, polls, service
-from cdcv2.demo.mangled import describe
+from cdcv2.demo.mangled_copy import describe
 from cdcv2.demo.service import Life, Service
 from cdcv2.errors import UnavailableError
 from cdcv2.logs.memory import MemoryLog
@@ -89,7 +89,7 @@ def test_what_must_not_be_seen_is_noted(sights: tuple[polls.Sight | None, ...], 
 
 def test_a_reader_goes_on_where_nobody_answers_and_tells_what_ends_it() -> None:
     """A server that is down is looked at again; any other error is the demonstration's."""
-    look = Answers(sight(3, 70, 30), polls.Unreachable("down"), sight(4, 70, 30), ValueError("broken"))
+    look = Answers(sight(3, 70, 30), polls.UnreachableTarget("down"), sight(4, 70, 30), ValueError("broken"))
     with polls.Poller(look, MONEY, pause=0.0) as poller:
         assert poll_until(lambda: not look.answers, PATIENCE)
     with pytest.raises(ValueError, match="broken"):
@@ -136,7 +136,7 @@ def history(times: int) -> list[Message]:
 def test_a_copy_of_a_growing_log_says_the_same_in_no_order() -> None:
     """With repeats, inversions and other bounds; while it grows, a reader of the copy gets further."""
     log, copy = Grown(history(60)), MemoryLog("copy")
-    mangling = live.Mangling(log, {"t": copy}, seed=3)
+    mangling = live.LiveMangler(log, {"t": copy}, seed=3)
     for _ in range(8):
         mangling.round()
     early = [entry.message for entry in copy.read() if entry is not None]
@@ -157,7 +157,7 @@ def test_all_is_copied_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its thread, round after round, and the rest in the end."""
     monkeypatch.setattr(live, "PAUSE", 0.001)
     log, copy = Grown(history(60)), MemoryLog("copy")
-    with live.Mangling(log, {"t": copy}, seed=3) as mangling:
+    with live.LiveMangler(log, {"t": copy}, seed=3) as mangling:
         assert poll_until(lambda: log.there == len(log.all), PATIENCE)
     reader = Iter(entry.message for entry in copy.read() if entry is not None)
 
@@ -175,9 +175,9 @@ def test_mangling_that_cannot_write_says_so() -> None:
             """Never."""
             raise UnavailableError("the disk is full")
 
-    with pytest.raises(UnavailableError, match="full"), live.Mangling(Grown(history(9)), {"t": Full("f")}, seed=3):
+    with pytest.raises(UnavailableError, match="full"), live.LiveMangler(Grown(history(9)), {"t": Full("f")}, seed=3):
         pass
-    with pytest.raises(KeyError), live.Mangling(Grown(history(9)), {"t": Full("f")}, seed=3):
+    with pytest.raises(KeyError), live.LiveMangler(Grown(history(9)), {"t": Full("f")}, seed=3):
         raise KeyError
 
 

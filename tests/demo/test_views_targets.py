@@ -13,7 +13,7 @@ from cdcv2 import failpoints
 from cdcv2.cli.main import main
 from cdcv2.demo import polls, views
 from cdcv2.demo.bank import TABLES, Bank, row_types
-from cdcv2.demo.story import Failed
+from cdcv2.demo.story import FailedCheck
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
@@ -54,7 +54,7 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
             for table, row in row_types().items()
         }
         whole: dict[str, list[Message]] = {table: [] for table in TABLES}
-        demo = views.Demo(tmp_path)
+        demo = views.ViewsDemo(tmp_path)
         demo.road = SimpleNamespace(  # type: ignore[assignment]
             bank=bank, postgres=server, rows=row_types(), kafka=SimpleNamespace(bootstrap="nowhere:1"),
             watch=SimpleNamespace(messages=whole.__getitem__),
@@ -69,8 +69,8 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
             begin, end = text.index("logs:"), text.index("bindings:")
             file.write_text(f"{text[:begin]}logs: logs\n{text[end:]}", "utf-8")
         demo.pollers = {
-            "PostgreSQL": polls.Poller(polls.PostgresLook(target.connect, views.NAME), bank.money, pause=1.0),
-            "Delta": polls.Poller(polls.DeltaLook(tmp_path / "delta"), bank.money, pause=1.0),
+            "PostgreSQL": polls.Poller(polls.PostgresPoll(target.connect, views.NAME), bank.money, pause=1.0),
+            "Delta": polls.Poller(polls.DeltaPoll(tmp_path / "delta"), bank.money, pause=1.0),
         }
         for poller in demo.pollers.values():
             poller.judge(poller.look())
@@ -98,7 +98,7 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
         demo.pollers["PostgreSQL"].unreachable = 1
         for name, poller in demo.pollers.items():
             demo._judge(name, poller)
-        with pytest.raises(Failed, match="public.accounts equals the bank's"):
+        with pytest.raises(FailedCheck, match="public.accounts equals the bank's"):
             demo._compare()
         for table, log in logs.items():
             for message in messages[table]:

@@ -20,12 +20,12 @@ from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.stops import Stopping, stops_of
+from cdcv2.logs.stops import StopLog, stops_of
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.protocol.writer import Writer
@@ -231,7 +231,7 @@ def _captured(how: Recipe, logs: Mapping[str, WatchedLog], topics: SeenTopics) -
         run(capture, topics)
 
 
-def kept_in(logs: Mapping[str, Stopping]) -> dict[str, set[str]]:
+def kept_in(logs: Mapping[str, StopLog]) -> dict[str, set[str]]:
     """The stops that these logs keep."""
     return {name: {f"{stop.reason}. {stop.remedy}" for stop in log.stops()} for name, log in logs.items()}
 
@@ -265,7 +265,7 @@ class Timeline(RemapInMemory):
         self.logs = {table: MemoryLog(table) for table in TABLES}
         self.temp = MemoryLog("temp")
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """Somewhat further than the last time."""
         for place, end in self.cut.items():
             if self.chance.random() < 0.6:
@@ -280,7 +280,7 @@ class Timeline(RemapInMemory):
         binder = Binder(
             self, bound, topics=frozenset(how.topics()), now=self.now, at_most=self.chance.choice((1, 2, 3, 7, 1000)),
         )
-        binder.begin(Look({}))
+        binder.begin(TopicExtents({}))
         size = self.chance.choice((1, 1000))
         writers = TableWriters(self.logs, updates_per_message=size)
         output = Database(how, writers, (self.temp, Writer(self.temp)), ordering=way.ordering)
@@ -356,8 +356,8 @@ def bindings(log: Any) -> dict[int, Cut]:
     """Where the topics were at each time of a remap that is bound."""
     from cdcv2.timeline.minting import follow, run as minted
     from cdcv2.timeline.partitioned import NOT_STARTED
-    from cdcv2.timeline.shared import Shared
+    from cdcv2.timeline.shared_remap import SharedRemap
 
-    shared = Shared(NOT_STARTED)
+    shared = SharedRemap(NOT_STARTED)
     minted(log, follow(shared))
     return {into: dict(places(where)) for into, where in shared.remap.bindings()}

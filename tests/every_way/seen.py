@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Message, Progress
@@ -35,9 +35,9 @@ class SeenRanges:
     def __init__(self, records: Mapping[Place, list[Record]], heads: Cut) -> None:
         self._records, self._heads = records, heads
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """From where on, and how far, they are there."""
-        return Look({at: (self._heads.get(at, 0), len(found)) for at, found in self._records.items() if found})
+        return TopicExtents({at: (self._heads.get(at, 0), len(found)) for at, found in self._records.items() if found})
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """The records of ranges."""

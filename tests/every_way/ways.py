@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from unittest import mock
 
-from cdcv2.capture import recalled
-from cdcv2.capture.released import Released
+from cdcv2.capture import released_ends
+from cdcv2.capture.released_transactions import ReleasedTransactions
 from cdcv2.capture.transactions import TransactionTracker
 from tests.every_way import pure
 from tests.every_way.compare import Case
@@ -22,8 +22,8 @@ def knowing(known: int | None) -> Iterator[None]:
     """Captures know so many of the ENDs that are released, so that a short history is longer than that."""
     with ExitStack() as stack:
         if known is not None:
-            stack.enter_context(mock.patch.object(recalled, "KNOWN", known))
-            for one in (TransactionTracker.__init__, Released.__init__, recalled.recall):
+            stack.enter_context(mock.patch.object(released_ends, "KNOWN", known))
+            for one in (TransactionTracker.__init__, ReleasedTransactions.__init__, released_ends.recall):
                 stack.enter_context(mock.patch.dict(one.__kwdefaults__, known=known))
         yield
 

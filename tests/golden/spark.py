@@ -18,11 +18,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdcv2.cli.materialization_file import read_plan
-from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.spark import materialize, replay as replaying
 from cdcv2.spark.capture import job as capture_job
-from cdcv2.spark.capture.report import Report
-from cdcv2.spark.carrying import Views
+from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.materialization_target import MaterializationTarget
 from cdcv2.spark.progress import ProgressLines
 
 WRITTEN_AT = "/tmp/cdcv2-golden-spark"
@@ -92,7 +92,7 @@ def arrange(folder: Path, lines: list[str], number: int) -> None:
     (folder / "both.yaml").write_text(VIEWS)
 
 
-def capture(spark: SparkSession, folder: Path, before: str, report: Report) -> None:
+def capture(spark: SparkSession, folder: Path, before: str, report: CaptureReport) -> None:
     """The capture, with its memory."""
     capture_job.capture(spark, capture_job.planned(capture_job.parser().parse_args([
         "--files", str(folder / "topics"), "--prefix", "p", "--notifications", "p.notes", "--before", before,
@@ -113,11 +113,11 @@ def views(spark: SparkSession, folder: Path, progress: ProgressLines) -> None:
     given = read_plan(str(folder / "both.yaml"))
     words = [str(folder / "both.yaml"), "--state", str(folder / "state" / "views"), "--available-now"]
     plan = materialize.planned(given, materialize.parser().parse_args(words))
-    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
+    runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
 
-    def target() -> Views:
+    def target() -> MaterializationTarget:
         runtime.open()
-        return Views(runtime)
+        return MaterializationTarget(runtime)
 
     try:
         replaying.replay(spark, plan, progress, signals=False, target=target)
@@ -136,7 +136,8 @@ def placed(folder: Path) -> Path:
 def write(spark: SparkSession, folder: Path) -> None:
     """All of them, into a folder that is not there."""
     steps: list[Callable[[], object]] = [
-        lambda: capture(spark, folder, "from-envelope", Report()), lambda: replay(spark, folder, ProgressLines()),
+        lambda: capture(spark, folder, "from-envelope", CaptureReport()),
+        lambda: replay(spark, folder, ProgressLines()),
         lambda: views(spark, folder, ProgressLines()),
     ]
     arrange(folder, FIRST, 0)

@@ -21,7 +21,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.partitioned import frontier_of, offsets
 from cdcv2.timeline.records import Genesis, Proposal, Record, Summary, encode
-from cdcv2.timeline.shared import Shared, View
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
 
 ROW = RowType({"type": "record", "name": "everything", "namespace": "shop", "doc": "Every type once.", "fields": [
     {"name": "nothing", "type": "null"},
@@ -76,8 +76,8 @@ RECORDS: list[Record] = [
 
 def summarized() -> Summary:
     """What the records above come to, from some time on."""
-    shared = Shared(name="c")
-    shared.absorb(View(list(enumerate(map(encode, RECORDS))), len(RECORDS)))
+    shared = SharedRemap(name="c")
+    shared.absorb(LogView(list(enumerate(map(encode, RECORDS))), len(RECORDS)))
     return shared.summarize(1500)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError
-from cdcv2.logs.captured import add_to_note, noted, put_note
+from cdcv2.logs.capture_manifest import add_to_manifest, manifest_of, put_manifest
 from cdcv2.logs.description import PARTIAL, UNCOVERED, LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
@@ -85,7 +85,7 @@ def test_an_older_log_has_its_timeline_from_the_note_of_its_capture(tmp_path: Pa
     """By commit times that is the note's id; a log that the capture did not write has nothing from it."""
     for name in ("noted", "other"):
         DirectoryLog(tmp_path / name, ROW, create=True)
-    put_note(tmp_path, {"tables": ["noted"]})
+    put_manifest(tmp_path, {"tables": ["noted"]})
     identity = json.loads((tmp_path / "_capture.json").read_text("utf-8"))["id"]
     noted, other = (description_of(DirectoryLog(tmp_path / name)) for name in ("noted", "other"))
 
@@ -94,10 +94,10 @@ def test_an_older_log_has_its_timeline_from_the_note_of_its_capture(tmp_path: Pa
 
 def test_the_timeline_that_a_note_names_is_that_of_its_logs(tmp_path: Path) -> None:
     """On a remap; a log that the note does not name has its own."""
-    put_note(tmp_path, {"tables": ["a"], "timeline": "x"})
+    put_manifest(tmp_path, {"tables": ["a"], "timeline": "x"})
     DirectoryLog(tmp_path / "a", ROW, create=True)
     DirectoryLog(tmp_path / "b", ROW, create=True, description=LogDescription(timeline="y"))
-    add_to_note(tmp_path, {"ordering": AS_COMPLETE})
+    add_to_manifest(tmp_path, {"ordering": AS_COMPLETE})
     found = [description_of(DirectoryLog(tmp_path / name)) for name in "ab"]
 
     assert [("x", AS_COMPLETE), ("y", AS_COMPLETE)] == [(one.timeline, one.ordering) for one in found]
@@ -115,4 +115,4 @@ def test_a_note_that_is_not_what_a_capture_writes_is_damage(tmp_path: Path, text
     """Wherever it is read, before anything is made of it."""
     (tmp_path / "_capture.json").write_text(text, "utf-8")
     with pytest.raises(RefusedError, match="_capture.json is not what a capture writes"):
-        noted(tmp_path)
+        manifest_of(tmp_path)

@@ -33,7 +33,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
@@ -271,7 +271,7 @@ def test_bytes_that_are_no_message_are_given_as_such(path: Path) -> None:
 
     assert [(0, 0, FIRST), (1, 0, SECOND), (2, 0, FIRST)] == [first, whole, last]
     assert (1, 1) == bad[:2]
-    assert isinstance(bad[2], Garbled) and good[:-1] == bad[2].raw and "middle of a value" in bad[2].reason
+    assert isinstance(bad[2], GarbledMessage) and good[:-1] == bad[2].raw and "middle of a value" in bad[2].reason
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", pack([b"\x00\x00"])[:-3]])
@@ -280,7 +280,7 @@ def test_a_damaged_file_is_given_as_such(path: Path, content: bytes) -> None:
     first, bad, last = damaged(path, content)
 
     assert [(0, 0, FIRST), (2, 0, FIRST)] == [first, last]
-    assert isinstance(bad[2], Garbled) and content == bad[2].raw and bad[2].reason
+    assert isinstance(bad[2], GarbledMessage) and content == bad[2].raw and bad[2].reason
 
 
 def test_a_file_that_is_gone_is_an_error(path: Path) -> None:

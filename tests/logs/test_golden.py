@@ -14,8 +14,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import JsonLines
 from cdcv2.logs.remap_files import DirectoryRemap
-from cdcv2.timeline.records import Recipe, decode
-from cdcv2.timeline.shared import Shared, View
+from cdcv2.timeline.records import RecipeEpoch, decode
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
 from tests.golden.write import BOUND, FLUSHES, PRODUCT, RECORDS, summarized, write
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -39,11 +39,11 @@ def test_remaps_of_every_version_are_read(version: Path) -> None:
     """Every record, and what they come to for a reader from the first one and for one from the summary."""
     log = DirectoryRemap(version / "remap")
     records = [decode(raw, place) for place, raw in log.read(0).records]
-    late = Shared()
-    late.absorb(View(log.read(4).records, 5))
+    late = SharedRemap()
+    late.absorb(LogView(log.read(4).records, 5))
 
     assert [*RECORDS, summarized()] == records
-    assert ([(1500, BOUND), (2**62, Antichain())], Recipe(1, 1001, "v2")) == (
+    assert ([(1500, BOUND), (2**62, Antichain())], RecipeEpoch(1, 1001, "v2")) == (
         list(late.remap.bindings()), late.recipe
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 from cdcv2.capture.facts import End
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.cli.asked_at import asked_at
+from cdcv2.cli.at_option import time_at
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import (
     DecodeError,
@@ -33,7 +33,7 @@ from cdcv2.logs.stops import Stop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
@@ -232,7 +232,7 @@ def test_foreign_records_are_given_as_such(broker: KafkaBroker, topic: str) -> N
     log.send(SECOND)
     log.flush()
     entries = [entry for entry in log.read() if entry]
-    garbled = [entry.message for entry in entries if isinstance(entry.message, Garbled)]
+    garbled = [entry.message for entry in entries if isinstance(entry.message, GarbledMessage)]
 
     assert [FIRST, SECOND] == [entries[0].message, entries[-1].message]
     assert [b'{"hello": "world"}', torn, b"", b""] == [item.raw for item in garbled]
@@ -277,7 +277,7 @@ def test_confluent_framing_goes_through_a_topic(broker: KafkaBroker, topic: str)
     (bare,) = [entry.message for entry in KafkaLog(topic, broker.bootstrap, ROW).read() if entry]
 
     assert [FIRST] == messages(log)
-    assert isinstance(bare, Garbled) and bare.raw.startswith(bytes([0, 0, 0, 0, 7]))
+    assert isinstance(bare, GarbledMessage) and bare.raw.startswith(bytes([0, 0, 0, 0, 7]))
 
 
 def test_a_followed_log_goes_on(broker: KafkaBroker, topic: str) -> None:
@@ -513,9 +513,9 @@ def test_a_statement_has_the_clock_of_its_release(broker: KafkaBroker, topic: st
                 if entry and RELEASE in dict(entry.headers) and isinstance(entry.message, Progress)]
         assert (kept, [21, 31]) == (log.release_times(), seen), name
     log = KafkaLog(f"{topic}.public.b", broker.bootstrap, ROW)
-    assert 20 == asked_at("2026-11-21T09:02:00.904Z", [NamedLog("public.b", log, ROW)], "as-of")
+    assert 20 == time_at("2026-11-21T09:02:00.904Z", [NamedLog("public.b", log, ROW)], "as-of")
     with pytest.raises(UsageError, match="the first time known is 2026-11-21T09:02:00.505Z"):
-        asked_at("2026-11-21T09:02:00Z", [NamedLog("public.b", log, ROW)], "as-of")
+        time_at("2026-11-21T09:02:00Z", [NamedLog("public.b", log, ROW)], "as-of")
     # Of a large statement each part has it.
     made(broker, f"{topic}.small", **SAFE, **{"max.message.bytes": "1200"})
     small = KafkaLog(f"{topic}.small", broker.bootstrap, ROW, writing=True)

@@ -10,7 +10,7 @@ import pytest
 from cdcv2.errors import MalformedError
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Garbled, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Progress, Updates
 from tests.logs.polling import next_of
 
 FIRST, SECOND = Updates([("a", 3, 1)]), Progress([0], [5], {3: 1})
@@ -59,13 +59,13 @@ def test_a_followed_log_goes_on_while_another_thread_writes() -> None:
 
 def test_garbled_bytes_can_be_placed_in_it() -> None:
     """For tests of consumers."""
-    garbled = Garbled(b"\xff", "no message")
+    garbled = GarbledMessage(b"\xff", "no message")
     log = MemoryLog(messages=[FIRST, garbled])
 
     assert [FIRST, garbled] == [entry.message for entry in log.read() if entry] and [FIRST] == log.messages
 
 
-@pytest.mark.parametrize("message", [None, ("a", 3, 1), Garbled(b"", "")])
+@pytest.mark.parametrize("message", [None, ("a", 3, 1), GarbledMessage(b"", "")])
 def test_what_is_no_message_is_refused(message: Any) -> None:
     """As every sink refuses it."""
     with pytest.raises(MalformedError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.errors import UsageError
-from cdcv2.logs.named import check_table, table_of
+from cdcv2.logs.log_names import check_table, table_of
 
 
 @pytest.mark.parametrize("table", ["public.orders", "größe.тест", "public.My Tab=le, x", "_a:b.c[1]*\\", "x" * 255])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import ForeignStateError
-from cdcv2.logs.captured import put_note
+from cdcv2.logs.capture_manifest import put_manifest
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import describe_log_set
@@ -21,7 +21,7 @@ ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What a capture of three tables writes."""
-    put_note(tmp_path / "logs", {"tables": ["t", "u", "v"]})
+    put_manifest(tmp_path / "logs", {"tables": ["t", "u", "v"]})
     logs = {name: DirectoryLog(tmp_path / "logs" / name, ROW, create=True) for name in "tuv"}
     describe_log_set(logs, LogDescription(log_set="x"))
     return tmp_path / "logs"

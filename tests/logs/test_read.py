@@ -15,10 +15,10 @@ from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, Usa
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.logs.opening import CoveredLogs, NamedLog, covered
-from cdcv2.logs.read import Reading, Unobserved
+from cdcv2.logs.read import LogReader, NullObserver
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position, Positions
-from cdcv2.protocol.messages import Garbled, Message, Progress
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress
 from cdcv2.rows.row_type import RowType
 from tests.strategies import Chooser, beginning, build, choosers, histories, mangled, seeded
 
@@ -26,7 +26,7 @@ ROW = RowType.load({"type": "record", "name": "row", "fields": [{"name": "id", "
 TABLES = ("a", "b", "c")
 
 
-def opened(*logs: tuple[str, list[Message | Garbled]]) -> CoveredLogs:
+def opened(*logs: tuple[str, list[Message | GarbledMessage]]) -> CoveredLogs:
     """Logs in memory, each with the table that it is a copy of."""
     return covered([
         NamedLog(table, MemoryLog(f"{table}-{number}", messages), ROW) for number, (table, messages) in enumerate(logs)
@@ -43,9 +43,9 @@ def drawn(choose: Chooser, dims: int) -> tuple[list[Any], dict[str, list[Message
     return start or [0], found
 
 
-def split(choose: Chooser, messages: list[Message]) -> list[list[Message | Garbled]]:
+def split(choose: Chooser, messages: list[Message]) -> list[list[Message | GarbledMessage]]:
     """The messages over one to three copies, each of them in one at least."""
-    copies: list[list[Message | Garbled]] = [[] for _ in range(choose.integer(1, 3))]
+    copies: list[list[Message | GarbledMessage]] = [[] for _ in range(choose.integer(1, 3))]
     for message in messages:
         choose.pick(copies).append(message)
         if choose.chance(4):
@@ -59,7 +59,7 @@ def check(choose: Chooser, dims: int) -> None:
     readers = {table: Iter(messages, start=start) for table, messages in of_tables.items()}
     truth = {table: [update for batch in reader for update in batch.updates] for table, reader in readers.items()}
     logs = [(table, copy) for table, messages in of_tables.items() for copy in split(choose, messages)]
-    reading = Reading(opened(*choose.shuffled(logs)), start=start, whole=choose.chance(2))
+    reading = LogReader(opened(*choose.shuffled(logs)), start=start, whole=choose.chance(2))
 
     reached = Antichain(start)
     for cut in reading:
@@ -100,16 +100,16 @@ def test_it_goes_on_from_any_marks_with_nothing_twice_and_nothing_left_out() -> 
         ]
         known = choose.integer(0, 8)
         before = opened(*((table, messages[:known]) for table, messages in logs))
-        first = Reading(before, start=start, marks={}, whole=choose.chance(2))
+        first = LogReader(before, start=start, marks={}, whole=choose.chance(2))
         cuts = list(first)[:choose.integer(0, 3)] if choose.chance(3) else list(first)
         at = cuts[-1].upper if cuts else Antichain(start)
         marks = first.marks() if at == first.frontier else {}
         if not at:
             continue
-        second = Reading(opened(*logs), start=at, begins=start, marks=marks)
+        second = LogReader(opened(*logs), start=at, begins=start, marks=marks)
         cuts += list(second)
 
-        whole = list(Reading(opened(*logs), start=start))
+        whole = list(LogReader(opened(*logs), start=start))
         assert second.frontier == (whole[-1].upper if whole else Antichain(start))
         for table in of_tables:
             given_out = [one for cut in cuts for one in cut.updates.get(table, [])]
@@ -121,7 +121,7 @@ def test_it_goes_on_from_any_marks_with_nothing_twice_and_nothing_left_out() -> 
 class Counted(MemoryLog):
     """A log in memory that counts what was read of it."""
 
-    def __init__(self, name: str, messages: list[Message | Garbled]) -> None:
+    def __init__(self, name: str, messages: list[Message | GarbledMessage]) -> None:
         super().__init__(name, messages)
         self.read_messages = 0
 
@@ -132,7 +132,7 @@ class Counted(MemoryLog):
             yield entry
 
 
-def progress(*ends: int) -> list[Message | Garbled]:
+def progress(*ends: int) -> list[Message | GarbledMessage]:
     """Statements from 0 on, each to the next end."""
     return [Progress([lower], [upper]) for lower, upper in zip((0, *ends), ends)]
 
@@ -141,7 +141,7 @@ def progress(*ends: int) -> list[Message | Garbled]:
 def test_the_slowest_log_is_read_first(whole: bool) -> None:
     """What is ahead is read only as far as the others have come, and to its end only where that is asked for."""
     fast, slow = Counted("fast", progress(*range(1, 101))), Counted("slow", progress(*range(1, 31)))
-    reading = Reading(covered([NamedLog("fast", fast, ROW), NamedLog("slow", slow, ROW)]), whole=whole)
+    reading = LogReader(covered([NamedLog("fast", fast, ROW), NamedLog("slow", slow, ROW)]), whole=whole)
     ahead = 0
     for _ in reading:
         ahead = max(ahead, fast.read_messages - slow.read_messages)
@@ -156,7 +156,7 @@ def test_what_is_missing_beyond_the_cut_is_found_where_all_is_read() -> None:
     logs = opened(("slow", progress(1)), ("fast", [*progress(1, 2), Progress([2], [5], {3: 1})]))
 
     for whole, missing in ((True, ["fast"]), (False, [])):
-        reading = Reading(logs, whole=whole)
+        reading = LogReader(logs, whole=whole)
         assert [Antichain([1])] == [cut.upper for cut in reading]
         assert missing == list(reading.missing())
     assert {} == reading.incomplete()
@@ -164,10 +164,10 @@ def test_what_is_missing_beyond_the_cut_is_found_where_all_is_read() -> None:
 
 def test_a_log_that_lost_its_end_behind_a_mark_is_short() -> None:
     """It ends before what was given out of it."""
-    reading = Reading(opened(("a", progress(1, 2, 3))), marks={})
+    reading = LogReader(opened(("a", progress(1, 2, 3))), marks={})
     assert 3 == len(list(reading))
 
-    cut = Reading(opened(("a", progress(1, 2))), start=[3], begins=[0], marks=reading.marks())
+    cut = LogReader(opened(("a", progress(1, 2))), start=[3], begins=[0], marks=reading.marks())
     assert [] == list(cut)
 
     assert {"a": Antichain([2])} == cut.short()
@@ -176,9 +176,9 @@ def test_a_log_that_lost_its_end_behind_a_mark_is_short() -> None:
 
 def test_a_finished_history_is_read_for_what_it_states() -> None:
     """Nothing can come of it any more; whether it is still there can be known."""
-    whole: list[Message | Garbled] = [*progress(1), Progress([1], [])]
+    whole: list[Message | GarbledMessage] = [*progress(1), Progress([1], [])]
     for messages, short in ((whole, {}), (whole[:1], {"a": Antichain([1])})):
-        reading = Reading(opened(("a", messages)), start=[], begins=[0], marks={})
+        reading = LogReader(opened(("a", messages)), start=[], begins=[0], marks={})
         assert [] == list(reading)
         assert (short, True) == (reading.short(), reading.closed)
 
@@ -186,7 +186,7 @@ def test_a_finished_history_is_read_for_what_it_states() -> None:
 def test_a_log_that_has_nothing_now_is_told_while_it_is_followed() -> None:
     """So that a caller can do something else, and leave."""
     log = MemoryLog("a", [Progress([0], [1])], idle_wait=0)
-    cuts = Reading(covered([NamedLog("a", log, ROW)]), follow=True).cuts()
+    cuts = LogReader(covered([NamedLog("a", log, ROW)]), follow=True).cuts()
     first, nothing = next(cuts), next(cuts)
     log.send(Progress([1], []))
     log.flush()
@@ -205,7 +205,7 @@ class Losing(MemoryLog):
         raise UnsafeTopicError("messages are gone")
 
 
-class Noted(Unobserved):
+class Noted(NullObserver):
     """An observer that goes on without logs that have lost something."""
 
     def __init__(self) -> None:
@@ -220,9 +220,9 @@ def test_a_log_that_has_lost_messages_raises_unless_the_caller_goes_on_without()
     """Then the other logs are read on."""
     logs = covered([NamedLog("a", Losing("losing"), ROW), NamedLog("b", MemoryLog("b", progress(1, 2, 3)), ROW)])
     with pytest.raises(UnsafeTopicError, match="messages are gone"):
-        list(Reading(logs))
+        list(LogReader(logs))
     noted = Noted()
-    reading = Reading(logs, observer=noted)
+    reading = LogReader(logs, observer=noted)
 
     assert Antichain([2]) == list(reading)[-1].upper
     assert ["a: messages are gone"] == noted.losses
@@ -276,8 +276,8 @@ def test_the_front_door_names_what_is_wrong_with_an_address(folder: Path) -> Non
 
 def test_a_log_that_its_capture_wrote_and_that_is_gone_is_missing(folder: Path) -> None:
     """The others alone would be half of each transaction."""
-    from cdcv2.logs.captured import put_note
+    from cdcv2.logs.capture_manifest import put_manifest
 
-    put_note(folder, {"tables": ["orders", "items", "gone"]})
+    put_manifest(folder, {"tables": ["orders", "items", "gone"]})
     with pytest.raises(IncompleteError, match="gone"):
         cdcv2.read(str(folder))

@@ -16,7 +16,7 @@ from cdcv2.errors import MissingLogError, OutputError, RefusedError, Unavailable
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import compact, follow, mint, run
 from cdcv2.timeline.partitioned import NOT_STARTED, offsets
-from cdcv2.timeline.shared import Shared, View
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
 
 ROOT = Path(__file__).resolve().parents[2]
 START = Antichain([0])
@@ -33,19 +33,19 @@ def files(log: DirectoryRemap) -> list[str]:
     return sorted(entry.name.lstrip("0") for entry in log.path.iterdir())
 
 
-def minted(log: DirectoryRemap, line: int, shared: Shared | None = None) -> Shared:
+def minted(log: DirectoryRemap, line: int, shared: SharedRemap | None = None) -> SharedRemap:
     """A minter that has bound a line."""
-    shared = shared or Shared(START, recipe="v1")
+    shared = shared or SharedRemap(START, recipe="v1")
     run(log, mint(shared, Antichain([line]), lambda: 10 * line))
     return shared
 
 
 def test_records_have_consecutive_numbers(log: DirectoryRemap) -> None:
     """From any number on they are read, whole."""
-    assert View([], 0) == log.read(0) and "remap" == Path(log.name).name
+    assert LogView([], 0) == log.read(0) and "remap" == Path(log.name).name
     assert [0, 1, 2] == [log.append(raw, 0) for raw in (b"a", b"b", b"c")]
 
-    assert (View([(1, b"b"), (2, b"c")], 3), View([], 3)) == (log.read(1), log.read(7))
+    assert (LogView([(1, b"b"), (2, b"c")], 3), LogView([], 3)) == (log.read(1), log.read(7))
     assert [".json", "1.json", "2.json"] == files(log)
 
 
@@ -54,11 +54,11 @@ def test_a_trimmed_number_is_free_again_and_what_is_put_there_decides_nothing(lo
     sleeper = minted(log, 1)
     for line in (2, 3, 4):
         minted(log, line)
-    run(log, compact(Shared(), 35))
+    run(log, compact(SharedRemap(), 35))
     assert ["5.json"] == files(log)
     won = run(log, mint(sleeper, Antichain([6]), lambda: 60))
     late = log.append(log.read(0).records[-1][1], 2)
-    fresh = Shared()
+    fresh = SharedRemap()
     run(log, follow(fresh))
 
     assert 2 == late and ["2.json", "5.json", "6.json"] == files(log)
@@ -86,7 +86,7 @@ def test_a_compaction_that_dies_while_it_trims_is_finished_by_the_next(log: Dire
     for line in (1, 2):
         minted(log, line)
     with failpoints.placed("remap.within-trim", nth), pytest.raises(failpoints.PlacedCrash):
-        run(log, compact(Shared(), 15))
+        run(log, compact(SharedRemap(), 15))
     fresh = minted(log, 3)
     assert (15, Antichain([3])) == (fresh.remap.since, fresh.remap.current)
     run(log, compact(fresh, 15))
@@ -96,7 +96,7 @@ def test_a_compaction_that_dies_while_it_trims_is_finished_by_the_next(log: Dire
 
 def test_threads_that_race_agree(log: DirectoryRemap) -> None:
     """On real files, with compactions in between; each binds its own partition."""
-    readers = [Shared(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
+    readers = [SharedRemap(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
     failures: list[BaseException] = []
 
     def race(number: int) -> None:
@@ -115,7 +115,7 @@ def test_threads_that_race_agree(log: DirectoryRemap) -> None:
     for thread in threads:
         thread.join()
     assert [] == failures
-    fresh = Shared()
+    fresh = SharedRemap()
     for reader in (fresh, *readers):
         run(log, follow(reader))
     for reader in readers:
@@ -131,9 +131,9 @@ def test_processes_that_are_killed_leave_a_remap_that_others_go_on_with(log: Dir
         "import sys\n"
         "from cdcv2.core.antichain import Antichain\n"
         "from cdcv2.timeline.minting import compact, mint, run\n"
-        "from cdcv2.timeline.shared import Shared\n"
+        "from cdcv2.timeline.shared_remap import SharedRemap\n"
         "from cdcv2.logs.remap_files import DirectoryRemap\n"
-        "log, shared = DirectoryRemap(sys.argv[1]), Shared(Antichain([0]), recipe='v1')\n"
+        "log, shared = DirectoryRemap(sys.argv[1]), SharedRemap(Antichain([0]), recipe='v1')\n"
         "run(log, mint(shared, Antichain([int(sys.argv[2])]), lambda: int(sys.argv[2])))\n"
         "run(log, compact(shared, shared.remap.last))\n"
     )

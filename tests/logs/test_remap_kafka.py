@@ -16,7 +16,7 @@ from cdcv2.servers.processes import free_port
 from cdcv2.store.kafka_client import Client
 from cdcv2.timeline.minting import compact, follow, mint, run
 from cdcv2.timeline.partitioned import NOT_STARTED, offsets
-from cdcv2.timeline.shared import Shared, View
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
 
 pytestmark = pytest.mark.integration
 
@@ -24,15 +24,15 @@ pytestmark = pytest.mark.integration
 def test_records_are_read_at_their_offsets(broker: KafkaBroker) -> None:
     """From any one on; also those that another process has written."""
     log, other = (KafkaRemap("records", broker.bootstrap, create=True) for _ in range(2))
-    assert View([], 0) == log.read(0) and "records" == log.name
+    assert LogView([], 0) == log.read(0) and "records" == log.name
     assert [0, 1, 2] == [log.append(b"a", 0), other.append(b"b", 0), log.append(b"c", 7)]
 
-    assert [View([(0, b"a"), (1, b"b"), (2, b"c")], 3), View([(2, b"c")], 3), View([], 3)] == [
+    assert [LogView([(0, b"a"), (1, b"b"), (2, b"c")], 3), LogView([(2, b"c")], 3), LogView([], 3)] == [
         other.read(after) for after in (0, 2, 9)
     ]
     log.trim(2)
     log.trim(1)
-    assert View([(2, b"c")], 3) == other.read(0)
+    assert LogView([(2, b"c")], 3) == other.read(0)
     log.close()
     assert 3 == log.append(b"d", 0) and [(3, b"d")] == log.read(3).records
     log.close()
@@ -41,7 +41,7 @@ def test_records_are_read_at_their_offsets(broker: KafkaBroker) -> None:
 
 def test_minters_that_race_agree(broker: KafkaBroker) -> None:
     """Each binds its own partition, one compacts on the way; a reader that comes later knows the same."""
-    readers = [Shared(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
+    readers = [SharedRemap(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
     failures: list[BaseException] = []
 
     def race(number: int) -> None:
@@ -62,7 +62,7 @@ def test_minters_that_race_agree(broker: KafkaBroker) -> None:
     for thread in threads:
         thread.join()
     assert [] == failures
-    log, fresh = KafkaRemap("race", broker.bootstrap), Shared()
+    log, fresh = KafkaRemap("race", broker.bootstrap), SharedRemap()
     for reader in (fresh, *readers):
         run(log, follow(reader))
         reader.check(fresh)
@@ -99,12 +99,12 @@ def test_a_record_that_is_too_large_is_refused_and_the_next_one_is_not(broker: K
 
 def test_a_reader_that_lost_the_head_without_a_summary_is_refused(broker: KafkaBroker) -> None:
     """Somebody trimmed by hand."""
-    log, shared = KafkaRemap("trimmed", broker.bootstrap, create=True), Shared(Antichain([0]), recipe="v1")
+    log, shared = KafkaRemap("trimmed", broker.bootstrap, create=True), SharedRemap(Antichain([0]), recipe="v1")
     for line in (1, 2):
         run(log, mint(shared, Antichain([line]), lambda: line))
     log.trim(1)
     with pytest.raises(UnsafeTopicError):
-        run(log, follow(Shared()))
+        run(log, follow(SharedRemap()))
     assert [] == run(log, follow(shared))
     log.close()
 

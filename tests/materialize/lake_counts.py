@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 from cdcv2.errors import Cdcv2Error, MalformedError, ViewError
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Table
 from cdcv2.materialize.targets.lake import counts
-from cdcv2.materialize.targets.lake.files import DIFF, GONE, Staged, current, rows_of
-from cdcv2.materialize.targets.lake.manifest import Folder
-from cdcv2.views.combine import Binding, Combined, View
+from cdcv2.materialize.targets.lake.files import DIFF, GONE, StagedFile, current, rows_of
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
+from cdcv2.views.combine import CombinedUpdates, View, ViewBinding
 from tests.materialize.row_by_row import History
 
 
-class Held(Staged):
+class Held(StagedFile):
     """A new file of a table, in memory."""
 
     def __init__(self, table: Table) -> None:
-        super().__init__(Folder(Path("/nowhere")), table)
+        super().__init__(LakeFolder(Path("/nowhere")), table)
         self.rows: list[Any] = []
 
     def add_table(self, rows: Any) -> None:
@@ -46,7 +46,7 @@ def ends(seed: int, runs: int) -> Iterator[str]:
 
 def end(history: History, draw: random.Random) -> str:
     """How it ends; soft or hard, with some cuts doubled."""
-    binding = Binding("rows", history.row_type, "rows", deletes=draw.choice(["hard", "soft"]))
+    binding = ViewBinding("rows", history.row_type, "rows", deletes=draw.choice(["hard", "soft"]))
     view, first, cuts = binding.view(), dict[str, Any](), list[list[Any]]()
     for updates in history.cuts:
         # Of rows that are one in the table, the first: by their digests they would be two.
@@ -101,7 +101,7 @@ def by_columns(view: View, cuts: list[list[Any]], draw: random.Random) -> tuple[
     table, parts, zeros = view.table, list[Any](), view.table.soft
     ended = "done"
     for updates in cuts:
-        combined, staged = Combined([view]), Held(table)
+        combined, staged = CombinedUpdates([view]), Held(table)
         combined.hold(0, updates)
         try:
             worked = combined.net(0)

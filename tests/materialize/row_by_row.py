@@ -9,7 +9,7 @@ from typing import Any
 
 from cdcv2.core import Antichain
 from cdcv2.errors import Cdcv2Error
-from cdcv2.materialize import Binding, Checkpoint, Runtime
+from cdcv2.materialize import Checkpoint, Runtime, ViewBinding
 from cdcv2.materialize.protocol.messages import Open, Opened
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.timeline import Cut
@@ -77,7 +77,9 @@ class History:
                 fields.append({"name": name, "type": ["null", kind]})
                 self._values.append([None, *values])
         self.row_type = RowType({"type": "record", "name": "t", "fields": fields})
-        self.binding = Binding("rows", self.row_type, "rows", ("id",), deletes=draw.choice(["hard", "hard", "soft"]))
+        self.binding = ViewBinding(
+            "rows", self.row_type, "rows", ("id",), deletes=draw.choice(["hard", "hard", "soft"])
+        )
         self.cuts = self._cuts(draw.randint(2, 5))
         self.lie = draw.choice(["", "", "edit", "delete", "insert", "twice", "negative", "other", "many", "null"])
         #: the cut in front of which somebody edits the table, and how

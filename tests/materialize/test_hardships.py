@@ -25,7 +25,7 @@ import pytest
 from cdcv2.core import Antichain
 from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.materialize import Binding, Checkpoint, FileRecoveryLog, Runtime, Threaded
+from cdcv2.materialize import Checkpoint, FileRecoveryLog, Runtime, ThreadConnection, ViewBinding
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.timeline import Cut
@@ -42,7 +42,7 @@ ENTRY = RowType({
     "type": "record", "name": "entry",
     "fields": [{"name": "id", "type": ["null", "string"]}, {"name": "amount", "type": ["null", "long"]}],
 })  # fmt: skip
-ENTRIES = Binding("entries", ENTRY, "entries", ("id",))
+ENTRIES = ViewBinding("entries", ENTRY, "entries", ("id",))
 Change = tuple[list[Any], int]
 #: A history of two transactions: the second changes what the first has brought.
 FIRST: list[Change] = [(["a", 1], 1), (["b", 2], 1)]
@@ -56,7 +56,7 @@ class Place(ABC):
     name: str
 
     @abstractmethod
-    def run(self, binding: Binding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
+    def run(self, binding: ViewBinding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
         """Materialize to the end of the source, each cut a transaction, with the driver on a thread of its own."""
 
     @abstractmethod
@@ -72,9 +72,9 @@ class Database(Place):
     def __init__(self, server: Postgres) -> None:
         self.server, self.connect = server, new_schema(server)
 
-    def run(self, binding: Binding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
+    def run(self, binding: ViewBinding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
         """The store rules."""
-        return Runtime("m", [binding], Threaded(PostgresDriver(connect=self.connect)), source, rows=1).run()
+        return Runtime("m", [binding], ThreadConnection(PostgresDriver(connect=self.connect)), source, rows=1).run()
 
     def rows(self, table: str) -> dict[Any, Any]:
         """The first column is the key."""
@@ -98,12 +98,14 @@ class Lake(Place):
         #: whether the driver works on the runtime's thread
         self.inline = False
 
-    def run(self, binding: Binding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
+    def run(self, binding: ViewBinding, source: Callable[[Checkpoint], Iterator[Cut]]) -> Checkpoint:
         """The recovery log rules."""
         log = FileRecoveryLog("m", self.recovery)
         try:
             driver = LakeDriver(self.folder)
-            return Runtime("m", [binding], driver if self.inline else Threaded(driver), source, log=log, rows=1).run()
+            return Runtime(
+                "m", [binding], driver if self.inline else ThreadConnection(driver), source, log=log, rows=1
+            ).run()
         finally:
             log.close()
 
@@ -142,7 +144,7 @@ class Case:
 
     row: list[Any]
     row_type: RowType = ENTRY
-    binding: Binding = ENTRIES
+    binding: ViewBinding = ENTRIES
     errors: dict[str, tuple[type[Cdcv2Error], str]] = field(default_factory=dict)
     #: a row that can be kept, in place of the other
     mended: list[Any] | None = None
@@ -158,9 +160,9 @@ def wide(columns: int, kind: str = '["null", "string"]', name: str = "c{}") -> R
     })  # fmt: skip
 
 
-def entries(row_type: RowType) -> Binding:
+def entries(row_type: RowType) -> ViewBinding:
     """Rows by key."""
-    return Binding("entries", row_type, "entries", ("id",))
+    return ViewBinding("entries", row_type, "entries", ("id",))
 
 
 PLANES = "".join(chr(plane * 0x10000 + 0x61) for plane in range(17))

@@ -12,10 +12,10 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError, RefusedError
-from cdcv2.materialize import Binding, Checkpoint, Count, Driver, FileRecoveryLog, Range, Runtime, Sum
+from cdcv2.materialize import Checkpoint, Count, Driver, FileRecoveryLog, Range, Runtime, Sum, ViewBinding
+from cdcv2.materialize.distributed import DistributedDriver, DistributedRuntime
 from cdcv2.materialize.protocol.fence import LAST
 from cdcv2.materialize.protocol.messages import Open
-from cdcv2.materialize.spread import Spread, SpreadRuntime
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.protocol.timeline import Cut
@@ -26,17 +26,17 @@ ENTRY = RowType({
     "type": "record", "name": "entry",
     "fields": [{"name": "account", "type": "string"}, {"name": "amount", "type": "long"}],
 })  # fmt: skip
-TOTALS = Binding("entries", ENTRY, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
+TOTALS = ViewBinding("entries", ENTRY, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
 SAID = r"is at \[{}\], and the recovery log at \[{}\]: it is another log, or an old one"
 
 
 class Place:
     """A folder and its recovery log."""
 
-    def __init__(self, folder: Path, make: Callable[[Path], Spread], look: Callable[[Path], Any]) -> None:
+    def __init__(self, folder: Path, make: Callable[[Path], DistributedDriver], look: Callable[[Path], Any]) -> None:
         self.folder, self.recovery, self._make, self._look = folder / "lake", folder / "recovery", make, look
 
-    def driver(self) -> Spread:
+    def driver(self) -> DistributedDriver:
         """A new instance."""
         return self._make(self.folder)
 
@@ -81,7 +81,7 @@ def test_one_from_a_backup_is_refused_until_the_right_one_is_back(place: Place, 
     with pytest.raises(RefusedError, match=SAID.format(4, 2)):
         place.keep(2, 5)
     with pytest.raises(RefusedError, match=SAID.format(4, 2)):
-        SpreadRuntime("m", [TOTALS], place.driver(), log=place.log()).open()
+        DistributedRuntime("m", [TOTALS], place.driver(), log=place.log()).open()
     place.demand(4)
 
     shutil.rmtree(place.recovery)
@@ -135,7 +135,7 @@ def test_ranges_that_are_split_and_joined_again_are_not_taken_for_old(place: Pla
         place.keep(3, 6, share=right)
 
 
-def overtaken(place: Place) -> Spread:
+def overtaken(place: Place) -> DistributedDriver:
     """A driver; another instance commits before it has looked at the folder."""
 
     class Overtaken(type(place.driver())):  # type: ignore[misc]
@@ -145,7 +145,7 @@ def overtaken(place: Place) -> Spread:
             place.keep(2, 3)
             return super().open(message)
 
-    made: Spread = Overtaken(place.folder)
+    made: DistributedDriver = Overtaken(place.folder)
     return made
 
 
@@ -159,5 +159,5 @@ def test_whoever_was_overtaken_while_it_opened_was_fenced_off(place: Place) -> N
 def test_a_runtime_on_executors_that_was_overtaken_was_fenced_off_too(place: Place) -> None:
     """The same."""
     with pytest.raises(FencedError):
-        SpreadRuntime("m", [TOTALS], overtaken(place), log=place.log()).open()
+        DistributedRuntime("m", [TOTALS], overtaken(place), log=place.log()).open()
     place.demand(3)

@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.core import Antichain
 from cdcv2.errors import RefusedError
-from cdcv2.materialize import Binding, Checkpoint, Count, MemoryRecoveryLog, Runtime, Sum
+from cdcv2.materialize import Checkpoint, Count, MemoryRecoveryLog, Runtime, Sum, ViewBinding
 from cdcv2.materialize.intake import Fed
 from cdcv2.materialize.protocol.messages import Flush, Flushed, Load, Loaded, Open, Opened, Store
 from cdcv2.protocol.timeline import Cut
@@ -20,7 +20,7 @@ MOVE = RowType({
     "type": "record", "name": "move",
     "fields": [{"name": "account", "type": "string"}, {"name": "amount", "type": "long"}],
 })  # fmt: skip
-TOTALS = Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
+TOTALS = ViewBinding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
 
 
 def cut(lower: int, upper: int | None, *moves: tuple[str, int, int], log: str = "moves") -> Cut:
@@ -99,7 +99,7 @@ def test_cuts_that_are_there_go_into_one_transaction() -> None:
 def test_logs_of_one_timeline_are_committed_together() -> None:
     """A transfer is in both tables or in neither, at every commit."""
     database, seen = toys.Database(), []
-    other = Binding("mirror", MOVE, "mirrored", ("account",), {"n": Count(), "total": Sum("amount")})
+    other = ViewBinding("mirror", MOVE, "mirrored", ("account",), {"n": Count(), "total": Sum("amount")})
     cuts = [
         Cut({**one.updates, "mirror": [(MOVE.row([row.account, -row.amount]), time, diff)
                                        for row, time, diff in one.updates["moves"]]}, one.lower, one.upper)

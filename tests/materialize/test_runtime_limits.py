@@ -12,18 +12,8 @@ from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import RefusedError, TurnError, UsageError, ViewError
 from cdcv2.materialize import (
-    Binding,
-    Checkpoint,
-    Count,
-    Driver,
-    Inline,
-    Max,
-    MemoryRecoveryLog,
-    Patch,
-    Range,
-    Runtime,
-    Sum,
-    Threaded,
+    Checkpoint, Count, Driver, InlineConnection, Max, MemoryRecoveryLog, Patch, Range, Runtime, Sum, ThreadConnection,
+    ViewBinding,
 )
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.fence import number_of
@@ -40,7 +30,7 @@ from tests.materialize.test_runtime import IN_THE_END, MOVE, THREE, TOTALS, cut,
 def test_tables_of_changes_are_not_asked() -> None:
     """They still get Flush, and the changes of just this transaction."""
     pushed: list[tuple[Any, ...]] = []
-    delta = Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}, delta=True)
+    delta = ViewBinding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}, delta=True)
     runtime = Runtime("m", [delta], toys.Push(pushed), fed(THREE), log=MemoryRecoveryLog("m"), rows=1)
     kinds = [step for step in runtime.steps() if step in (Load, Loaded, Flush, Flushed)]
 
@@ -54,7 +44,7 @@ def test_an_interrupted_push_is_repeated_with_its_extent() -> None:
     """Also by a reader whose cuts are others, and reach further."""
     pushed: list[tuple[Any, ...]] = []
     log = MemoryRecoveryLog("m")
-    delta = Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}, delta=True)
+    delta = ViewBinding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}, delta=True)
     with pytest.raises(failpoints.PlacedCrash), failpoints.placed(AFTER_PREPARE):
         Runtime("m", [delta], toys.Push(pushed), fed(THREE[:2]), log=log).run()
     one = Cut({"moves": [move for each in THREE for move in each.updates["moves"]]}, Antichain([0]), Antichain([9]))
@@ -68,7 +58,7 @@ def test_an_interrupted_push_is_repeated_with_its_extent() -> None:
 def test_an_extent_that_the_reader_does_not_reach_any_more_is_refused() -> None:
     """Pushing a part of it would make the receiver take the rest for a repeat."""
     log = MemoryRecoveryLog("m")
-    delta = Binding("moves", MOVE, "totals", delta=True)
+    delta = ViewBinding("moves", MOVE, "totals", delta=True)
     with pytest.raises(failpoints.PlacedCrash), failpoints.placed(AFTER_PREPARE):
         Runtime("m", [delta], toys.Push([]), fed(THREE), log=log).run()
     with pytest.raises(RefusedError, match="a transaction up to .* has begun before a crash, and the reader ends at"):
@@ -107,7 +97,7 @@ class Stuck(toys.Toy):
 def test_what_was_said_and_not_begun_is_not_done_when_it_is_closed() -> None:
     """Stores go to the driver's thread some at a time, and yet one ends the conversation between two of them."""
     driver, at = Stuck(), Antichain([1])
-    connection = Threaded(driver)
+    connection = ThreadConnection(driver)
     for request in (Open("m", (TOTALS.view().table,)), Acknowledge(), Flush(Antichain([0]), at)):
         connection.send(request)
         connection.wait()
@@ -148,7 +138,7 @@ def test_the_next_transaction_is_loaded_while_the_last_is_applied() -> None:
     """The pipelining: Loads go out while Acknowledged is owed; Flush does not."""
     driver = Slow(toys.Shelf())
     said: list[Any] = []
-    connection = Threaded(driver)
+    connection = ThreadConnection(driver)
     runtime = Runtime("m", [TOTALS], connection, fed(THREE), log=MemoryRecoveryLog("m"), rows=1)
     for step in runtime.steps():
         if step is Pause.DRIVER and [StartedCommit, Acknowledge, Load] == said[-3:]:
@@ -165,7 +155,7 @@ def test_the_next_transaction_is_loaded_while_the_last_is_applied() -> None:
     assert {"totals": IN_THE_END} == driver.shelf.rows
 
 
-@pytest.mark.parametrize("wire", [Inline, Threaded])
+@pytest.mark.parametrize("wire", [InlineConnection, ThreadConnection])
 def test_what_the_driver_raises_ends_the_run(wire: Callable[[Driver], Any]) -> None:
     """On whichever thread it was, and the driver is closed."""
 
@@ -214,7 +204,7 @@ class Wrong(toys.Toy):
         ("late", "the driver sent Loaded out of turn"),
     ],
 )
-@pytest.mark.parametrize("wire", [Inline, Threaded])
+@pytest.mark.parametrize("wire", [InlineConnection, ThreadConnection])
 def test_a_driver_that_answers_wrongly_is_named(wire: Callable[[Driver], Any], what: str, text: str) -> None:
     """And nothing of the transaction is committed."""
     log = MemoryRecoveryLog("m")
@@ -228,7 +218,7 @@ def test_a_driver_that_answers_wrongly_is_named(wire: Callable[[Driver], Any], w
 def test_a_view_that_was_changed_by_hand_is_an_error() -> None:
     """The key, what would be there, and the remedy; and the store stays as it is."""
     database = toys.Database()
-    rows = Binding("moves", MOVE, "rows", ("account",))
+    rows = ViewBinding("moves", MOVE, "rows", ("account",))
     first = Cut({"moves": [(MOVE.row(["a", 1]), 1, 1)]}, Antichain([0]), Antichain([2]))
     second = Cut({"moves": [(MOVE.row(["a", 1]), 2, -1)]}, Antichain([2]), Antichain([3]))
     Runtime("m", [rows], toys.Authoritative(database), fed([first])).run()
@@ -254,22 +244,22 @@ def test_each_range_has_the_keys_of_its_numbers() -> None:
 
 
 OTHERWISE = [
-    Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Max("amount", retractions=False)}),
-    Binding("others", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}),
-    Binding("moves", MOVE, "totals", ("account",), {"n": Sum("amount"), "total": Count()}),
+    ViewBinding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Max("amount", retractions=False)}),
+    ViewBinding("others", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")}),
+    ViewBinding("moves", MOVE, "totals", ("account",), {"n": Sum("amount"), "total": Count()}),
 ]
 
 
 @pytest.mark.parametrize("log", [None, MemoryRecoveryLog], ids=["store", "log"])
 @pytest.mark.parametrize("binding", OTHERWISE, ids=str)
-def test_a_view_that_is_another_than_it_was_is_refused(binding: Binding, log: Any) -> None:
+def test_a_view_that_is_another_than_it_was_is_refused(binding: ViewBinding, log: Any) -> None:
     """Its table may look the same: what is there was made otherwise. Whoever keeps the checkpoint."""
     database, shelf, recovery = toys.Database(), toys.Shelf(), log and log("m")
 
     def driver() -> Driver:
         return toys.Authoritative(database) if log is None else toys.Lake(shelf)
 
-    wanted = Binding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
+    wanted = ViewBinding("moves", MOVE, "totals", ("account",), {"n": Count(), "total": Sum("amount")})
     Runtime("m", [wanted], driver(), fed(THREE[:1]), log=recovery).run()
     with pytest.raises(RefusedError, match="'m' is at .* and its view 'totals' was another"):
         Runtime("m", [binding], driver(), fed(THREE), log=recovery).run()
@@ -279,7 +269,7 @@ def test_a_view_that_is_another_than_it_was_is_refused(binding: Binding, log: An
 def test_a_view_that_was_left_out_for_a_while_does_not_come_back() -> None:
     """It would lack what came meanwhile, with the right checkpoint beside it."""
     database = toys.Database()
-    more = Binding("moves", MOVE, "more", ("account",), {"n": Count()})
+    more = ViewBinding("moves", MOVE, "more", ("account",), {"n": Count()})
     Runtime("m", [TOTALS, more], toys.Authoritative(database), fed(THREE[:1])).run()
     Runtime("m", [TOTALS], toys.Authoritative(database), fed(THREE[:2])).run()
     with pytest.raises(RefusedError, match="its view 'more' is new: what came before would be missing"):

@@ -10,7 +10,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError
-from cdcv2.materialize import Checkpoint, Driver, Inline, MemoryRecoveryLog, Range, Runtime
+from cdcv2.materialize import Checkpoint, Driver, InlineConnection, MemoryRecoveryLog, Range, Runtime
 from cdcv2.materialize.protocol.fence import LAST, Piece
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, Opened, Patch, Response, StartCommit, StartedCommit,
@@ -172,7 +172,7 @@ def test_a_runtime_gives_out_each_message_of_either_side() -> None:
     ] == list(made.steps())  # fmt: skip
 
 
-class Late(Inline):
+class Late(InlineConnection):
     """Gives an answer at each time of asking that the number divides, and none in between."""
 
     def __init__(self, driver: Driver, every: int) -> None:

@@ -16,7 +16,7 @@ import pytest
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, RefusedError
-from cdcv2.materialize import Binding, FileRecoveryLog, Max, Min, Runtime, Sum
+from cdcv2.materialize import FileRecoveryLog, Max, Min, Runtime, Sum, ViewBinding
 from cdcv2.materialize.protocol.messages import Field
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
@@ -61,7 +61,7 @@ def every(row_type: RowType) -> list[tuple[Any, int]]:
 @integration
 def test_a_table_of_postgresql_gets_the_types_and_values_of_the_source(connect: Connect, source: RowType) -> None:
     """As information_schema has them; every value equal, infinities, years BC and 64 digits too; and all of it goes."""
-    binding = Binding("entries", source, "copied", ("id",))
+    binding = ViewBinding("entries", source, "copied", ("id",))
     run(connect, [binding], cuts(every(source), row_type=source))
     there = {row[0]: row[1:] for row in shown(connect, _SHAPE.format("every"))}
     here = {row[0]: row[1:] for row in shown(connect, _SHAPE.format("copied"))}
@@ -95,9 +95,9 @@ def test_a_table_that_has_what_the_log_has_goes_on_and_may_be_altered(connect: C
     """Text and numbers stay what they are; the statements of the remark give it the source's types, values and all."""
     rows, half = every(source), every_type.ROWS // 2
     untyped = RowType(identity(source.schema))
-    run(connect, [Binding("entries", untyped, "copied", ("id",))], cuts(rows[:half], row_type=untyped))
+    run(connect, [ViewBinding("entries", untyped, "copied", ("id",))], cuts(rows[:half], row_type=untyped))
     before = shown(connect, _SHAPE.format("copied"))
-    binding = Binding("entries", source, "copied", ("id",))
+    binding = ViewBinding("entries", source, "copied", ("id",))
     changed = [(rows[0][0], -1), (source.row({**every_type.row(1), "id": 0}), 1)]
     run(connect, [binding], cuts(rows[:half], changed, row_type=source))
 
@@ -138,7 +138,7 @@ def test_xml_is_xml_in_the_target(connect: Connect) -> None:
     row_type = RowType({"type": "record", "name": "t", "fields": [
         {"name": "id", "type": "int"}, {"name": "doc", "type": ["null", "string"], "cdcv2.source": {"type": "xml"}},
     ]})  # fmt: skip
-    run(connect, [Binding("entries", row_type, "docs", ("id",))], cuts([([1, None], 1)], row_type=row_type))
+    run(connect, [ViewBinding("entries", row_type, "docs", ("id",))], cuts([([1, None], 1)], row_type=row_type))
     column = source_column(SourceType("xml"), "string")
 
     assert [(1, None)] == shown(connect, "SELECT * FROM docs")
@@ -177,7 +177,7 @@ TYPED = {
 def test_files_have_the_types_and_values_of_the_source(source: RowType, tmp_path: Path, kind: str) -> None:
     """Decimals, dates, timestamps, arrays; what was stored is found again by its retraction, and is the same."""
     rows = [(source.row(every_type.row(number, finite=True)), 1) for number in range(every_type.ROWS)]
-    binding, log = Binding("entries", source, "copied", ("id",)), FileRecoveryLog("m", tmp_path / "log")
+    binding, log = ViewBinding("entries", source, "copied", ("id",)), FileRecoveryLog("m", tmp_path / "log")
 
     def run(*cuts_of: Any) -> Any:
         Runtime("m", [binding], FILES[kind](tmp_path / "files"), cuts(*cuts_of, row_type=source), log=log).run()
@@ -214,7 +214,7 @@ def test_what_files_cannot_hold_is_an_error_that_names_it(tmp_path: Path, kind: 
         row_type = RowType({"type": "record", "name": "t", "fields": [
             {"name": "id", "type": "int"}, {"name": "v", "type": avro, "cdcv2.source": source},
         ]})  # fmt: skip
-        binding, log = Binding("entries", row_type, "t", ("id",)), FileRecoveryLog("m", tmp_path / f"log{number}")
+        binding, log = ViewBinding("entries", row_type, "t", ("id",)), FileRecoveryLog("m", tmp_path / f"log{number}")
         with pytest.raises(MalformedError, match="t: .*column 'v'"):
             driver = FILES[kind](tmp_path / f"files{number}")
             Runtime("m", [binding], driver, cuts([([1, value], 1)], row_type=row_type), log=log).run()
@@ -226,7 +226,7 @@ def test_files_that_were_made_before_go_on_as_they_are(tmp_path: Path, kind: str
     log, untyped = FileRecoveryLog("m", tmp_path / "log"), RowType(identity(PRICED.schema))
     first, second = [(["a", "1.50"], 1)], [(["a", "1.50"], -1), (["a", "2.50"], 1)]
     for row_type, history in ((untyped, [first]), (PRICED, [first, second])):
-        binding = Binding("entries", row_type, "entries", ("id",))
+        binding = ViewBinding("entries", row_type, "entries", ("id",))
         Runtime("m", [binding], FILES[kind](tmp_path / "f"), cuts(*history, row_type=row_type), log=log).run()
     with closing(VIEWS[kind](tmp_path / "f")) as view:
         assert [{"id": "a", "amount": "2.50"}] == view.read("entries").to_pylist()
@@ -236,7 +236,7 @@ PRICED = RowType({"type": "record", "name": "entry", "fields": [
     {"name": "id", "type": "string"},
     {"name": "amount", "type": ["null", "string"], "cdcv2.source": {"type": "numeric", "precision": 12, "scale": 2}},
 ]})  # fmt: skip
-PRICES = Binding("entries", PRICED, "entries", ("id",))
+PRICES = ViewBinding("entries", PRICED, "entries", ("id",))
 
 
 def reduced(kind: str | dict[str, Any], source: dict[str, Any], values: list[tuple[Any, int]], one: Reduction) -> Any:
@@ -244,7 +244,7 @@ def reduced(kind: str | dict[str, Any], source: dict[str, Any], values: list[tup
     row_type = RowType({"type": "record", "name": "t", "fields": [
         {"name": "k", "type": "int"}, {"name": "v", "type": ["null", kind], "cdcv2.source": source},
     ]})  # fmt: skip
-    view = Binding("t", row_type, "t", ("k",), {"found": one}).view()
+    view = ViewBinding("t", row_type, "t", ("k",), {"found": one}).view()
     before = None
     for value, diff in values:
         store = view.after((1,), view.add(view.begin(), row_type.row([1, value]), 1, diff), before)
@@ -313,11 +313,11 @@ def test_the_least_is_least_by_value() -> None:
     assert marks([binding({"type": "numeric"})]) != marks([binding(None)]) == marks([binding({"type": "text"})])
 
 
-def binding(source: dict[str, Any] | None) -> Binding:
+def binding(source: dict[str, Any] | None) -> ViewBinding:
     """The least of a column of text."""
     field = {"name": "v", "type": "string"} | ({} if source is None else {"cdcv2.source": source})
     row_type = RowType({"type": "record", "name": "t", "fields": [{"name": "k", "type": "int"}, field]})
-    return Binding("t", row_type, "t", ("k",), {"least": Min("v")})
+    return ViewBinding("t", row_type, "t", ("k",), {"least": Min("v")})
 
 
 @pytest.mark.parametrize("source", [SourceType("varchar", length=3), SourceType("bpchar", length=3)])

@@ -12,11 +12,11 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError, OutputError, RefusedError, UsageError, ViewError
-from cdcv2.materialize import Checkpoint, Range, Runtime, spread as spreading
+from cdcv2.materialize import Checkpoint, Range, Runtime, distributed as spreading
+from cdcv2.materialize.distributed import DistributedRuntime, TargetWorker, carry
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.fence import LAST
 from cdcv2.materialize.protocol.messages import Key
-from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 from cdcv2.protocol.messages import Update
@@ -26,7 +26,7 @@ from cdcv2.testing import Subject, Workload
 from tests.lakes import DeltaSubject, LakeSubject
 from tests.materialize.targets.test_postgres_driver import PostgresSubject
 
-Carried = Callable[[Hand], Iterator[tuple[int, Any]]]
+Carried = Callable[[TargetWorker], Iterator[tuple[int, Any]]]
 TASKS = 3
 STEPS = ["after-prepare", "carried", "before-commit", "after-commit"]
 
@@ -61,16 +61,16 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     made.close()
 
 
-def opened(subject: Subject, work: Workload) -> SpreadRuntime:
+def opened(subject: Subject, work: Workload) -> DistributedRuntime:
     """A new instance."""
-    made = SpreadRuntime("conformance", work.bindings, subject.driver(), log=subject.log())
+    made = DistributedRuntime("conformance", work.bindings, subject.driver(), log=subject.log())
     made.open()
     return made
 
 
-def carried(runtime: SpreadRuntime, cut: Cut, *, twice: bool = True) -> Carried:
+def carried(runtime: DistributedRuntime, cut: Cut, *, twice: bool = True) -> Carried:
     """Sends the hand to three tasks per binding; each of them dies once behind its work, and is done again."""
-    def send(hand: Hand) -> Iterator[tuple[int, Any]]:
+    def send(hand: TargetWorker) -> Iterator[tuple[int, Any]]:
         for number, (binding, view) in enumerate(zip(runtime.bindings, runtime.views)):
             keys: dict[Key, list[Update]] = {}
             for update in cut.updates.get(binding.log, []):
@@ -84,7 +84,7 @@ def carried(runtime: SpreadRuntime, cut: Cut, *, twice: bool = True) -> Carried:
     return send
 
 
-def run(runtime: SpreadRuntime, work: Workload, cuts: int | None = None) -> None:
+def run(runtime: DistributedRuntime, work: Workload, cuts: int | None = None) -> None:
     """The cuts that the view does not have yet, or so many of them."""
     cuts_all = work.source(Checkpoint(Antichain([0])))
     left = [cut for cut in cuts_all if not runtime.checkpoint.frontier.dominates(cut.upper)]
@@ -136,7 +136,7 @@ def test_one_that_was_replaced_commits_nothing(subject: Subject) -> None:
     cuts = list(work.source(Checkpoint(Antichain([0]))))
     followers = []
 
-    def overtaken(hand: Hand) -> Iterator[tuple[int, Any]]:
+    def overtaken(hand: TargetWorker) -> Iterator[tuple[int, Any]]:
         followers.append(opened(subject, work))
         run(followers[0], work, 1)
         yield from carried(zombie, cuts[1])(hand)
@@ -173,7 +173,7 @@ def test_what_cannot_be_spread_is_refused() -> None:
     """By the driver's name, with what does it instead; and ranges that are at different frontiers."""
     work = Workload(cuts=4)
     with pytest.raises(UsageError, match="WebhookDriver takes its rows from one process.*use cdcv2 materialize"):
-        SpreadRuntime("m", work.bindings, WebhookDriver("http://localhost:1"))
+        DistributedRuntime("m", work.bindings, WebhookDriver("http://localhost:1"))
     subject = LakeSubject()
     half = Range(0, LAST // 2)
     Runtime("conformance", work.bindings, subject.driver(), work.source, log=subject.log(), range=half, rows=1).run()
@@ -184,7 +184,7 @@ def test_what_cannot_be_spread_is_refused() -> None:
 
 def test_a_task_without_keys_opens_nothing() -> None:
     """No session and no file; also where there are many tasks, and a transaction of few rows."""
-    class Never(Hand):
+    class Never(TargetWorker):
         """A hand that may not be used."""
 
         def work(self, number: int) -> Any:
@@ -202,7 +202,7 @@ def test_what_went_wrong_is_told_though_the_store_is_gone_too() -> None:
     runtime = opened(subject, work)
     cut = next(work.source(Checkpoint(Antichain([0]))))
 
-    def dying(hand: Hand) -> Iterable[tuple[int, Any]]:
+    def dying(hand: TargetWorker) -> Iterable[tuple[int, Any]]:
         subject.folder.rename(subject.folder.with_suffix(".gone"))
         raise ViewError("t", (), "it is wrong")
 
@@ -219,7 +219,7 @@ def test_a_file_that_the_driver_does_not_see_is_said() -> None:
     runtime = opened(subject, work)
     cut = next(work.source(Checkpoint(Antichain([0]))))
 
-    def elsewhere(hand: Hand) -> Iterable[tuple[int, Any]]:
+    def elsewhere(hand: TargetWorker) -> Iterable[tuple[int, Any]]:
         yield 0, ["nowhere", 1]
 
     with pytest.raises(OutputError, match="under the same path"):
@@ -237,7 +237,7 @@ def test_a_table_that_is_altered_while_tasks_are_under_way_is_refused(request: p
     run(runtime, work, 1)
     cut = list(work.source(Checkpoint(Antichain([0]))))[1]
 
-    def altered(hand: Hand) -> Iterator[tuple[int, Any]]:
+    def altered(hand: TargetWorker) -> Iterator[tuple[int, Any]]:
         yield from carried(runtime, cut)(hand)
         with subject.connect() as connection:
             connection.execute("ALTER TABLE account_total ALTER total TYPE numeric(30,1)")

@@ -11,7 +11,7 @@ import pytest
 
 from cdcv2.core import Antichain
 from cdcv2.errors import ContradictionError, DecodeError, RefusedError, ViewError
-from cdcv2.materialize import Binding, Count, Field, Max, MemoryRecoveryLog, Min, Runtime, Sum
+from cdcv2.materialize import Count, Field, Max, MemoryRecoveryLog, Min, Runtime, Sum, ViewBinding
 from cdcv2.materialize.protocol.deltas import plain_value, value_from_plain
 from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.subscriber import Subscriber
@@ -46,7 +46,7 @@ class ListDriver(PushDriver):
         """Nothing to do."""
 
 
-def pushed(bindings: list[Binding], source: Any) -> list[str]:
+def pushed(bindings: list[ViewBinding], source: Any) -> list[str]:
     """All that a materialization pushes, a cut a transaction."""
     driver = ListDriver()
     Runtime("m", bindings, driver, source, log=MemoryRecoveryLog("m"), rows=1).run()
@@ -83,7 +83,7 @@ def sales(*changes: list[tuple[str, int, float | None, int]]) -> Any:
     return source
 
 
-def shown(binding: Binding, source: Any) -> dict[Any, Any]:
+def shown(binding: ViewBinding, source: Any) -> dict[Any, Any]:
     """What a subscriber has in the end, each message twice."""
     subscriber = Subscriber([binding])
     for message in pushed([binding], source):
@@ -95,19 +95,19 @@ def shown(binding: Binding, source: Any) -> dict[Any, Any]:
 def test_each_kind_of_view_is_rebuilt() -> None:
     """Rows come, change and go; sums are exact with forty digits; the least and the greatest, with NaN and null."""
     long = 10**37 + 1
-    rows = Binding("sales", SALE, "t", ("shop",), delta=True)
+    rows = ViewBinding("sales", SALE, "t", ("shop",), delta=True)
     source = sales([("a", 1, None, 1), ("b", 2, float("nan"), 1)], [("a", 1, None, -1), ("a", 3, 0.5, 1)],
                    [("b", 2, float("nan"), -1)])  # fmt: skip
 
     assert {("a",): (Decimal("0.03"), 0.5)} == shown(rows, source)
 
-    sums = Binding("sales", SALE, "t", ("shop",), {"n": Count(), "sum": Sum("price")}, delta=True)
+    sums = ViewBinding("sales", SALE, "t", ("shop",), {"n": Count(), "sum": Sum("price")}, delta=True)
 
     assert {("a",): (3, Decimal(f"{3 * long}E-2"))} == shown(sums, sales(*([("a", long, None, 1)] for _ in "123")))
     assert {} == shown(sums, sales([("a", long, None, 2)], [("a", long, None, -2)]))
 
     ends = {"low": Min("weight", retractions=False), "high": Max("weight", retractions=False)}
-    extremes = Binding("sales", SALE, "t", ("shop",), ends, delta=True)
+    extremes = ViewBinding("sales", SALE, "t", ("shop",), ends, delta=True)
     three = sales([("a", 1, None, 1)], [("a", 1, 2.5, 1)], [("a", 1, -1.0, 1)])
 
     assert {("a",): (-1.0, 2.5, 3)} == shown(extremes, three)
@@ -115,7 +115,7 @@ def test_each_kind_of_view_is_rebuilt() -> None:
 
 def test_lies_and_foreign_messages_are_named() -> None:
     """Two values for one identity, two numbers for one transaction, less than no rows; and nothing has changed."""
-    binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
+    binding = ViewBinding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
     messages = [json.loads(one) for one in pushed([binding], sales([("a", 1, None, 2)], [("a", 1, None, -1)]))]
     delta, statement = messages[:2]
     subscriber = Subscriber([binding])
@@ -139,7 +139,7 @@ def test_lies_and_foreign_messages_are_named() -> None:
 
 def test_what_was_refused_leaves_nothing_behind() -> None:
     """Whoever goes on after an error, as a receiver that has answered 4xx, loses nothing and has nothing by halves."""
-    both = [Binding("sales", SALE, name, ("shop",), {"n": Count()}, delta=True) for name in ("t", "u")]
+    both = [ViewBinding("sales", SALE, name, ("shop",), {"n": Count()}, delta=True) for name in ("t", "u")]
     source = sales([("a", 1, None, 1), ("b", 1, None, 1)], [("a", 1, None, 1)])
     messages = [json.loads(one) for one in pushed(both, source)]
     subscriber, delta = Subscriber(both), messages[0]
@@ -184,7 +184,7 @@ def test_what_was_refused_leaves_nothing_behind() -> None:
 
 def test_what_another_recovery_log_pushes_is_no_repeat() -> None:
     """It has other extents: part of what they have is in the view, and the rest would be lost, or come twice."""
-    binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
+    binding = ViewBinding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
     source = sales([("a", 1, None, 1)], [("a", 2, None, 1)], [("a", 3, None, 1)])
     right = [json.loads(one) for one in pushed([binding], source)]
     driver = ListDriver()
@@ -214,7 +214,7 @@ def test_what_another_recovery_log_pushes_is_no_repeat() -> None:
 
 def test_two_materializations_in_one_place_are_told_apart() -> None:
     """Their extents may be the same."""
-    binding = Binding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
+    binding = ViewBinding("sales", SALE, "t", ("shop",), {"n": Count()}, delta=True)
     message = json.loads(pushed([binding], sales([("a", 1, None, 1)]))[0])
     subscriber = Subscriber([binding])
     subscriber.take(message)

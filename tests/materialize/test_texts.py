@@ -11,7 +11,7 @@ import pytest
 from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.materialize.targets.postgres.tables import type_of
 from cdcv2.materialize.texts import plain, side, texts
-from cdcv2.rows.fingerprint import Here, compare
+from cdcv2.rows.fingerprint import LocalRows, compare
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views.source_columns import kind_of
 
@@ -46,7 +46,7 @@ def test_the_database_makes_the_same_texts(connect: Callable[[], Any]) -> None:
         session.execute(f"CREATE TABLE every ({columns})".encode())
         for row in rows:
             session.execute(f"INSERT INTO every VALUES ({', '.join(['%s'] * len(row))})".encode(), row)
-        here = Here([(texts(fields, row), 1) for row in rows[:4]], 1)
+        here = LocalRows([(texts(fields, row), 1) for row in rows[:4]], 1)
         there = side(session, table, table, "NOT s.gone")
 
         assert there is not None

@@ -12,7 +12,7 @@ from cdcv2.core.order import Product
 from cdcv2.errors import ContradictionError, DecodeError, MalformedError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Garbled, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Progress, Updates
 
 LOG: list[Any] = [
     Updates([("a", 1, 1), ("b", 3, 1)]),
@@ -109,7 +109,7 @@ def test_it_starts_at_any_frontier() -> None:
 
 def test_it_goes_on_behind_a_message_that_raised() -> None:
     """The message has changed nothing; whether to go on is the caller's choice."""
-    bad = Entry(Position("log", 0, 1), Garbled(b"?", "no message"))
+    bad = Entry(Position("log", 0, 1), GarbledMessage(b"?", "no message"))
     reader = Iter([LOG[0], Updates([("a", 1, 9)]), bad, *LOG[1:]])
 
     with pytest.raises(ContradictionError):
@@ -121,7 +121,9 @@ def test_it_goes_on_behind_a_message_that_raised() -> None:
 
 def test_in_quarantine_it_does_not_stop() -> None:
     """The evidence is at the reader it holds."""
-    reader = Iter([LOG[0], Updates([("b", 3, 9)]), *LOG[1:], None, Garbled(b"?", "no message")], on_error="quarantine")
+    reader = Iter(
+        [LOG[0], Updates([("b", 3, 9)]), *LOG[1:], None, GarbledMessage(b"?", "no message")], on_error="quarantine"
+    )
 
     assert [Antichain([2]), Antichain([3])] == [frontier for _, frontier in reader]
     assert [3] == list(reader.reader.quarantine)

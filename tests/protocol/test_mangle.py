@@ -17,7 +17,7 @@ from cdcv2.errors import MalformedError, UsageError
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 from tests.oracle import Time, beyond, coordinates, frontier, grid
 from tests.strategies import Chooser, build, choosers, histories
 
@@ -244,6 +244,6 @@ def test_what_a_log_reads_is_mangled_and_what_is_no_message_is_refused() -> None
             mangle(nothing)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="is no log"):
             Iter(nothing)  # type: ignore[arg-type]
-    for wrong in ("text", Garbled(b"x", "why")):
+    for wrong in ("text", GarbledMessage(b"x", "why")):
         with pytest.raises(MalformedError, match="is no message"):
             list(mangle([wrong]))  # type: ignore[list-item]

@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Entry, Log, Position, Positions
-from cdcv2.protocol.marked import Marked
+from cdcv2.protocol.log_identity import LogIdentity
 from cdcv2.protocol.messages import Message, Progress, Updates
 
 A, B, C = Updates([("a", 1, 1)]), Updates([("b", 1, 1)]), Progress([0], [2], {1: 2})
@@ -33,9 +33,9 @@ class Written:
 
 def read_again(first: Written, second: Written) -> list[Message]:
     """What the second gives to one who has read the first, and takes it for that."""
-    seen = Marked(cast(Log, first), {})
+    seen = LogIdentity(cast(Log, first), {})
     read = list(seen.read())
-    again = Marked(cast(Log, second), seen.marks())
+    again = LogIdentity(cast(Log, second), seen.marks())
     return [entry.message for entry in again.read({0: read[-1].position.offset + 1})]
 
 

@@ -11,13 +11,13 @@ from cdcv2.core.order import Product
 from cdcv2.errors import IncompleteError
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.protocol.missing import Missing
+from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.resolver import Resolver
 
 P = Product
 
 
-def missing(*messages: Message, start: Any = None) -> Missing:
+def missing(*messages: Message, start: Any = None) -> MissingUpdates:
     """What a reader of these lacks."""
     reader = Resolver(start, begins=[0] if start == [5] else None)
     for message in messages:
@@ -34,7 +34,7 @@ def test_nothing_lacks_of_nothing() -> None:
     """A log in which nothing was stated is complete so far, whatever updates it holds."""
     assert not missing()
     assert not missing(Updates([("a", 3, 1)]))
-    assert Missing() == missing()
+    assert MissingUpdates() == missing()
     assert "nothing that was stated is missing" == str(missing())
 
 
@@ -124,15 +124,15 @@ def test_an_iterator_can_insist_on_the_end() -> None:
 
 def test_bounds_of_several_elements_are_told_one_by_one() -> None:
     """And an interval without an end is told as one."""
-    several = Missing(statements=gaps(([P(1, 0), P(0, 1)], [P(3, 3)])))
+    several = MissingUpdates(statements=gaps(([P(1, 0), P(0, 1)], [P(3, 3)])))
     assert "the times from Product(0, 1), Product(1, 0) to before Product(3, 3)" in str(several)
-    assert "the times from 4 on" in str(Missing(statements=gaps(([4], []))))
+    assert "the times from 4 on" in str(MissingUpdates(statements=gaps(([4], []))))
 
 
 @pytest.mark.parametrize("number", [9, 10, 11, 12])
 def test_at_most_ten_are_told_one_by_one(number: int) -> None:
     """The rest are counted, if there is a rest."""
-    told = str(Missing(updates=tuple((time, 1) for time in range(number))))
+    told = str(MissingUpdates(updates=tuple((time, 1) for time in range(number))))
     assert min(number, 10) == told.count("missing at time")
     assert (f"and {number - 10} more" in told) == (number > 10)
     assert told.endswith("at time 9" if number == 10 else "more" if number > 10 else "at time 8")

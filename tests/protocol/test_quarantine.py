@@ -9,7 +9,7 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError, DecodeError, MalformedError, UsageError
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Batch, Garbled, Message, Progress, Updates
+from cdcv2.protocol.messages import Batch, GarbledMessage, Message, Progress, Updates
 from cdcv2.protocol.resolver import Resolver
 
 
@@ -287,7 +287,7 @@ def test_undecodable_bytes_raise_with_their_position() -> None:
     reader = Resolver()
 
     with pytest.raises(DecodeError) as caught:
-        reader.absorb(Entry(at(4), Garbled(b"\xff", "no union branch 63")))
+        reader.absorb(Entry(at(4), GarbledMessage(b"\xff", "no union branch 63")))
 
     assert at(4) == caught.value.position
     assert b"\xff" == caught.value.raw
@@ -297,7 +297,7 @@ def test_undecodable_bytes_raise_with_their_position() -> None:
 def test_in_quarantine_undecodable_bytes_are_parked_without_a_hold() -> None:
     """If they carried a needed fact, the counts hold the frontier; if not, nothing waits for them."""
     reader = parked(Progress([0], [5], {3: 1}))
-    bad = Entry(at(4), Garbled(b"\xff", "no union branch 63"))
+    bad = Entry(at(4), GarbledMessage(b"\xff", "no union branch 63"))
 
     assert reader.absorb(bad) is None
     assert reader.absorb(bad.message) is None

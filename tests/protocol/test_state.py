@@ -11,7 +11,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import ContradictionError, ForeignStateError, MalformedError
 from cdcv2.protocol.log import Entry, Position
-from cdcv2.protocol.messages import Batch, Garbled, Progress, Updates
+from cdcv2.protocol.messages import Batch, GarbledMessage, Progress, Updates
 from cdcv2.protocol.resolver import Resolver
 
 P = Product
@@ -63,7 +63,7 @@ def test_disputes_travel_with_their_evidence() -> None:
     reader = Resolver(on_error="quarantine")
     reader.absorb(entry(0, Updates([(("a",), 3, 1)])))
     reader.absorb(entry(1, Updates([(("a",), 3, 2)])))
-    reader.absorb(entry(2, Garbled(b"?", "no message")))
+    reader.absorb(entry(2, GarbledMessage(b"?", "no message")))
     reader.absorb(Progress([0], [5], {3: 1}))
     reader.resolve(9, count=4)
 

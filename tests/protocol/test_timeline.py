@@ -11,7 +11,7 @@ from cdcv2.core.order import Product
 from cdcv2.errors import ContradictionError, StartError, UsageError
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.protocol.timeline import Cut, Timeline, demand_begun
+from cdcv2.protocol.timeline import Cut, Timeline, demand_started
 from tests import oracle
 from tests.oracle import beyond
 from tests.strategies import History, beginning, build, histories, lift, mangled, seeded
@@ -162,8 +162,8 @@ def test_parts_of_any_histories_come_out_at_the_meet_of_what_each_may_give(seed:
 
 def test_a_time_before_the_first_that_is_known_is_refused() -> None:
     """Where nothing is known there is no first one."""
-    demand_begun(0, None)
-    demand_begun(5, 5)
-    demand_begun(6, 5)
+    demand_started(0, None)
+    demand_started(5, 5)
+    demand_started(6, 5)
     with pytest.raises(UsageError, match="nothing is known at time 4: the history begins at 5"):
-        demand_begun(4, 5)
+        demand_started(4, 5)

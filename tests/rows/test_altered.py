@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.rows.altered import demand_same_meaning, kept_text
+from cdcv2.rows.altered_columns import altered_text, demand_same_meaning
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType
 
@@ -69,6 +69,6 @@ def test_what_means_the_same_goes_on_and_is_reported(
     """Both ways; where one of both states nothing there is nothing to report."""
     for held, given in ((was, now), (now, was)):
         demand_same_meaning(tmp_path, rows(physical, held), rows(physical, given))
-        text = kept_text(tmp_path, rows(physical, held), rows(physical, given))
+        text = altered_text(tmp_path, rows(physical, held), rows(physical, given))
         assert (text is None) == (held is None or given is None)
         assert text is None or "keeps the types of the source that it began with: n is {" in text

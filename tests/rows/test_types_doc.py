@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deltalake import Schema
 
-from cdcv2.materialize import Binding
+from cdcv2.materialize import ViewBinding
 from cdcv2.materialize.targets.delta.tables import schema_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import PRIMITIVES
@@ -141,6 +141,6 @@ def test_types_in_files_are_what_the_table_says() -> None:
         made = RowType({"type": "record", "name": "t", "fields": [
             {"name": "id", "type": "int"}, {"name": "v", "type": kind_of(source), "cdcv2.source": source.to_plain()},
         ]})  # fmt: skip
-        schema = Schema.from_arrow(schema_of(Binding("t", made, "t", ("id",)).view().table))
+        schema = Schema.from_arrow(schema_of(ViewBinding("t", made, "t", ("id",)).view().table))
         (column,) = [one for one in schema.fields if one.name == "v"]
         assert target.replace("p,s", "12,2") == column.type.type, name

@@ -12,14 +12,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.run.remap_loop import Came
+from cdcv2.capture.run.remap_loop import RunResult
 from cdcv2.cli import main as cli
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.spark.capture.job import parser
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
 
@@ -43,14 +43,14 @@ class Bound:
         self.folder, self.topics, self.words = folder, topics, list(words)
         self.said = io.StringIO()
 
-    def spark(self, spark: SparkSession, into: str, *more: str) -> Came:
+    def spark(self, spark: SparkSession, into: str, *more: str) -> RunResult:
         """The job's capture, to the end of what is there. Raises what ends it."""
         words = [
             "--files", str(self.topics), "--remap", str(self.folder / "remap"), "--logs", str(self.folder / into),
             "--available-now", *self.words, *more,
         ]
         plan = bound_job.planned(parser().parse_args(words))
-        came = bound_job.capture(spark, plan, Report(people=self.said), stopping=threading.Event())
+        came = bound_job.capture(spark, plan, CaptureReport(people=self.said), stopping=threading.Event())
         assert came is not None
         return came
 

@@ -16,9 +16,9 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.commit_times import SparkCapture
 from cdcv2.spark.capture.query import CaptureQuery
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import FileTopics
 from cdcv2.spark.job import Guard, follow
@@ -57,8 +57,8 @@ class CaptureRun:
 
     def run(self, spark: SparkSession) -> CaptureQuery:
         """Read what is there, to the end. Raises what ends it."""
-        kind = KeyedCapture if self.recipe.before == FROM_STATE else Capture
-        capture = kind(self.recipe, self.topics, self.specs(), self.state, spark, Report(people=self.said))
+        kind = KeyedCapture if self.recipe.before == FROM_STATE else SparkCapture
+        capture = kind(self.recipe, self.topics, self.specs(), self.state, spark, CaptureReport(people=self.said))
         try:
             guard = Guard(capture.batch)
             follow(capture.query(guard, available_now=True), guard)

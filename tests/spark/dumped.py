@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdcv2.spark.capture.job import capture as run_job, parser, planned
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from tests.cli.conftest import Run
 from tests.cli.test_command_capture_edges import Captures
 
@@ -37,7 +37,7 @@ class OnSpark(Captures):
             "--files", str(topics), "--prefix", "p", "--rows", str(self.folder / "rows"), "--logs", str(self.logs),
             "--state", str(self.state), "--max-files", "1", "--available-now", *self.words,
         ]))  # fmt: skip
-        run_job(self.spark, plan, Report(people=people))
+        run_job(self.spark, plan, CaptureReport(people=people))
         return people.getvalue()
 
     def lost(self) -> None:

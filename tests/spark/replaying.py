@@ -23,8 +23,8 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.spark.output import history
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
-from cdcv2.spark.replay import Plan, replay
-from cdcv2.spark.sources import Logs, Place
+from cdcv2.spark.replay import ReplayPlan, replay
+from cdcv2.spark.sources import LogPlace, LogSources
 
 #: A row type in which everything that is hard to compare occurs.
 ROWS = RowType({"type": "record", "name": "thing", "fields": [
@@ -76,7 +76,7 @@ THINGS = LogDescription(timeline="things")
 def put(
     path: Path, said: Iterable[Message], *, row_type: RowType = ROWS, per_file: int = 3,
     description: LogDescription = THINGS,
-) -> Place:
+) -> LogPlace:
     """Write messages into a directory log, so many per file; the place, of the table that the directory is named after.
 
     A directory called ``things~copy`` holds a copy of the log of ``things``.
@@ -87,31 +87,31 @@ def put(
         if number % per_file == 0:
             log.flush()
     log.flush()
-    return Place(path.name.partition("~")[0], "directory", str(path))
+    return LogPlace(path.name.partition("~")[0], "directory", str(path))
 
 
-def plan(folder: Path, places: Sequence[Place], *, files: int | None = None, **others: Any) -> Plan:
+def plan(folder: Path, places: Sequence[LogPlace], *, files: int | None = None, **others: Any) -> ReplayPlan:
     """A replay of places into ``folder``: state and output there, what is available now, ``files`` of each a batch."""
     tables = {place.table: DirectoryLog(place.name).row_type for place in places}
-    made = Plan(
-        Logs(places, {}, None, files), tables, folder / "out", folder / "state", folder / "state" / "checkpoint",
+    made = ReplayPlan(
+        LogSources(places, {}, None, files), tables, folder / "out", folder / "state", folder / "state" / "checkpoint",
         Antichain([0]), True, 0.1,
     )
     return replace(made, **others) if others else made
 
 
-def run(spark: SparkSession, wanted: Plan) -> Reader:
+def run(spark: SparkSession, wanted: ReplayPlan) -> Reader:
     """Replay to the end of what is there, telling nobody."""
     return replay(spark, wanted, ProgressLines(), signals=False)
 
 
-def told(spark: SparkSession, wanted: Plan) -> tuple[Reader, str]:
+def told(spark: SparkSession, wanted: ReplayPlan) -> tuple[Reader, str]:
     """The same, with what it tells people."""
     people = io.StringIO()
     return replay(spark, wanted, ProgressLines(people), signals=False), people.getvalue()
 
 
-def replayed(spark: SparkSession, wanted: Plan) -> dict[str, Counter[Update]]:
+def replayed(spark: SparkSession, wanted: ReplayPlan) -> dict[str, Counter[Update]]:
     """What is in the output: of each table, how often each update is there."""
     return {
         table: Counter(

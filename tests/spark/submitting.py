@@ -15,7 +15,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import Child
 from cdcv2.servers.submit import spark_submit
 from cdcv2.spark.output import files, finished
-from cdcv2.spark.sources import Place
+from cdcv2.spark.sources import LogPlace
 from tests.spark.replaying import PLAIN, updates
 
 #: What keeps a small test small: half the fixed cost of a micro-batch.
@@ -27,7 +27,7 @@ QUICK = {
 
 
 def submit(
-    folder: Path, places: Sequence[Place], *options: str, master: str = "local[2]",
+    folder: Path, places: Sequence[LogPlace], *options: str, master: str = "local[2]",
     environment: Mapping[str, str] | None = None,
 ) -> Child:
     """Start a replay of directories, with state and output in ``folder``."""

@@ -25,10 +25,10 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.writer import Writer
 from cdcv2.spark.capture.job import parser, planned
-from cdcv2.spark.capture.logs import TableLogs, Written
+from cdcv2.spark.capture.logs import TableLogs, WriteCounts
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.minting import agree, follow, run as minted
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 from tests.recorded import TABLES, dump, facts
 from tests.spark.binding import Bound, dumped
 from tests.timelines import notified
@@ -261,11 +261,11 @@ def test_what_was_written_must_be_what_was_decided(
     shutil.copytree(written.folder / "remap", tmp_path / "remap")
     write = TableLogs.write
 
-    def less(self: TableLogs, changes: Any, frontier: int) -> dict[tuple[str, int], Written]:
+    def less(self: TableLogs, changes: Any, frontier: int) -> dict[tuple[str, int], WriteCounts]:
         done = write(self, changes, frontier)
         # Plain topics and databases are written one after the other.
         last = max((key for key in done if key[0] == lost), default=None)
-        return done if last is None else {**done, last: Written(done[last].identities - 1, done[last].records - 1)}
+        return done if last is None else {**done, last: WriteCounts(done[last].identities - 1, done[last].records - 1)}
 
     with monkeypatch.context() as patched:
         patched.setattr(TableLogs, "write", less)
@@ -285,7 +285,7 @@ def test_an_error_of_an_executor_ends_it(
     shutil.copytree(written.folder / "remap", tmp_path / "remap")
     folder, write = tmp_path / "logs" / "clicks", TableLogs.write
 
-    def spoiled(self: TableLogs, changes: Any, frontier: int) -> dict[tuple[str, int], Written]:
+    def spoiled(self: TableLogs, changes: Any, frontier: int) -> dict[tuple[str, int], WriteCounts]:
         shutil.rmtree(folder)
         folder.write_text("", "utf-8")
         return write(self, changes, frontier)
@@ -302,9 +302,9 @@ def test_a_remap_that_was_closed_is_for_the_capture_without_spark(spark: SparkSe
     dumped(tmp_path / "topics" / "a.jsonl", clicks())
     bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, plain=True))
     bound.pure("others")
-    log, shared = DirectoryRemap(tmp_path / "remap"), Shared()
+    log, shared = DirectoryRemap(tmp_path / "remap"), SharedRemap()
     minted(log, follow(shared))
-    shared.want(shared.recipe.text)
+    shared.use_recipe(shared.recipe.text)
     minted(log, agree(shared, shared.propose_close))
     with pytest.raises(RefusedError, match="the remap was closed.* Let cdcv2 capture do it"):
         bound.spark(spark, "logs")

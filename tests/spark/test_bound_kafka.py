@@ -15,7 +15,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from cdcv2.capture.run.remap_loop import Came
+from cdcv2.capture.run.remap_loop import RunResult
 from cdcv2.cli import main as cli
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.description import LogDescription
@@ -24,7 +24,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.processes import poll_until
 from cdcv2.spark.capture.job import parser
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
@@ -67,13 +67,13 @@ class Hands:
         return ["--bootstrap", self.bootstrap, "--remap", f"kafka:{self.topic}.remap", "--plain",
                 f"clicks={self.topic}", "--rows", str(self.folder), into]  # fmt: skip
 
-    def spark(self, spark: SparkSession, into: str, *more: str, stopping: threading.Event | None = None) -> Came:
+    def spark(self, spark: SparkSession, into: str, *more: str, stopping: threading.Event | None = None) -> RunResult:
         """The job's capture, of what is there, if nothing else is said."""
         how = [] if stopping else ["--available-now"]
         plan = bound_job.planned(parser().parse_args([
             *self.words("--logs"), f"kafka:{self.topic}.{into}.{{table}}", *how, *more
         ]))
-        came = bound_job.capture(spark, plan, Report(people=self.said), stopping=stopping or threading.Event())
+        came = bound_job.capture(spark, plan, CaptureReport(people=self.said), stopping=stopping or threading.Event())
         assert came is not None
         return came
 
@@ -148,7 +148,7 @@ def test_old_rows_are_looked_up_in_the_logs(hands: Hands, spark: SparkSession, t
                 hands.producer.produce(named[one.topic], partition=one.partition, key=one.key, value=value)
                 sent[one.topic, one.partition] = one.offset + 1
         assert 0 == hands.producer.flush(60)
-        came = bound_job.capture(spark, plan, Report(people=hands.said), stopping=threading.Event())
+        came = bound_job.capture(spark, plan, CaptureReport(people=hands.said), stopping=threading.Event())
         assert came is not None and came.records > 0
         upper = check_int(came.frontier.elements[0])
         for table, row_type in TABLES.items():
@@ -160,7 +160,7 @@ def test_told_to_stop_it_ends_behind_a_turn(hands: Hands, spark: SparkSession) -
     """While it goes on for ever: what came after the start is in, and what is in is stated."""
     hands.send("a")
     stopping = threading.Event()
-    done: list[Came] = []
+    done: list[RunResult] = []
     thread = threading.Thread(target=lambda: done.append(
         hands.spark(spark, "logs", "--bind-every", "0.01", "--bind-idle", "0.01", stopping=stopping)
     ))

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture import log_set
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
@@ -80,5 +80,5 @@ def test_a_table_that_is_taken_for_empty_is_marked_in_its_log(spark: SparkSessio
     assert not any("empty" in path.read_text() for path in capture.logs.rglob("*.json")), "nothing is stated yet"
     capture.job(spark, [*FIRST, *FIRST_OF_T], "--empty", "public.u")
     marked = [DirectoryLog(capture.logs / f"public.{table}").description().empty for table in "tu"]
-    assert ([None, "assumed"], False) == (marked, "empty" in noted(capture.logs))
+    assert ([None, "assumed"], False) == (marked, "empty" in manifest_of(capture.logs))
     assert ["public.u"] == json.loads(capture.run("verify", capture.logs, "--json").out)["assumed_empty"]

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from cdcv2.cli.main import main
 from cdcv2.errors import MissingLogError, SourceStop
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import CAPTURE_FILE
-from cdcv2.spark.capture.job import Plan, begins, capture, outcome, parser, planned
-from cdcv2.spark.capture.report import Report
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
+from cdcv2.spark.capture.job import CaptureJobPlan, begins, capture, outcome, parser, planned
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.remap_capture import job as bound_job
 
 pytestmark = pytest.mark.spark
@@ -62,7 +62,7 @@ def arranged(folder: Path, *said: tuple[str, dict[str, Any]]) -> Path:
     return folder
 
 
-def plan(folder: Path) -> Plan:
+def plan(folder: Path) -> CaptureJobPlan:
     """A capture of all that there is, without a snapshot."""
     return planned(parser().parse_args([
         "--files", str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"), "--snapshot", "none",
@@ -87,7 +87,7 @@ def test_topics_that_end_inside_a_transaction_are_told_as_the_command_tells_them
     ])
     told = capsys.readouterr().err.splitlines()[-1].removeprefix("cdcv2 capture: ")
 
-    made = capture(spark, plan(folder), Report(people=people))
+    made = capture(spark, plan(folder), CaptureReport(people=people))
 
     assert (code, code) == (command, outcome(made))
     assert told in people.getvalue().splitlines()[-1]
@@ -97,7 +97,7 @@ def test_topics_that_end_inside_a_transaction_are_told_as_the_command_tells_them
 def test_one_that_was_told_to_end_is_not_at_the_end(spark: SparkSession, tmp_path: Path) -> None:
     """Then what is open may come yet."""
     folder = arranged(tmp_path, *WHOLE, (TOPIC, row(8, 1, 105, 100)))
-    made = capture(spark, plan(folder), Report(people=io.StringIO()))
+    made = capture(spark, plan(folder), CaptureReport(people=io.StringIO()))
     assert made.finished
 
     made.finished = False
@@ -112,10 +112,10 @@ def test_a_stop_that_lasts_is_kept_in_the_logs(spark: SparkSession, tmp_path: Pa
             shutil.rmtree(tmp_path / old, ignore_errors=True)
         arranged(tmp_path, *rows)
         if rows is WHOLE and not (tmp_path / "logs").exists():
-            capture(spark, plan(tmp_path), Report(people=io.StringIO()))
+            capture(spark, plan(tmp_path), CaptureReport(people=io.StringIO()))
             continue
         with pytest.raises(SourceStop, match="transaction 7 has a row of .* numbered 3, but its END 100") as stop:
-            capture(spark, plan(tmp_path), Report(people=io.StringIO()))
+            capture(spark, plan(tmp_path), CaptureReport(people=io.StringIO()))
         assert stop.value.lasting and 1 == len(list((tmp_path / "logs" / TABLE).glob("_stop.*.json")))
 
 
@@ -124,7 +124,7 @@ def test_a_source_that_is_not_there_leaves_nothing_behind(spark: SparkSession, t
     folder = arranged(tmp_path)
 
     with pytest.raises(MissingLogError, match="there is no directory .*topics"):
-        capture(spark, plan(folder), Report(people=io.StringIO()))
+        capture(spark, plan(folder), CaptureReport(people=io.StringIO()))
 
     assert not (folder / "logs").exists()
 
@@ -141,7 +141,7 @@ def test_tables_and_topics_that_do_not_meet_are_named(
     (folder / "rows" / f"{TABLE}.avsc").rename(folder / "rows" / "other.t.avsc")
     words = ["--files", str(folder / "topics"), "--prefix", prefix, "--rows", str(folder / "rows"),
              "--snapshot", "none", "--logs", str(folder / "logs")]  # fmt: skip
-    report, stopping = Report(people=io.StringIO()), threading.Event()
+    report, stopping = CaptureReport(people=io.StringIO()), threading.Event()
     with pytest.raises(MissingLogError, match=said):
         begins(spark, planned(parser().parse_args([*words, "--state", str(folder / "state"), "--available-now"])),
                report, stopping)  # fmt: skip
@@ -158,5 +158,5 @@ def test_one_that_follows_reports_topics_that_do_not_meet(spark: SparkSession, t
     (folder / "rows" / f"{TABLE}.avsc").rename(folder / "rows" / "other.t.avsc")
     given = parser().parse_args(["--files", str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"),
                                  "--logs", str(folder / "logs"), "--state", str(folder / "state")])  # fmt: skip
-    assert begins(spark, planned(given), Report(people=people), threading.Event())
+    assert begins(spark, planned(given), CaptureReport(people=people), threading.Event())
     assert "none of the captured tables has a topic" in people.getvalue()

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.errors import MalformedError, UnsafeTopicError
 from cdcv2.protocol.log import Place
-from cdcv2.spark.capture.batch_facts import Said, Screen, Seen, merged, ranges
+from cdcv2.spark.capture.batch_facts import BatchFacts, PartitionSpan, Screen, merged, ranges
 from cdcv2.spark.capture.topics import FileTopics
 from cdcv2.spark.job import translated
 from tests.recorded import recipe
@@ -21,32 +21,32 @@ PLACE: Place = ("clean_full.transaction", 0)
 
 
 @pytest.mark.parametrize(("counted", "seen", "said"), [
-    (0, Seen(2, 9, 8), "lacks 0 to 1 in partition 0"),
-    (4, Seen(5, 9, 5), "lacks 4 in partition 0"),
-    (4, Seen(4, 9, 5), "lacks 1 offsets between 4 and 9 in partition 0"),
-    (4, Seen(4, 9, 7), "has offsets between 4 and 9 more than once in partition 0"),
-    (4, Seen(4, 9, 6), None),
+    (0, PartitionSpan(2, 9, 8), "lacks 0 to 1 in partition 0"),
+    (4, PartitionSpan(5, 9, 5), "lacks 4 in partition 0"),
+    (4, PartitionSpan(4, 9, 5), "lacks 1 offsets between 4 and 9 in partition 0"),
+    (4, PartitionSpan(4, 9, 7), "has offsets between 4 and 9 more than once in partition 0"),
+    (4, PartitionSpan(4, 9, 6), None),
 ])  # fmt: skip
-def test_each_record_comes_once(tmp_path: Path, counted: int, seen: Seen, said: str | None) -> None:
+def test_each_record_comes_once(tmp_path: Path, counted: int, seen: PartitionSpan, said: str | None) -> None:
     """Of the topics that the capture needs; of others it does not matter."""
     topics = FileTopics(tmp_path, recipe("clean_full"))
-    topics.came({PLACE: counted}, {("another", 0): seen})
+    topics.is_complete({PLACE: counted}, {("another", 0): seen})
     if said is None:
-        topics.came({PLACE: counted}, {PLACE: seen})
+        topics.is_complete({PLACE: counted}, {PLACE: seen})
         return
     with pytest.raises((UnsafeTopicError, MalformedError), match=said):
-        topics.came({PLACE: counted}, {PLACE: seen})
+        topics.is_complete({PLACE: counted}, {PLACE: seen})
 
 
 def test_what_executors_read_adds_up() -> None:
     """Each reads a share of a partition, and passes over what was counted before."""
-    shares = [Said(("public.orders",)) for _ in range(2)]
+    shares = [BatchFacts(("public.orders",)) for _ in range(2)]
     for offset in range(2, 9):
         shares[offset % 2].read(PLACE, offset)
     screen = Screen({PLACE: 2})
 
-    assert {PLACE: Seen(2, 8, 7)} == ranges(merged([share.to_json() for share in shares]))
-    assert [False, True] == [screen.wants(PLACE, offset) for offset in (1, 2)]
+    assert {PLACE: PartitionSpan(2, 8, 7)} == ranges(merged([share.to_json() for share in shares]))
+    assert [False, True] == [screen.is_new(PLACE, offset) for offset in (1, 2)]
 
 
 @pytest.mark.spark

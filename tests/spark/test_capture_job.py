@@ -22,13 +22,13 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import Child
 from cdcv2.servers.submit import spark_submit
 from cdcv2.spark.capture.job import capture, main, outcome, parser, planned
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.job import listen
 from cdcv2.spark.session import jvm
 from tests.doubles import RecordingLog
@@ -48,7 +48,7 @@ def expected() -> tuple[dict[str, tuple[set[object], object]], str]:
     with Capture(recipe(RUN), logs) as capture, pytest.raises(SourceStop) as caught:
         for record in dump(RUN).read():
             capture.absorb(record)
-            if capture.wants_ends:
+            if capture.needs_ends:
                 capture.ends_read(dump(RUN).ends())
         capture.release()
     return facts_of({table: log.durable for table, log in logs.items()}), str(caught.value)
@@ -128,14 +128,14 @@ def signals(spark: SparkSession) -> Iterator[None]:
         java.Signal.handle(java.Signal(name), java.SignalHandler.SIG_DFL)
 
 
-class Told(Report):
+class Told(CaptureReport):
     """Keeps its lines; at the first release the process gets a SIGTERM."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
 
-    def tell(self, what: str, text: str, **facts: Any) -> None:
+    def write(self, what: str, text: str, **facts: Any) -> None:
         """Something happened."""
         self.lines.append(what)
         if 1 == self.lines.count("released"):
@@ -155,7 +155,7 @@ def test_told_to_end_it_ends_between_two_batches(spark: SparkSession, tmp_path: 
 
     assert Exit.DONE == outcome(made)
     assert ("end", 1) == (told.lines[-1], told.lines.count("released"))
-    assert "assumed" == noted(tmp_path / "logs")["snapshot_completeness"]
+    assert "assumed" == manifest_of(tmp_path / "logs")["snapshot_completeness"]
     [reached] = set(frontiers(tmp_path))
     assert reached == made.frontier
 
@@ -215,7 +215,7 @@ def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, t
         kind = {"type": "record", "name": "t", "fields": columns}
         (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
         plan = planned(parser().parse_args([*words, *more]))
-        return capture(spark, plan, Report(people=io.StringIO()))
+        return capture(spark, plan, CaptureReport(people=io.StringIO()))
 
     with pytest.raises(SourceStop, match="colour"):
         tried([*fields, {"name": "colour", "type": "string"}])

@@ -29,13 +29,13 @@ from cdcv2.logs.stops import Stop, stop_of
 from cdcv2.protocol import Progress, Updates
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.commit_times import SparkCapture
 from cdcv2.spark.capture.job import begins, parser, planned
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.query import CaptureQuery
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.capture.topics import KafkaTopics
+from cdcv2.spark.capture.topics import SparkKafkaTopics
 from cdcv2.spark.job import Guard, follow
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
@@ -101,7 +101,7 @@ def expected(number: int | None = None) -> dict[str, tuple[set[object], object]]
     with PureCapture(recipe(RUN), logs) as capture, (pytest.raises(SourceStop) if number is None else nullcontext()):
         for record in records:
             capture.absorb(record)
-            if capture.wants_ends:
+            if capture.needs_ends:
                 capture.ends_read(ends)
         capture.release()
     return facts_of({table: log.durable for table, log in logs.items()})
@@ -112,12 +112,12 @@ class KafkaRun:
 
     def __init__(
         self, broker: KafkaBroker, prefix: str, folder: Path, *, records: int | None = 3000,
-        report: Report | None = None,
+        report: CaptureReport | None = None,
     ) -> None:
         self.broker, self.prefix, self.state, self.records = broker, prefix, folder / "state", records
         self.recipe = Recipe(prefix, TABLES)
         self.said = io.StringIO()
-        self.report = Report(people=self.said) if report is None else report
+        self.report = CaptureReport(people=self.said) if report is None else report
 
     def specs(self) -> dict[str, LogSpec]:
         """A topic for each table."""
@@ -129,8 +129,8 @@ class KafkaRun:
     def run(self, spark: SparkSession, *, before: str = FROM_ENVELOPE) -> CaptureQuery:
         """Read what is there, to the end. Raises what ends it."""
         how = replace(self.recipe, before=before)
-        topics = KafkaTopics(self.broker.bootstrap, how, records=self.records)
-        kind = KeyedCapture if before == FROM_STATE else Capture
+        topics = SparkKafkaTopics(self.broker.bootstrap, how, records=self.records)
+        kind = KeyedCapture if before == FROM_STATE else SparkCapture
         capture = kind(how, topics, self.specs(), self.state, spark, self.report)
         try:
             guard = Guard(capture.batch)
@@ -220,7 +220,7 @@ def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: 
     refused(run, spark, UnsafeTopicError, "is compacted")
     admin.delete_topics(["bad.public.orders"])["bad.public.orders"].result(60)
     with pytest.raises(UnavailableError, match="does not answer"):
-        KafkaTopics("127.0.0.1:1", run.recipe, patience=1).check(spark, {})
+        SparkKafkaTopics("127.0.0.1:1", run.recipe, patience=1).check(spark, {})
 
 
 def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
@@ -287,11 +287,11 @@ def test_a_job_that_follows_waits_for_the_transaction_topic(
              "--state", str(tmp_path / "state")]  # fmt: skip
     plan, stopping = planned(parser().parse_args(words)), threading.Event()
     said = Reaction(stopping.set)
-    assert not begins(spark, plan, Report(people=said), stopping)
+    assert not begins(spark, plan, CaptureReport(people=said), stopping)
     assert "waiting: there is no topic 'idle.transaction'" in said.getvalue()
 
     said = Reaction(lambda: make_topics(broker, {"idle.transaction": 1}))
-    assert begins(spark, plan, Report(people=said), threading.Event())
+    assert begins(spark, plan, CaptureReport(people=said), threading.Event())
     assert 1 == len(said.getvalue().splitlines()), said.getvalue()
 
 

@@ -164,7 +164,7 @@ def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, 
     dump_into(tmp_path / "topics", list(read(world.topics, chance, then)), size=999)
     with pytest.raises(SourceStop, match=f"go on with --snapshot-again {world.told[0]} "):
         run.run(spark)
-    run.recipe = replace(run.recipe, again=tuple(world.told))
+    run.recipe = replace(run.recipe, resnapshots=tuple(world.told))
     with failpoints.placed("release.table-stated", 2), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     shutil.rmtree(run.state / "memory")

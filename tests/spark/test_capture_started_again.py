@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.connectors import dumped
+from cdcv2.connectors import dump_files
 from cdcv2.errors import SourceStop
 from cdcv2.spark.capture.topics import FileTopics
 from tests.cli.conftest import Run, runs
@@ -147,8 +147,8 @@ def test_a_transaction_topic_without_its_head_stops_it_as_it_stops_the_command(
     """Without a memory, with the older of two ENDs gone: the one that is left shows that the topics are the logs'."""
     # A start without a memory refuses topics without their heads before it judges anything: that is left out here.
     for check in ("_check_start", "_check_gaps"):
-        monkeypatch.setattr(dumped, check, lambda *_: None)
-    monkeypatch.setattr(FileTopics, "came", lambda *_: None)
+        monkeypatch.setattr(dump_files, check, lambda *_: None)
+    monkeypatch.setattr(FileTopics, "is_complete", lambda *_: None)
     rows = [*BEGUN[1:], insert(0, 2, 10, 5, 1, 100), insert(0, 3, 11, 6, 1, 120)]
     left = [end(1, 6, 140, 1)]
     first = [*rows, end(0, 5, 120, 1), *left]

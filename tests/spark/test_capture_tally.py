@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import End, Fact, RowFact, SnapshotRow, Truncate
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
-from cdcv2.spark.capture.batch_facts import Said, merged
+from cdcv2.spark.capture.batch_facts import BatchFacts, merged
 from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.commit_times import SparkCapture
 from cdcv2.spark.capture.rows_store import CountedRows
 from cdcv2.spark.capture.tally import Tally
 from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent
@@ -32,7 +32,7 @@ TABLES = ("public.a", "public.b")
 class Counting:
     """The engine of a capture of the model's topics, with what it counts."""
 
-    commits: Commits
+    commits: CommitTransactions
     positions: dict[Place, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ class Counting:
         self.engine = CaptureEngine(self.commits, asked, self.rows)
         self.tally = Tally(self.engine, self.rows, asked, self.positions)
 
-    def say(self, *shares: Said) -> None:
+    def say(self, *shares: BatchFacts) -> None:
         """Executors say this of a batch."""
         self.tally.absorb(merged([share.to_json() for share in shares]))
 
@@ -59,14 +59,14 @@ def batches(topics: Topics, chance: random.Random, start: dict[Place, int]) -> I
         yield batch
 
 
-def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random) -> list[Said]:
+def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random) -> list[BatchFacts]:
     """What the executors say of a batch, each about some of its records."""
-    shares = [Said(TABLES) for _ in range(chance.randint(1, 3))]
+    shares = [BatchFacts(TABLES) for _ in range(chance.randint(1, 3))]
     screen = tally.screen()
     for position, fact in batch:
         share = chance.choice(shares)
         place = position.place, position.part
-        if screen.wants(place, position.offset):
+        if screen.is_new(place, position.offset):
             share.read(place, position.offset)
             share.add(fact, position, screen)
     return shares
@@ -74,8 +74,8 @@ def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random
 
 def test_two_tables_with_rows_at_one_place_stop_the_capture() -> None:
     """Each has all its numbers, and the transaction has fewer places than rows; a row that comes again has its own."""
-    commits = Commits(TABLES, snapshot="none")
-    counting, share = Counting(commits), Said(TABLES)
+    commits = CommitTransactions(TABLES, snapshot="none")
+    counting, share = Counting(commits), BatchFacts(TABLES)
     for offset, (table, tx, order) in enumerate([("public.a", 7, 1), ("public.b", 7, 2), ("public.b", 7, 2),
                                                  ("public.a", 8, 1), ("public.b", 8, 1)]):  # fmt: skip
         position = Position(f"{PREFIX}.{table}", 0, offset)
@@ -107,9 +107,11 @@ class Run:
     def start(self) -> Counting:
         """A new process."""
         if self.memory is None:
-            return Counting(Commits(TABLES, notifications=self.notified, known=self.known))
+            return Counting(CommitTransactions(TABLES, notifications=self.notified, known=self.known))
         plain, positions = self.memory
-        return Counting(Commits.restore(plain, TABLES, notifications=self.notified, known=self.known), positions)
+        return Counting(
+            CommitTransactions.restore(plain, TABLES, notifications=self.notified, known=self.known), positions
+        )
 
     def release(self, counting: Counting, *, remember: bool) -> bool:
         """Write what is ready, reading only where the counts say. Whether there was something."""
@@ -138,14 +140,14 @@ class Run:
             self.memory = counting.commits.export(), counting.tally.positions()
         return True
 
-    def read(self, chance: random.Random, *, lives: int) -> Commits:
+    def read(self, chance: random.Random, *, lives: int) -> CommitTransactions:
         """Read everything, dying ``lives`` times on the way, with and without the memory."""
         while True:
             counting = self.start()
             commits = counting.commits
             for batch in batches(self.topics, chance, counting.tally.positions()):
                 counting.say(*told(batch, counting.tally, chance))
-                if commits.wants_ends:
+                if commits.needs_ends:
                     counting.engine.ends_read(self.topics.ends(), counting.tally.counted)
                 self.release(counting, remember=chance.random() < 0.8)
                 assert commits.stopped() is None
@@ -220,10 +222,10 @@ def test_the_end_that_is_lost_is_missed() -> None:
 
 def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
     """They are no repeats, and gone if they were taken for some."""
-    commits = Commits(TABLES, snapshot="none")
+    commits = CommitTransactions(TABLES, snapshot="none")
     counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
-    position, early, late = Position(*place, 0), Said(TABLES), Said(TABLES)
+    position, early, late = Position(*place, 0), BatchFacts(TABLES), BatchFacts(TABLES)
     early.add(End(7, 90, {}), Position(f"{PREFIX}.transaction", 0, 0), counting.tally.screen())
     counting.say(early)
     release = commits.ready()
@@ -238,8 +240,8 @@ def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
 
 def test_a_row_with_a_number_above_what_its_end_counts_stops_it() -> None:
     """Though there are as many rows as that counts: one of them is missing."""
-    commits = Commits(TABLES, snapshot="none")
-    counting, said = Counting(commits), Said(TABLES)
+    commits = CommitTransactions(TABLES, snapshot="none")
+    counting, said = Counting(commits), BatchFacts(TABLES)
     position = Position(f"{PREFIX}.public.a", 0, 0)
     said.add(RowFact("public.a", 7, 2, 2, None, "c", (("row", 1),), position), position, counting.tally.screen())
     said.add(End(7, 90, {"public.a": 1}), Position(f"{PREFIX}.transaction", 0, 0), counting.tally.screen())
@@ -263,10 +265,10 @@ def test_a_large_transaction_is_read_twice_and_no_more() -> None:
 
 def test_what_stops_the_capture_is_seen_again_by_the_next_one() -> None:
     """A stop that no transaction holds open: what was read with it does not count as read, or it would be passed."""
-    commits = Commits(TABLES, snapshot="none")
+    commits = CommitTransactions(TABLES, snapshot="none")
     counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
-    first, second = Said(TABLES), Said(TABLES)
+    first, second = BatchFacts(TABLES), BatchFacts(TABLES)
     first.read(place, 0)
     counting.say(first)
     assert {place: 1} == counting.tally.positions()
@@ -280,7 +282,7 @@ def test_what_stops_the_capture_is_seen_again_by_the_next_one() -> None:
 
 def test_positions_of_other_topics_are_not_remembered() -> None:
     """One of them may be asked for the next time, and would be begun behind its end."""
-    counting, said = Counting(Commits(TABLES, snapshot="none")), Said(TABLES)
+    counting, said = Counting(CommitTransactions(TABLES, snapshot="none")), BatchFacts(TABLES)
     for place in ((f"{PREFIX}.public.a", 0), ("other", 0)):
         said.read(place, 4)
     counting.say(said)
@@ -290,10 +292,10 @@ def test_positions_of_other_topics_are_not_remembered() -> None:
 
 def test_a_truncate_is_held_open_by_its_transaction() -> None:
     """The position stays before it, though its transaction has no row."""
-    commits = Commits(TABLES, snapshot="none")
+    commits = CommitTransactions(TABLES, snapshot="none")
     counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
-    said = Said(TABLES)
+    said = BatchFacts(TABLES)
     for offset in range(3):
         said.read(place, offset)
     truncate = Truncate("public.a", 9, 1, 1, 0, Position(*place, 1), "truncated", "delete")
@@ -304,16 +306,16 @@ def test_a_truncate_is_held_open_by_its_transaction() -> None:
 
 def test_a_truncate_that_was_not_counted_stops_behind_its_released_transaction() -> None:
     """It is no duplicate, as a row above what END counts is none: the logs are stated beyond it."""
-    commits = Commits(TABLES, snapshot="none")
+    commits = CommitTransactions(TABLES, snapshot="none")
     counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)
-    said = Said(TABLES)
+    said = BatchFacts(TABLES)
     said.add(End(9, 70, {}), Position(f"{PREFIX}.transaction", 0, 0), counting.tally.screen())
     counting.say(said)
     release = commits.ready()
     assert release is not None
     commits.settle(release)
-    late = Said(TABLES)
+    late = BatchFacts(TABLES)
     late.add(Truncate("public.a", 9, 1, 1, 0, Position(*place, 1), "truncated", "delete"), Position(*place, 1),
              counting.tally.screen())
     counting.say(late)
@@ -326,7 +328,7 @@ def test_old_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     """Before anything is made: there, rows of such tables would be left out without a word."""
     nothing: Any = None
     with pytest.raises(UsageError, match="takes old rows from-envelope; with from-state it is a KeyedCapture"):
-        Capture(Recipe(PREFIX, RECORDED, before="from-state"), nothing, {}, tmp_path, nothing)
+        SparkCapture(Recipe(PREFIX, RECORDED, before="from-state"), nothing, {}, tmp_path, nothing)
     with pytest.raises(UsageError, match="takes old rows from-state; with from-envelope it is a Capture"):
         KeyedCapture(Recipe(PREFIX, RECORDED), nothing, {}, tmp_path, nothing)
     assert not list(tmp_path.iterdir())

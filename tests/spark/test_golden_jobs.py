@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.materialize.targets.lake.driver import open_lake
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.output import as_of, finished
 from cdcv2.spark.progress import ProgressLines
 from tests.golden import spark as golden
@@ -25,7 +25,7 @@ def test_jobs_go_on_with_what_earlier_ones_left(spark: SparkSession, tmp_path: P
     folder, said = golden.placed(tmp_path / "jobs"), io.StringIO()
     assert Antichain([121]) == finished(folder / "out")
     golden.arrange(folder, golden.REST, 1)
-    golden.capture(spark, folder, before, Report(people=said))
+    golden.capture(spark, folder, before, CaptureReport(people=said))
     assert "all through 120 is in the logs; goes on from its memory" in said.getvalue()
     assert all(int(number) < len(golden.FIRST) for number in re.findall(r"read (\d+) records", said.getvalue()))
     if before == "from-state":

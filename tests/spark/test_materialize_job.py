@@ -22,7 +22,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
-from cdcv2.materialize.spread import SpreadRuntime
+from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 from cdcv2.materialize.targets.delta.tables import opened
 from cdcv2.materialize.targets.lake.driver import open_lake
@@ -30,9 +30,9 @@ from cdcv2.protocol import Progress, Updates
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import Child
 from cdcv2.servers.submit import job_script, spark_submit
-from cdcv2.spark.carrying import Views
 from cdcv2.spark.delta import EXTENSION, committer
-from cdcv2.spark.materialize import begun, came, main, parser, planned
+from cdcv2.spark.materialization_target import MaterializationTarget
+from cdcv2.spark.materialize import exit_code, main, opened_views, parser, planned
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.replay import outcome, replay
@@ -53,17 +53,17 @@ def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> 
     plan = planned(given, parser().parse_args(arguments))
     log = given.recovery()
     driver = given.driver()
-    runtime = SpreadRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
+    runtime = DistributedRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
 
-    def target() -> Views:
+    def target() -> MaterializationTarget:
         if merge:
             assert isinstance(driver, DeltaDriver)
             driver.commit = committer(spark)
-        return begun(given, runtime)
+        return opened_views(given, runtime)
 
     try:
         reader = replay(spark, plan, ProgressLines(), signals=False, target=target)
-        assert outcome(reader) is came(given, runtime, reader)
+        assert outcome(reader) is exit_code(given, runtime, reader)
         return reader
     finally:
         runtime.close()
@@ -158,10 +158,10 @@ def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commi
     """A log that was empty when the job began could not tell."""
     path = written(tmp_path, Workload(seed=1), target=LAKE, cuts=0)
     given = read_plan(str(path))
-    runtime = SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
+    runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
     try:
         runtime.open()
-        views = Views(runtime, given.provenance)
+        views = MaterializationTarget(runtime, given.provenance)
         DirectoryLog(tmp_path / "logs" / "entries", description=LogDescription("complete"))
         with pytest.raises(RefusedError, match="a view of entries needs the state before"):
             views.apply({}, Antichain([0]), Antichain([5]))
@@ -183,30 +183,30 @@ def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path, monk
     assert 0 == command(["materialize", str(path)])
     views_end = open_lake(tmp_path / "tables").frontier
 
-    def made() -> SpreadRuntime:
-        return SpreadRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
+    def made() -> DistributedRuntime:
+        return DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
 
     given = read_plan(str(path))
     runtime = made()
-    assert views_end == begun(given, runtime).upper
+    assert views_end == opened_views(given, runtime).upper
     runtime.close()
     shutil.rmtree(tmp_path / "logs" / "entries")
     written(tmp_path, Workload(seed=1), target=LAKE, cuts=2)
     given = read_plan(str(path))
     runtime = made()
     with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
-        begun(given, runtime)
+        opened_views(given, runtime)
     runtime.close()
     with monkeypatch.context() as patch:
         # Another job committed after this one had looked, and before it took over.
         patch.setattr(type(given), "demand_continued", lambda given: None)
         runtime = made()
         with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
-            begun(given, runtime)
+            opened_views(given, runtime)
         runtime.close()
     runtime = made()
     runtime.open()
-    views = Views(runtime, given.provenance)
+    views = MaterializationTarget(runtime, given.provenance)
     with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
         views.apply({}, views.upper, Antichain([9]))
     runtime.close()

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.spark.capture.topics import FileTopics
-from cdcv2.spark.output import Output, as_of
+from cdcv2.spark.output import OutputFolder, as_of
 from cdcv2.spark.paths import nameable, readable, streamable, writable
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened
-from cdcv2.spark.sources import Place
+from cdcv2.spark.sources import LogPlace
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import CaptureRun, dump_into, facts_of
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, truth, updates
@@ -82,7 +82,7 @@ def test_tables_may_be_called_as_the_database_calls_them(spark: SparkSession, tm
     places = []
     for table, path in logs.items():
         put(path, said[table], row_type=PLAIN, per_file=99)
-        places.append(Place.parse(str(path) if path.name == table else f"{table}={path}"))
+        places.append(LogPlace.parse(str(path) if path.name == table else f"{table}={path}"))
     wanted = plan(tmp_path, places)
 
     run(spark, wanted)
@@ -90,7 +90,7 @@ def test_tables_may_be_called_as_the_database_calls_them(spark: SparkSession, tm
     assert truth(said) == replayed(spark, wanted)
     assert sorted([*logs, "_manifests"]) == sorted(path.name for path in wanted.output.iterdir())
     with pytest.raises(UsageError, match="_manifests cannot be replayed"):
-        Output(tmp_path / "other", {"_manifests": PLAIN}, Antichain([0]))
+        OutputFolder(tmp_path / "other", {"_manifests": PLAIN}, Antichain([0]))
 
 
 @pytest.mark.parametrize("character", list("*?[]{}\\"))
@@ -99,7 +99,7 @@ def test_a_pattern_cannot_be_read_as_a_stream_and_is_refused_by_name(character: 
     folder = tmp_path / f"a{character}b"
 
     with pytest.raises(UsageError) as caught:
-        Place.parse(f"things={folder}")
+        LogPlace.parse(f"things={folder}")
     assert f"has {character} in its name" in str(caught.value)
     assert "symbolic link" in str(caught.value)
     with pytest.raises(UsageError, match="in its name"):
@@ -111,7 +111,7 @@ def test_a_symbolic_link_helps(spark: SparkSession, tmp_path: Path) -> None:
     said = messages(updates(12, count=20), 12, seed=12)
     put(tmp_path / "b[1]" / "things", said, per_file=5)
     (tmp_path / "linked").symlink_to(tmp_path / "b[1]")
-    wanted = plan(tmp_path, [Place.parse(f"things={tmp_path / 'linked' / 'things'}")])
+    wanted = plan(tmp_path, [LogPlace.parse(f"things={tmp_path / 'linked' / 'things'}")])
     run(spark, wanted)
 
     assert truth({"things": said}) == replayed(spark, wanted)

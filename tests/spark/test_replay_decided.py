@@ -14,9 +14,9 @@ from cdcv2.errors import ContradictionError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog, covered
 from cdcv2.logs.quarantine import Case, Quarantine
-from cdcv2.logs.read import Reading
+from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.spark.sources import Place
+from cdcv2.spark.sources import LogPlace
 from tests.spark.replaying import PLAIN, plan, put, replayed, run
 
 pytestmark = pytest.mark.spark
@@ -38,11 +38,11 @@ KINDS: dict[str, tuple[list[Message], list[Message], tuple[int | None, int | Non
 LAST: list[Message] = [Updates([(A, 3, 1), (D, 8, 1)])]
 
 
-def judged(place: Place, folder: Path) -> tuple[Quarantine, Case, Reading]:
+def judged(place: LogPlace, folder: Path) -> tuple[Quarantine, Case, LogReader]:
     """The log, read without Spark in a quarantine."""
     log = DirectoryLog(place.name)
     quarantine = Quarantine(folder)
-    reading = Reading(covered([NamedLog(place.table, log, log.row_type)]), quarantine=quarantine)
+    reading = LogReader(covered([NamedLog(place.table, log, log.row_type)]), quarantine=quarantine)
     for _ in reading:
         continue
     return quarantine, quarantine.cases()[0], reading
@@ -84,7 +84,7 @@ def test_a_row_that_was_counted_before_it_was_decided_never_to_have_happened_is_
     wanted = plan(tmp_path, [place])
     run(spark, wanted)
     put(tmp_path / "other", [*KINDS["surplus"][0], *KINDS["surplus"][1]], row_type=PLAIN, per_file=1)
-    other = Place("notes", "directory", str(tmp_path / "other"))
+    other = LogPlace("notes", "directory", str(tmp_path / "other"))
     quarantine, case, _ = judged(other, tmp_path / "q")
     quarantine.decide(case.decision(None, PLAIN.to_plain(B), 0))
     put(tmp_path / "notes", LAST, row_type=PLAIN, per_file=1)

@@ -25,7 +25,7 @@ from cdcv2.spark.capture.job import parser as capture_parser
 from cdcv2.spark.job import every, exit_code, one_line, run, translated
 from cdcv2.spark.materialize import parser as materialize_parser
 from cdcv2.spark.replay import main, parser, planned
-from cdcv2.spark.sources import Logs, Place
+from cdcv2.spark.sources import LogPlace, LogSources
 from tests.spark.replaying import PLAIN, ROWS, put, truth
 from tests.spark.submitting import left, reached, rolling, submit
 
@@ -52,8 +52,8 @@ def test_a_command_line_becomes_a_plan(tmp_path: Path) -> None:
         "--kafka-config", str(tmp_path / "kafka"), "--max-messages", "9", "--start", "5",
     )
 
-    places = [place, Place("notes", "topic", "a.b"), Place("notes", "topic", "c")]
-    assert Logs(places, {"bootstrap.servers": "h:1", "security.protocol": "SSL"}, 9) == plan.logs
+    places = [place, LogPlace("notes", "topic", "a.b"), LogPlace("notes", "topic", "c")]
+    assert LogSources(places, {"bootstrap.servers": "h:1", "security.protocol": "SSL"}, 9) == plan.logs
     assert ({"notes": PLAIN, "things": ROWS}, [5]) == (plan.tables, plan.start.to_plain())
     assert Path("/s/checkpoint") == plan.checkpoint
     assert "SSL" not in repr(plan)
@@ -94,7 +94,7 @@ def test_a_log_without_its_table_s_name_is_called_as_it_is(tmp_path: Path) -> No
         word for table in ("größe.тест", "b") for word in ("--rows", f"{table}={row_file(tmp_path)}")])
 
     assert ["b", "größe.тест", "public.My Tab=le, x"] == sorted(plan.tables)
-    assert Place("public.My Tab=le, x", "directory", odd) == plan.logs.places[0]
+    assert LogPlace("public.My Tab=le, x", "directory", odd) == plan.logs.places[0]
 
 
 def row_file(folder: Path) -> Path:

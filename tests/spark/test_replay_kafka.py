@@ -31,8 +31,8 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.spark.output import finished
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.replay import Plan, opened
-from cdcv2.spark.sources import Logs, Place
+from cdcv2.spark.replay import ReplayPlan, opened
+from cdcv2.spark.sources import LogPlace, LogSources
 from tests.spark.replaying import ROWS, messages, plan, put, replayed, run, told, truth, updates
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 def write(
     broker: KafkaBroker, topic: str, said: Iterable[Message], *, partitions: int = 2, timeline: str = "things"
-) -> Place:
+) -> LogPlace:
     """A topic with these messages."""
     stated = LogDescription(timeline=timeline)
     log = KafkaLog(topic, broker.bootstrap, ROWS, create=True, partitions=partitions, description=stated)
@@ -48,7 +48,7 @@ def write(
         log.send(message)
     log.flush()
     log.close()
-    return Place("things", "topic", topic)
+    return LogPlace("things", "topic", topic)
 
 
 def produce(broker: KafkaBroker, topic: str, value: bytes | None) -> None:
@@ -58,10 +58,10 @@ def produce(broker: KafkaBroker, topic: str, value: bytes | None) -> None:
     producer.flush()
 
 
-def over(broker: KafkaBroker, folder: Path, places: list[Place], **limits: Any) -> Plan:
+def over(broker: KafkaBroker, folder: Path, places: list[LogPlace], **limits: Any) -> ReplayPlan:
     """A replay of topics and directories of things."""
-    logs = Logs(places, {"bootstrap.servers": broker.bootstrap}, **limits)
-    return Plan(
+    logs = LogSources(places, {"bootstrap.servers": broker.bootstrap}, **limits)
+    return ReplayPlan(
         logs, {"things": ROWS}, folder / "out", folder / "state", folder / "state" / "checkpoint", Antichain([0]),
         True, 0.1,
     )
@@ -173,7 +173,7 @@ def test_offsets_that_hold_no_message_are_no_gap(spark: SparkSession, broker: Ka
     assert truth({"things": said}) == replayed(spark, wanted)
 
 
-def unsafe(spark: SparkSession, wanted: Plan, kind: type[Exception], words: str) -> None:
+def unsafe(spark: SparkSession, wanted: ReplayPlan, kind: type[Exception], words: str) -> None:
     """Opening the replay is refused, before anything is read."""
     with pytest.raises(kind, match=words):
         opened(spark, wanted, ProgressLines())
@@ -181,7 +181,9 @@ def unsafe(spark: SparkSession, wanted: Plan, kind: type[Exception], words: str)
 
 def test_a_topic_that_is_not_there_is_said_before_the_start(spark, broker: KafkaBroker, tmp_path: Path) -> None:
     """The name is wrong, or nobody has written it; either way nothing would ever come."""
-    unsafe(spark, over(broker, tmp_path, [Place("things", "topic", "nowhere")]), MissingLogError, "no topic 'nowhere'")
+    unsafe(
+        spark, over(broker, tmp_path, [LogPlace("things", "topic", "nowhere")]), MissingLogError, "no topic 'nowhere'"
+    )
 
 
 def test_a_topic_that_would_lose_statements_is_refused(spark, broker: KafkaBroker, tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_a_topic_that_would_lose_statements_is_refused(spark, broker: KafkaBroke
         key, _, value = setting.partition("=")
         admin.create_topics([NewTopic(topic, 1, config={key: value})])[topic].result()
 
-        unsafe(spark, over(broker, tmp_path, [Place("things", "topic", topic)]), UnsafeTopicError, setting)
+        unsafe(spark, over(broker, tmp_path, [LogPlace("things", "topic", topic)]), UnsafeTopicError, setting)
 
 
 def test_a_topic_that_was_trimmed_is_refused(spark, broker: KafkaBroker, tmp_path: Path) -> None:
@@ -212,6 +214,6 @@ def test_a_broker_that_is_down_is_said_to_be_so(spark: SparkSession, tmp_path: P
     """With its address, and what to do."""
     monkeypatch.setattr("cdcv2.spark.topics.PATIENCE", 1000)
     wanted = plan(tmp_path, [])
-    logs = Logs([Place("things", "topic", "t")], {"bootstrap.servers": "127.0.0.1:1"})
+    logs = LogSources([LogPlace("things", "topic", "t")], {"bootstrap.servers": "127.0.0.1:1"})
 
     unsafe(spark, replace(wanted, logs=logs, tables={"things": ROWS}), UnavailableError, "127.0.0.1:1 does not answer")

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from cdcv2.errors import ForeignStateError, UnsafeTopicError
 from cdcv2.exits import Exit
 from cdcv2.protocol import Message, Progress, Updates
+from cdcv2.spark.file_digests import MOST, marks
 from cdcv2.spark.job import exit_code
-from cdcv2.spark.marks import MOST, marks
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.replay import Plan, opened
-from cdcv2.store.numbered import Numbered
+from cdcv2.spark.replay import ReplayPlan, opened
+from cdcv2.store.numbered import NumberedFiles
 from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth
 
 pytestmark = pytest.mark.spark
@@ -34,7 +34,7 @@ SECOND: list[Message] = [
 
 
 @pytest.fixture(scope="module")
-def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReplayPlan:
     """A replay of the first history, a message in each file."""
     folder = tmp_path_factory.mktemp("read")
     wanted = plan(folder, [put(folder / "things", FIRST, row_type=PLAIN, per_file=1)])
@@ -44,7 +44,7 @@ def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 @pytest.fixture
-def anew(read: Plan) -> Callable[[list[Message]], Path]:
+def anew(read: ReplayPlan) -> Callable[[list[Message]], Path]:
     """Make the log anew, with other messages."""
     log = Path(read.logs.places[0].name)
 
@@ -56,7 +56,7 @@ def anew(read: Plan) -> Callable[[list[Message]], Path]:
     return make
 
 
-def refused(spark: SparkSession, wanted: Plan, kind: type[Exception], text: str) -> None:
+def refused(spark: SparkSession, wanted: ReplayPlan, kind: type[Exception], text: str) -> None:
     """Opening the replay raises the error, which is one of those that end with exit code 4."""
     with pytest.raises(kind, match=text) as caught:
         opened(spark, wanted, ProgressLines())
@@ -64,14 +64,14 @@ def refused(spark: SparkSession, wanted: Plan, kind: type[Exception], text: str)
     assert "an output of their own" in str(caught.value)
 
 
-def test_a_log_made_anew_with_another_history_is_refused(spark: SparkSession, read: Plan, anew) -> None:
+def test_a_log_made_anew_with_another_history_is_refused(spark: SparkSession, read: ReplayPlan, anew) -> None:
     """It is longer than what was read, so nothing else would tell; a mix of the two would come out."""
     anew(SECOND)
 
     refused(spark, read, ForeignStateError, "another log that was also at .*things: file 0 ")
 
 
-def test_a_log_that_is_shorter_than_what_was_read_is_refused(spark: SparkSession, read: Plan, anew) -> None:
+def test_a_log_that_is_shorter_than_what_was_read_is_refused(spark: SparkSession, read: ReplayPlan, anew) -> None:
     """With all its files removed, or begun anew and not as long yet: what was read is not there."""
     anew([])
     refused(spark, read, UnsafeTopicError, "ends at 0 and was read up to 5")
@@ -79,7 +79,7 @@ def test_a_log_that_is_shorter_than_what_was_read_is_refused(spark: SparkSession
     refused(spark, read, UnsafeTopicError, "ends at 2 and was read up to 5")
 
 
-def test_a_copy_of_the_directory_is_the_same_log(spark: SparkSession, read: Plan) -> None:
+def test_a_copy_of_the_directory_is_the_same_log(spark: SparkSession, read: ReplayPlan) -> None:
     """As is one that was restored: what the files hold counts, not their dates or their places on a disk."""
     log = Path(read.logs.places[0].name)
     shutil.rmtree(log)
@@ -88,11 +88,13 @@ def test_a_copy_of_the_directory_is_the_same_log(spark: SparkSession, read: Plan
     assert {"things": 5} == {Path(place).name: parts[0] for place, parts in _positions(spark, read).items()}
 
 
-def test_a_state_from_before_there_were_marks_is_gone_on_with(spark: SparkSession, read: Plan, anew, tmp_path) -> None:
+def test_a_state_from_before_there_were_marks_is_gone_on_with(
+    spark: SparkSession, read: ReplayPlan, anew, tmp_path
+) -> None:
     """It says how far it has read, and that is all that can be checked."""
     anew(FIRST)
     shutil.copytree(read.state, tmp_path / "state")
-    numbered = Numbered(tmp_path / "state" / "manifests", "the state")
+    numbered = NumberedFiles(tmp_path / "state" / "manifests", "the state")
     last = numbered.numbers()[-1]
     numbered.put(last + 1, {name: said for name, said in numbered.read(last).items() if name != "marks"})
     wanted = plan(tmp_path, read.logs.places, output=read.output)
@@ -127,5 +129,5 @@ def test_no_more_than_some_marks_are_kept(tmp_path: Path) -> None:
     assert [*range(0, 2 * MOST + 2, 4), 2 * MOST + 1] == sorted(marks(directory, 2 * MOST + 2, every))
 
 
-def _positions(spark: SparkSession, wanted: Plan) -> dict[str, dict[int, int]]:
+def _positions(spark: SparkSession, wanted: ReplayPlan) -> dict[str, dict[int, int]]:
     return opened(spark, wanted, ProgressLines()).positions

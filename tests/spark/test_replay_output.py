@@ -12,13 +12,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     ForeignStateError, IncompleteError, MalformedError, OutputError, RefusedError, UsageError,
 )
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.protocol import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import output
-from cdcv2.spark.output import Output, as_of, files, finished, history
+from cdcv2.spark.output import OutputFolder, as_of, files, finished, history
 from cdcv2.spark.schema import updates_type
-from cdcv2.store.numbered import Numbered, local_path
+from cdcv2.store.numbered import NumberedFiles, local_path
 from tests.spark.replaying import PLAIN
 
 pytestmark = pytest.mark.spark
@@ -41,7 +41,7 @@ def shown(rows: DataFrame) -> list[tuple[object, ...]]:
 def moved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An output in which a is there from 1 on, twice from 2 on, and gone from 5 on; b is there from 3 on."""
     folder = tmp_path_factory.mktemp("moved")
-    made = Output(folder, {"things": PLAIN, "none": PLAIN}, START)
+    made = OutputFolder(folder, {"things": PLAIN, "none": PLAIN}, START)
     made.apply({"things": frame(spark, [(A, 1, 1), (A, 2, 1)])}, START, Antichain([3]))
     made.apply({"things": frame(spark, [(B, 3, 1), (A, 5, -2)])}, Antichain([3]), Antichain([7]))
     return folder
@@ -78,7 +78,7 @@ def test_a_time_before_the_history_is_an_error_in_each_of_its_tables(spark: Spar
         with pytest.raises(UsageError, match="nothing is known at time 0: the history begins at 1"):
             as_of(spark, moved, 0, table=table)
     assert [] == shown(as_of(spark, moved, [0], table="things"))
-    begun = Output(moved.parent / "begun", {"things": PLAIN}, Antichain([5]))
+    begun = OutputFolder(moved.parent / "begun", {"things": PLAIN}, Antichain([5]))
     begun.apply({"things": frame(spark, [(A, 7, 1)])}, Antichain([5]), Antichain())
     with pytest.raises(UsageError, match="the history begins at 5"):
         history(spark, moved.parent / "begun", 4)
@@ -93,7 +93,7 @@ def test_an_output_in_which_nothing_is_finished_has_no_last_table(starts: dict[s
 
     So it is where the others have come to where the log of a table begins, and no further.
     """
-    made = Output(tmp_path, {"things": PLAIN}, Antichain([5]), Coverage((), starts))
+    made = OutputFolder(tmp_path, {"things": PLAIN}, Antichain([5]), TableCoverage((), starts))
     if starts:
         made.apply({}, Antichain([5]), Antichain([9]))
     with pytest.raises(IncompleteError, match="no time is finished in things yet: let the replay go on"):
@@ -127,7 +127,7 @@ def test_a_wrong_name_is_refused_with_the_right_ones(spark: SparkSession, moved:
 
 def test_a_negative_multiplicity_is_an_error_that_names_the_row(spark: SparkSession, tmp_path: Path) -> None:
     """A table cannot hold a row minus once; at a frontier where it does not, the same output reads well."""
-    made = Output(tmp_path, {"things": PLAIN}, START)
+    made = OutputFolder(tmp_path, {"things": PLAIN}, START)
     made.apply({"things": frame(spark, [(A, 1, -1), (A, 2, 1)])}, START, Antichain([3]))
 
     assert [] == shown(as_of(spark, tmp_path, 2))
@@ -137,7 +137,7 @@ def test_a_negative_multiplicity_is_an_error_that_names_the_row(spark: SparkSess
 
 def test_only_what_is_beyond_the_upper_is_applied(spark: SparkSession, tmp_path: Path) -> None:
     """The same history in other pieces, again and again, adds nothing twice."""
-    made = Output(tmp_path, {"things": PLAIN}, START)
+    made = OutputFolder(tmp_path, {"things": PLAIN}, START)
     everything = frame(spark, [(A, 1, 1), (B, 4, 1)])
     assert {"things": 1} == made.apply({"things": everything.where("time < 2")}, START, Antichain([2]))
 
@@ -151,7 +151,7 @@ def test_only_what_is_beyond_the_upper_is_applied(spark: SparkSession, tmp_path:
 
 def test_a_gap_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever begins ahead of the upper has left something out."""
-    made = Output(tmp_path, {"things": PLAIN}, START)
+    made = OutputFolder(tmp_path, {"things": PLAIN}, START)
 
     with pytest.raises(RefusedError, match="has everything up to 0, and is offered what comes from 3 on"):
         made.apply({"things": frame(spark, [(A, 3, 1)])}, Antichain([3]), Antichain([4]))
@@ -160,15 +160,15 @@ def test_a_gap_is_refused(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_manifest_now_and_then_lists_all_files(spark: SparkSession, tmp_path: Path, monkeypatch) -> None:
     """Each lists what is new since the last that lists all, so none grows for ever, and all files are found."""
     monkeypatch.setattr(output, "FULL", 3)
-    made = Output(tmp_path, {"things": PLAIN}, START)
+    made = OutputFolder(tmp_path, {"things": PLAIN}, START)
     for time in range(4):
         made.apply({"things": frame(spark, [(A, time, 1)])}, Antichain([time]), Antichain([time + 1]))
-    again = Output(tmp_path, {"things": PLAIN}, START)
+    again = OutputFolder(tmp_path, {"things": PLAIN}, START)
     again.apply({"things": frame(spark, [(A, 4, 1)])}, Antichain([4]), Antichain([5]))
 
     assert [0, 1, 2, 3, 4] == [each.lower.elements[0] for each in files(tmp_path)]
     assert [0, 1, 2, 3, 4] == sorted(row["time"] for row in history(spark, tmp_path).collect())
-    numbered = Numbered(tmp_path / "_manifests", "the output")
+    numbered = NumberedFiles(tmp_path / "_manifests", "the output")
     assert [0, 1, 1, 3, 1, 1] == [len(numbered.read(number)["files"]) for number in numbered.numbers()]
 
 
@@ -176,7 +176,7 @@ def test_columns_are_called_as_in_the_database(spark: SparkSession, tmp_path: Pa
     """Avro cannot hold every name; readers need not know."""
     odd = RowType({"type": "record", "name": "odd", "fields": [
         {"name": "unit price", "type": "long"}, {"name": "Id", "type": "long"}, {"name": "time", "type": "long"}]})
-    Output(tmp_path, {"odd": odd}, START).apply(
+    OutputFolder(tmp_path, {"odd": odd}, START).apply(
         {"odd": frame(spark, [((7, 1, 9), 0, 1)], odd)}, START, Antichain([1])
     )
 
@@ -186,7 +186,7 @@ def test_columns_are_called_as_in_the_database(spark: SparkSession, tmp_path: Pa
 
 def test_a_number_is_put_once(tmp_path: Path) -> None:
     """Of two that put it the second is told, and the value stays that of the first."""
-    one, two = Numbered(tmp_path / "n", "the state"), Numbered(tmp_path / "n", "the state")
+    one, two = NumberedFiles(tmp_path / "n", "the state"), NumberedFiles(tmp_path / "n", "the state")
     one.put(1, {"who": "one"})
 
     with pytest.raises(RefusedError, match="number 1 before us"):
@@ -197,7 +197,7 @@ def test_a_number_is_put_once(tmp_path: Path) -> None:
 
 def test_a_number_that_was_removed_since_is_not_free(tmp_path: Path) -> None:
     """Whoever slept through ten numbers finds his own free again, and must not have won."""
-    numbered = Numbered(tmp_path, "the state")
+    numbered = NumberedFiles(tmp_path, "the state")
     for number in range(1, 6):
         numbered.put(number, {})
     numbered.prune(4)
@@ -212,7 +212,7 @@ def test_a_number_that_was_removed_since_is_not_free(tmp_path: Path) -> None:
 
 def test_a_damaged_manifest_is_said_to_be_so(tmp_path: Path) -> None:
     """It is not taken for an empty one."""
-    numbered = Numbered(tmp_path, "the state")
+    numbered = NumberedFiles(tmp_path, "the state")
     (tmp_path / f"{1:020d}.json").write_text("{")
     (tmp_path / f"{2:020d}.json").write_text("[]")
 

@@ -24,10 +24,10 @@ from cdcv2.errors import (
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.spark.output import Output, finished
+from cdcv2.spark.output import OutputFolder, finished
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened, outcome
-from cdcv2.store.numbered import Numbered
+from cdcv2.store.numbered import NumberedFiles
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, told, truth, updates
 
 pytestmark = pytest.mark.spark
@@ -100,7 +100,7 @@ def test_a_state_or_output_of_another_version_is_refused(spark: SparkSession, do
     """What a later release wrote is not guessed at."""
     for name, folder in (("state", "state/manifests"), ("output", "out/_manifests")):
         shutil.copytree(done.state.parent, tmp_path / name)
-        numbered = Numbered(tmp_path / name / folder, name)
+        numbered = NumberedFiles(tmp_path / name / folder, name)
         last = numbered.numbers()[-1]
         numbered.put(last + 1, {**numbered.read(last), "version": 99})
         wanted = replace(done, state=tmp_path / name / "state", output=tmp_path / name / "out")
@@ -208,7 +208,7 @@ def test_a_target_that_fails_leaves_the_state_before_it(spark: SparkSession, tmp
     said = messages(updates(8), 12, seed=8)
     wanted = plan(tmp_path, [put(tmp_path / "things", said, per_file=30)])
     tables = wanted.output / "things"
-    Output(wanted.output, wanted.tables, wanted.start)
+    OutputFolder(wanted.output, wanted.tables, wanted.start)
     tables.write_text("in the way")
     with pytest.raises(OutputError, match="directory cannot be written"):
         run(spark, wanted)

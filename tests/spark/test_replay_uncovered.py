@@ -15,13 +15,13 @@ from cdcv2.capture import log_set
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.stops import Stop
 from cdcv2.spark.output import as_of, finished
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.replay import Plan, outcome
-from cdcv2.spark.sources import Place
+from cdcv2.spark.replay import ReplayPlan, outcome
+from cdcv2.spark.sources import LogPlace
 from tests.cli.conftest import runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED, Captures
 from tests.cli.test_uncovered import ALONE, FIRST_OF_T, NAMED, SAID, VIEWS, WHOLE
@@ -39,13 +39,13 @@ def capture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Captures:
     return made
 
 
-def of(capture: Captures, *tables: str) -> Plan:
+def of(capture: Captures, *tables: str) -> ReplayPlan:
     """A replay of their logs."""
-    places = [Place(f"public.{table}", "directory", str(capture.logs / f"public.{table}")) for table in tables]
+    places = [LogPlace(f"public.{table}", "directory", str(capture.logs / f"public.{table}")) for table in tables]
     return plan(capture.folder, places)
 
 
-def ids(spark: SparkSession, wanted: Plan, table: str, at: int | None = None) -> Counter[int]:
+def ids(spark: SparkSession, wanted: ReplayPlan, table: str, at: int | None = None) -> Counter[int]:
     """The rows of a table in the output."""
     assert wanted.output is not None
     rows = as_of(spark, wanted.output, at, table=f"public.{table}").collect()
@@ -59,7 +59,7 @@ class Then(ProgressLines):
         super().__init__()
         self._happens = happens
 
-    def covered(self, coverage: Coverage) -> None:
+    def covered(self, coverage: TableCoverage) -> None:
         """As soon as it is known which tables are covered."""
         self._happens()
 

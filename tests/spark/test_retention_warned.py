@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.temp import Through
-from cdcv2.capture.topics import Look
+from cdcv2.capture.open_records import ThroughRecord
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture.query import CaptureQuery
@@ -29,9 +29,9 @@ class Forgetful:
     def __init__(self, retention: dict[str, str]) -> None:
         self._retention = retention
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """All is there yet."""
-        return Look({PLACE: (0, len(LSNS))}, {}, {PLACE[0]: self._retention} if self._retention else {})
+        return TopicExtents({PLACE: (0, len(LSNS))}, {}, {PLACE[0]: self._retention} if self._retention else {})
 
     def read(self, ranges: Mapping[tuple[str, int], tuple[int, int]]) -> Iterator[Record]:
         """ENDs."""
@@ -50,7 +50,7 @@ def by_commit_times(topic: Any) -> Any:
 def on_a_remap(topic: Any) -> Any:
     """And of the other."""
     database = cast(BoundDatabase, SimpleNamespace(_recipe=RECIPE))
-    return BoundDatabase._recalled(database, [Through(LSNS[-1], 0)], {PLACE: len(LSNS)}, topic)
+    return BoundDatabase._recalled(database, [ThroughRecord(LSNS[-1], 0)], {PLACE: len(LSNS)}, topic)
 
 
 @pytest.mark.parametrize("start", [by_commit_times, on_a_remap])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.errors import OutputError
-from cdcv2.store.numbered import Numbered
+from cdcv2.store.numbered import NumberedFiles
 
 
 def test_two_may_make_the_folder_at_the_same_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +20,7 @@ def test_two_may_make_the_folder_at_the_same_moment(tmp_path: Path, monkeypatch:
         raise FileExistsError(17, "File exists", str(path))
 
     monkeypatch.setattr(os, "mkdir", beaten)
-    numbered = Numbered(tmp_path / "log", "the log")
+    numbered = NumberedFiles(tmp_path / "log", "the log")
 
     numbered.put(0, {"first": True})
 
@@ -32,12 +32,12 @@ def test_a_file_in_the_folders_place_is_told(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("a file")
 
     with pytest.raises(OutputError, match="the log in .* cannot be written"):
-        Numbered(tmp_path / "log", "the log").put(0, {})
+        NumberedFiles(tmp_path / "log", "the log").put(0, {})
 
 
 def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
     """What is put into another one in its place nobody finds when it is back."""
-    numbered = Numbered(tmp_path / "log", "the log")
+    numbered = NumberedFiles(tmp_path / "log", "the log")
     numbered.put(0, {"number": 0})
     (tmp_path / "log").rename(tmp_path / "kept")
 
@@ -52,7 +52,7 @@ def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
 
 def test_a_folder_that_goes_away_with_what_is_put_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Just behind the put: whoever put it cannot know that it counts."""
-    numbered = Numbered(tmp_path / "log", "the log")
+    numbered = NumberedFiles(tmp_path / "log", "the log")
     monkeypatch.setattr("cdcv2.store.numbered.durable", lambda path, **_: (tmp_path / "log").rename(tmp_path / "kept"))
 
     with pytest.raises(OutputError, match="the log in .* it is gone"):

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from cdcv2.protocol import Progress
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.reader import Report as Batch
+from cdcv2.spark.reader import BatchReport as Batch
 from cdcv2.spark.replay import replay
 from tests.spark.replaying import messages, replayed, truth, updates
 from tests.spark.test_capture_kafka import KafkaRun, expected, first, make_topics, produce, topics_of
@@ -67,14 +67,14 @@ def test_replay_waits_for_its_broker(spark: SparkSession, tmp_path: Path) -> Non
     assert truth({"things": said}) == replayed(spark, plan)
 
 
-class Said(Report):
+class Said(CaptureReport):
     """Tells of each release."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__(people=io.StringIO())
         self.done = done
 
-    def tell(self, what: str, text: str, **facts: Any) -> None:
+    def write(self, what: str, text: str, **facts: Any) -> None:
         """Something happened."""
         if what == "released":
             self.done()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from cdcv2.capture.temp_rows import TEMP
+from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.demo.watch import LogWatch, topics_of

@@ -9,7 +9,7 @@ import pytest
 from cdcv2.errors import Cdcv2Error, FencedError
 from cdcv2.materialize import MemoryRecoveryLog
 from cdcv2.materialize.protocol.messages import StartCommit, StartedCommit
-from cdcv2.testing import NotConforming, Scenario, Subject, conform, scenarios
+from cdcv2.testing import ConformanceError, Scenario, Subject, conform, scenarios
 from tests import counting, defects, toys
 
 HONEST: list[type[Subject]] = [
@@ -50,7 +50,7 @@ def caught(subject: type[Subject]) -> set[str]:
     for scenario in scenarios(subject):
         try:
             conform(subject, scenario)
-        except (NotConforming, Cdcv2Error):
+        except (ConformanceError, Cdcv2Error):
             found.add(scenario.name)
     return found
 

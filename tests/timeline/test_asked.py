@@ -11,12 +11,12 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, UsageError
 from cdcv2.logs.remap_files import DirectoryRemap
-from cdcv2.timeline.asked import When, known, when, where
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.minting import mint, run
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
+from cdcv2.timeline.questions import TimeAnswer, known, when, where
 from cdcv2.timeline.remap import Remap
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 from tests.reclock_oracle import KINDS, Kind, happens, steps
 from tests.strategies import Chooser, choosers
 
@@ -34,7 +34,7 @@ def test_both_directions_are_the_definition(kind: Kind, choose: Chooser) -> None
     for point in kind.points():
         answer, truth = when(remap, kind.point(point)), happens(kind, plain, upper, point)
 
-        assert (None if truth is None else When(max(truth, since), truth <= since > 0)) == answer
+        assert (None if truth is None else TimeAnswer(max(truth, since), truth <= since > 0)) == answer
         if answer is not None:
             assert not where(remap, answer.time).less_equal(kind.point(point))
             assert answer.earlier or where(remap, answer.time - 1).less_equal(kind.point(point))
@@ -67,6 +67,6 @@ def test_a_shared_remap_is_read_without_taking_part(tmp_path: Any) -> None:
     log = DirectoryRemap(tmp_path / "remap", create=True)
     with pytest.raises(MissingLogError):
         known(log)
-    run(log, mint(Shared(NOT_STARTED, recipe="v1"), offsets({0: 4}), lambda: 1000))
+    run(log, mint(SharedRemap(NOT_STARTED, recipe="v1"), offsets({0: 4}), lambda: 1000))
 
-    assert (offsets({0: 4}), When(1000, False)) == (where(known(log)), when(known(log), Partitioned.at(0, 3)))
+    assert (offsets({0: 4}), TimeAnswer(1000, False)) == (where(known(log)), when(known(log), Partitioned.at(0, 3)))

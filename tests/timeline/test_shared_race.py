@@ -13,7 +13,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.timeline.partitioned import offsets
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 from tests.minters import Decision, Objects, Race, Topic, decided, held
 from tests.strategies import seeded
 
@@ -75,7 +75,7 @@ def test_racing_minters_agree(kind: Any, chunk: int) -> None:
             race = Race(seeded(seed), kind, minters=5 + seed % 3)
             race.run()
             decisions = decided(race.log.history)
-            fresh = Shared()
+            fresh = SharedRemap()
             race.read(fresh)
             race.judge(fresh)
             for minter in race.minters:

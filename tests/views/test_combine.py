@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import IncompleteError, MalformedError, RefusedError, UsageError, ViewError
-from cdcv2.materialize import Binding, Count, Last, Max, Min, Sum
+from cdcv2.materialize import Count, Last, Max, Min, Sum, ViewBinding
 from cdcv2.materialize.protocol.messages import Key, Loaded, Store, Values
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import Combined, View
+from cdcv2.views.combine import CombinedUpdates, View
 
 SALE = RowType({
     "type": "record", "name": "sale",
@@ -47,7 +47,7 @@ def sale(shop: str = "s", item: int = 1, price: str | None = "1.00", weight: flo
 
 def transact(view: View, table: TableNow, changes: list[Change]) -> list[Store]:
     """One transaction, as a runtime and a store would do it; the stores."""
-    combined = Combined([view])
+    combined = CombinedUpdates([view])
     for key in combined.add(0, [(view.key_of(row), (row, time, diff)) for row, time, diff in changes]):
         if key in table:
             combined.loaded(Loaded(0, key, table[key]))
@@ -61,7 +61,7 @@ def transact(view: View, table: TableNow, changes: list[Change]) -> list[Store]:
     return stores
 
 
-def kept(binding: Binding, *transactions: list[Change]) -> TableNow:
+def kept(binding: ViewBinding, *transactions: list[Change]) -> TableNow:
     """The table after these transactions."""
     view, table = binding.view(), TableNow()
     for changes in transactions:
@@ -122,7 +122,7 @@ def test_reductions_do_not_depend_on_transactions(changes: list[Change], at: set
         "n": Count(), "items": Sum("item"), "money": Sum("price"),
         "low": Min("price"), "high": Max("price"), "heavy": Max("weight"),
     }  # fmt: skip
-    table = kept(Binding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
+    table = kept(ViewBinding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
     truth = {}
     for shop, found in by_shop(changes).items():
         prices = [price for price in map(number, found) if price is not None]
@@ -140,7 +140,7 @@ def test_reductions_do_not_depend_on_transactions(changes: list[Change], at: set
 @given(histories(), places)
 def test_a_multiset_has_each_row_as_often_as_it_is_there(changes: list[Change], at: set[int]) -> None:
     """Also rows with NaN, and ones that came, went and came again."""
-    table = kept(Binding("sales", SALE, "t"), *cut(changes, at))
+    table = kept(ViewBinding("sales", SALE, "t"), *cut(changes, at))
     truth = Counter[Any]()
     for row, _, diff in changes:
         truth[row] += diff
@@ -161,7 +161,7 @@ def last_of(changes: list[Change], found: Counter[Any], value: Callable[[Any], A
 def test_the_last_write_wins_of_the_rows_that_are_there(changes: list[Change], at: set[int]) -> None:
     """Of a row that is gone nothing is shown, however the history is cut; also of nulls, NaN, arrays and text."""
     wanted = {"price": Last("price"), "weight": Last("weight"), "tags": Last("tags"), "item": Last("item")}
-    table = kept(Binding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
+    table = kept(ViewBinding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
     truth = {}
     for shop, found in by_shop(changes).items():
         shown = (number, lambda row: row.weight, lambda row: '["x","ü"]' if row.tags else "[]", lambda row: row.item)
@@ -172,7 +172,7 @@ def test_the_last_write_wins_of_the_rows_that_are_there(changes: list[Change], a
 
 def test_the_value_of_a_row_that_is_gone_is_not_shown() -> None:
     """The one written before it is; after the last row, nothing. What is written again is written last."""
-    binding = Binding("sales", SALE, "t", ("shop",), {"last": Last("item")}, deletes="soft")
+    binding = ViewBinding("sales", SALE, "t", ("shop",), {"last": Last("item")}, deletes="soft")
     first, second = sale(item=1), sale(item=2)
     history = [
         ([(first, 1, 1)], 1), ([(second, 2**60, 1)], 2), ([(second, 2**60 + 1, -1)], 1),
@@ -188,7 +188,7 @@ def test_the_value_of_a_row_that_is_gone_is_not_shown() -> None:
 @pytest.mark.parametrize("at", [set(), {2}, {3}, {2, 3}], ids=str)
 def test_a_row_that_is_there_twice_and_once_taken_away_was_written_when_it_was(at: set[int]) -> None:
     """Also within a transaction: taking one away is no writing, and makes no row older."""
-    binding = Binding("sales", SALE, "t", ("shop",), {"last": Last("item")})
+    binding = ViewBinding("sales", SALE, "t", ("shop",), {"last": Last("item")})
     first, second = sale(item=1), sale(item=2)
 
     assert (1, 2) == kept(binding, *cut([(second, 1, 1), (first, 2, 2), (first, 3, -1)], at))["s",][::2]
@@ -197,7 +197,7 @@ def test_a_row_that_is_there_twice_and_once_taken_away_was_written_when_it_was(a
 
 def test_the_last_write_without_its_rows_refuses_retractions() -> None:
     """It has one column and costs nothing; what was written before is not known."""
-    binding = Binding("l", SALE, "t", ("shop",), {"last": Last("price", False)})
+    binding = ViewBinding("l", SALE, "t", ("shop",), {"last": Last("price", False)})
     written = [[(sale(price="5.00"), 1, 1)], [(sale(price="2.00"), 2, 1), (sale(item=3, price=None), 2, 1)]]
 
     assert {("s",): (Decimal("2.00"), 3)} == kept(binding, *written)
@@ -216,8 +216,8 @@ def test_rows_by_key_are_the_current_rows(wishes: list[tuple[str, str | None]], 
         if current.get(shop) != new:
             changes += [(row, time, diff) for row, diff in ((current.get(shop), -1), (new, 1)) if row is not None]
         current[shop] = new
-    table = kept(Binding("sales", SALE, "t", ("shop",)), *cut(changes, at))
-    soft = kept(Binding("sales", SALE, "t", ("shop",), deletes="soft"), *cut(changes, at))
+    table = kept(ViewBinding("sales", SALE, "t", ("shop",)), *cut(changes, at))
+    soft = kept(ViewBinding("sales", SALE, "t", ("shop",), deletes="soft"), *cut(changes, at))
     truth = {(shop,): (1, number(row), 1.5, '["t"]') for shop, row in current.items() if row is not None}
 
     assert truth == table
@@ -227,9 +227,9 @@ def test_rows_by_key_are_the_current_rows(wishes: list[tuple[str, str | None]], 
 def test_what_is_gone_softly_stays_and_is_marked() -> None:
     """Also in a multiset, whose count is 0, and in reductions; and it may come back."""
     came, went = [(sale(), 1, 1)], [(sale(), 2, -1)]
-    by_key = Binding("sales", SALE, "t", ("shop",), deletes="soft")
-    multiset = Binding("sales", SALE, "t", deletes="soft")
-    reduced = Binding("sales", SALE, "t", ("shop",), {"n": Count(), "items": Sum("item")}, deletes="soft")
+    by_key = ViewBinding("sales", SALE, "t", ("shop",), deletes="soft")
+    multiset = ViewBinding("sales", SALE, "t", deletes="soft")
+    reduced = ViewBinding("sales", SALE, "t", ("shop",), {"n": Count(), "items": Sum("item")}, deletes="soft")
     ends = {name: list(kept(one, came, went).values()) for name, one in zip("kmr", (by_key, multiset, reduced))}
     row = (1, Decimal("1.00"), 1.5, '["t"]')
 
@@ -240,22 +240,24 @@ def test_what_is_gone_softly_stays_and_is_marked() -> None:
 
 def test_what_changes_nothing_is_not_stored() -> None:
     """A row that is taken away and put back costs the target nothing."""
-    view = Binding("sales", SALE, "t", ("shop",)).view()
+    view = ViewBinding("sales", SALE, "t", ("shop",)).view()
     table = TableNow()
     transact(view, table, [(sale(), 1, 1)])
 
     assert [] == transact(view, table, [(sale(), 2, -1), (sale(), 3, 1)])
-    assert [] == transact(Binding("sales", SALE, "t").view(), {}, [(sale(), 2, 1), (sale(), 3, -1)])
+    assert [] == transact(ViewBinding("sales", SALE, "t").view(), {}, [(sale(), 2, 1), (sale(), 3, -1)])
     assert [] == transact(
-        Binding("sales", SALE, "t", ("shop",), {"n": Count()}).view(), {}, [(sale(), 2, 1), (sale(), 3, -1)]
+        ViewBinding("sales", SALE, "t", ("shop",), {"n": Count()}).view(), {}, [(sale(), 2, 1), (sale(), 3, -1)]
     )
 
 
 def test_changes_are_what_a_transaction_does() -> None:
     """Nothing is loaded; a subscriber who adds them up has the view."""
     wanted = {"n": Count(), "items": Sum("item")}
-    total = Binding("sales", SALE, "t", ("shop",), wanted, delta=True)
-    by_key, multiset = Binding("sales", SALE, "t", ("shop",), delta=True), Binding("sales", SALE, "t", delta=True)
+    total = ViewBinding("sales", SALE, "t", ("shop",), wanted, delta=True)
+    by_key, multiset = ViewBinding("sales", SALE, "t", ("shop",), delta=True), ViewBinding(
+        "sales", SALE, "t", delta=True
+    )
     moved = [(sale(item=1), 2, -1), (sale(item=5), 2, 1)]
     gone = [(sale(item=5), 3, -2)]
 
@@ -264,30 +266,31 @@ def test_changes_are_what_a_transaction_does() -> None:
     assert [(5, False)] == [(one.values[0], one.delete) for one in transact(by_key.view(), {}, moved)]
     assert [(5, True)] == [(one.values[0], one.delete) for one in transact(by_key.view(), {}, [(sale(item=5), 3, -1)])]
     assert [-1, 1] == sorted(one.values[-1] for one in transact(multiset.view(), {}, moved))
-    assert [] == list(Combined([total.view()]).add(0, [(("s",), (sale(), 1, 1))]))
+    assert [] == list(CombinedUpdates([total.view()]).add(0, [(("s",), (sale(), 1, 1))]))
 
 
 @pytest.mark.parametrize(
     ("binding", "changes", "text"),
     [
-        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, -1)], "would be there -1 times"),
-        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 2)], "it would have 2 current rows"),
-        (Binding("l", SALE, "t", ("shop",)), [(sale(), 1, 1), (sale(item=2), 1, 1)], "it would have 2 current rows"),
-        (Binding("l", SALE, "t"), [(sale(), 1, -1)], "would be there -1 times"),
-        (Binding("l", SALE, "t", ("shop",), {"n": Count()}), [(sale(), 1, -1)], "it would have -1 rows"),
+        (ViewBinding("l", SALE, "t", ("shop",)), [(sale(), 1, -1)], "would be there -1 times"),
+        (ViewBinding("l", SALE, "t", ("shop",)), [(sale(), 1, 2)], "it would have 2 current rows"),
+        (ViewBinding("l", SALE, "t", ("shop",)), [(sale(), 1, 1), (sale(item=2), 1, 1)],
+         "it would have 2 current rows"),
+        (ViewBinding("l", SALE, "t"), [(sale(), 1, -1)], "would be there -1 times"),
+        (ViewBinding("l", SALE, "t", ("shop",), {"n": Count()}), [(sale(), 1, -1)], "it would have -1 rows"),
         (
-            Binding("l", SALE, "t", ("shop",), {"low": Min("item")}),
+            ViewBinding("l", SALE, "t", ("shop",), {"low": Min("item")}),
             [(sale(), 1, 1), (sale(item=2), 1, -1)],
             "the value 2 of 'item' would be there -1 times",
         ),
         (
-            Binding("l", SALE, "t", ("shop",), {"last": Last("item")}),
+            ViewBinding("l", SALE, "t", ("shop",), {"last": Last("item")}),
             [(sale(), 1, 1), (sale(item=2), 1, -1)],
             "a row with 2 as 'item' would be there -1 times",
         ),
     ],
 )
-def test_less_than_nothing_and_two_rows_are_errors(binding: Binding, changes: list[Change], text: str) -> None:
+def test_less_than_nothing_and_two_rows_are_errors(binding: ViewBinding, changes: list[Change], text: str) -> None:
     """Never a silent choice; the error names table, key, row, and the two ways it can have come about."""
     with pytest.raises(ViewError, match="no key of the log's rows.*or the table was changed by hand") as caught:
         kept(binding, changes)
@@ -301,7 +304,7 @@ def test_a_key_that_may_be_spelled_in_two_ways_is_named(kind: str) -> None:
     """Where PostgreSQL takes two texts for one key, the log lacks nothing, and the key is one."""
     fields = [{"name": "id", "type": "string", "cdcv2.source": {"type": kind}}, {"name": "n", "type": "int"}]
     rows = RowType({"type": "record", "name": "t", "fields": fields})
-    binding = Binding("l", rows, "t", ("id",))
+    binding = ViewBinding("l", rows, "t", ("id",))
     # As PostgreSQL answers a lookup of 1.00, where 1.0 is there.
     with pytest.raises(ViewError, match=rf"spelled in two ways: .*'id' \({kind}\).*cdcv2.source"):
         kept(binding, [(rows.row(("1.0", 1)), 1, 1), (rows.row(("1.0", 2)), 1, 1)])
@@ -311,7 +314,7 @@ def test_of_many_rows_for_one_key_two_are_named_behind_what_to_do() -> None:
     """A key that is none may be that of a whole table."""
     rows = [(sale(item=item, tags=("x" * 90,)), 1, 1) for item in range(203)]
     with pytest.raises(ViewError, match="it would have 203 current rows. Either .*; and 201 more$") as caught:
-        kept(Binding("l", SALE, "t", ("shop",)), rows)
+        kept(ViewBinding("l", SALE, "t", ("shop",)), rows)
     assert len(str(caught.value)) < 1200 and 2 == str(caught.value).count("x" * 90)
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))
     twice = pickle.loads(pickle.dumps(IncompleteError("it is at 5", what="the target is behind")))
@@ -321,7 +324,7 @@ def test_of_many_rows_for_one_key_two_are_named_behind_what_to_do() -> None:
 def test_a_null_in_a_key_is_an_error() -> None:
     """It equals nothing, not even itself, in most systems."""
     with pytest.raises(MalformedError, match="the key column 'price' is null in Row"):
-        kept(Binding("l", SALE, "t", ("shop", "price")), [(sale(price=None), 1, 1)])
+        kept(ViewBinding("l", SALE, "t", ("shop", "price")), [(sale(price=None), 1, 1)])
 
 
 def test_what_a_reduction_shows_and_keeps_are_columns() -> None:
@@ -330,7 +333,7 @@ def test_what_a_reduction_shows_and_keeps_are_columns() -> None:
         "type": "record", "name": "n", "fields": [{"name": "k", "type": "int"}, {"name": "v", "type": "int"}],
     })  # fmt: skip
     wanted = {"n": Count(), "sum": Sum("v"), "low": Min("v"), "last": Last("v"), "high": Max("v", False)}
-    fields = {one.name: one for one in Binding("l", number, "t", ("k",), wanted).view().table.values}
+    fields = {one.name: one for one in ViewBinding("l", number, "t", ("k",), wanted).view().table.values}
     shown = [("n", "integer"), ("sum", "integer"), ("low", "int"), ("low_values", "json"), ("last", "int"),
              ("last_rows", "json"), ("high", "int")]  # fmt: skip
 
@@ -338,17 +341,17 @@ def test_what_a_reduction_shows_and_keeps_are_columns() -> None:
     assert [True, True, True] == [fields[name].nullable for name in ("low", "last", "high")]
     assert {(1,): (2, 7)} == {
         key: values[:2]
-        for key, values in kept(Binding("l", number, "t", ("k",), wanted), [
+        for key, values in kept(ViewBinding("l", number, "t", ("k",), wanted), [
             (number.row([1, 3]), 1, 1), (number.row([1, 4]), 1, 1)
         ]).items()
     }  # fmt: skip
-    (money,) = Binding("l", SALE, "t", ("shop",), {"n": Count(), "m": Sum("price")}).view().table.values[1:]
+    (money,) = ViewBinding("l", SALE, "t", ("shop",), {"n": Count(), "m": Sum("price")}).view().table.values[1:]
     assert ("decimal", 2) == (money.kind, money.scale)
 
 
 def test_a_minimum_keeps_its_values_with_their_counts() -> None:
     """Rows that share a value count together, in a transaction and across several; what is gone is kept no more."""
-    binding = Binding("l", SALE, "t", ("shop",), {"low": Min("item"), "high": Max("item")})
+    binding = ViewBinding("l", SALE, "t", ("shop",), {"low": Min("item"), "high": Max("item")})
     history = [
         [(sale(weight=1.0), 1, 1), (sale(weight=2.0), 1, 2)], [(sale(item=5), 2, 1)], [(sale(weight=1.0), 3, -1)],
         [(sale(weight=2.0), 4, -2)], [(sale(item=5), 5, -1), (sale(item=7), 5, 1), (sale(item=7, weight=0.0), 5, 1)],
@@ -360,7 +363,7 @@ def test_a_minimum_keeps_its_values_with_their_counts() -> None:
 
 def test_a_minimum_without_its_values_refuses_retractions() -> None:
     """What was least before is not known; insertions are welcome."""
-    binding = Binding("l", SALE, "t", ("shop",), {"low": Min("item", False), "high": Max("item", False)})
+    binding = ViewBinding("l", SALE, "t", ("shop",), {"low": Min("item", False), "high": Max("item", False)})
 
     assert {("s",): (2, 9, 2)} == kept(binding, [(sale(item=2), 1, 1)], [(sale(item=9), 2, 1)])
     assert {("s",): (2, 9, 2)} == kept(binding, [(sale(item=9), 1, 1)], [(sale(item=2), 2, 1)])
@@ -372,24 +375,29 @@ def test_a_minimum_without_its_values_refuses_retractions() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Binding("l", SALE, "t", ("nothing",)), "there is no column 'nothing': the log's rows have shop, item"),
-        (lambda: Binding("l", SALE, "t", ("weight",)), "'weight' is of the kind 'double' and cannot be a key"),
-        (lambda: Binding("l", SALE, "t", ("tags",)), "'tags' is of the kind 'json' and cannot be a key"),
-        (lambda: Binding("l", SALE, "t", ("shop", "item", "shop")), "the key names the column 'shop' twice: name"),
-        (lambda: Binding("l", MARKED, "t", ("id",), deletes="soft"), "'cdcv2_deleted', the log's and the view's own"),
-        (lambda: Binding("l", SALE, "t", (), {"n": Count()}), "reductions need the key columns"),
-        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Sum("weight")}), "sums are of whole numbers and decimals"),
-        (lambda: Binding("l", SALE, "t", ("item",), {"w": Sum("shop")}), "as its kind is 'string': sums are of whole"),
-        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Sum("tags")}), "as its kind is 'json': sums are of whole"),
-        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Min("tags")}), "the values of 'tags' have no order"),
-        (lambda: Binding("l", SALE, "t", ("shop",), {"shop": Count()}), "two columns would be called 'shop'"),
-        (lambda: Binding("l", SALE, "t", deletes="never"), "deletes='never' is neither"),
-        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Min("item")}, delta=True), "set retractions to false"),
-        (lambda: Binding("l", SALE, "t", ("shop",), {"w": Last("item")}, delta=True), "the last value stays"),
-        (lambda: Binding("l", EMPTY, "t"), "column 'x' is of the type 'null'"),
+        (lambda: ViewBinding("l", SALE, "t", ("nothing",)),
+         "there is no column 'nothing': the log's rows have shop, item"),
+        (lambda: ViewBinding("l", SALE, "t", ("weight",)), "'weight' is of the kind 'double' and cannot be a key"),
+        (lambda: ViewBinding("l", SALE, "t", ("tags",)), "'tags' is of the kind 'json' and cannot be a key"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop", "item", "shop")), "the key names the column 'shop' twice: name"),
+        (lambda: ViewBinding("l", MARKED, "t", ("id",), deletes="soft"),
+         "'cdcv2_deleted', the log's and the view's own"),
+        (lambda: ViewBinding("l", SALE, "t", (), {"n": Count()}), "reductions need the key columns"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop",), {"w": Sum("weight")}),
+         "sums are of whole numbers and decimals"),
+        (lambda: ViewBinding("l", SALE, "t", ("item",), {"w": Sum("shop")}),
+         "as its kind is 'string': sums are of whole"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop",), {"w": Sum("tags")}),
+         "as its kind is 'json': sums are of whole"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop",), {"w": Min("tags")}), "the values of 'tags' have no order"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop",), {"shop": Count()}), "two columns would be called 'shop'"),
+        (lambda: ViewBinding("l", SALE, "t", deletes="never"), "deletes='never' is neither"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop",), {"w": Min("item")}, delta=True), "set retractions to false"),
+        (lambda: ViewBinding("l", SALE, "t", ("shop",), {"w": Last("item")}, delta=True), "the last value stays"),
+        (lambda: ViewBinding("l", EMPTY, "t"), "column 'x' is of the type 'null'"),
     ],
 )
-def test_a_binding_that_cannot_be_is_refused_at_once(make: Callable[[], Binding], text: str) -> None:
+def test_a_binding_that_cannot_be_is_refused_at_once(make: Callable[[], ViewBinding], text: str) -> None:
     """Before anything is opened, and by the name of what does not fit."""
     with pytest.raises(UsageError, match=text):
         make()
@@ -397,8 +405,8 @@ def test_a_binding_that_cannot_be_is_refused_at_once(make: Callable[[], Binding]
 
 def test_stores_come_in_the_order_of_bindings_and_keys() -> None:
     """A repeated transaction brings the same ones in the same order; some destinations only count."""
-    views = [Binding("l", SALE, "t", ("item",)).view(), Binding("l", SALE, "u", ("shop",)).view()]
-    combined = Combined(views)
+    views = [ViewBinding("l", SALE, "t", ("item",)).view(), ViewBinding("l", SALE, "u", ("shop",)).view()]
+    combined = CombinedUpdates(views)
     for place in (1, 0):
         rows_now = [sale(f"{item}", item=item) for item in (7, 3, 5)]
         list(combined.add(place, [(views[place].key_of(row), (row, 1, 1)) for row in rows_now]))

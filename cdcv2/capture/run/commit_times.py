@@ -18,26 +18,26 @@ from typing import Any
 
 from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.contradictions import Contradiction, two_rows, two_snapshot_rows
 from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
-    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, ToldRow, Truncate, Unfit,
+    Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
 )
-from cdcv2.capture.open_rows import Held
-from cdcv2.capture.release import Release, Waiting
+from cdcv2.capture.open_rows import OpenRows
+from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.source_check import raise_stop
-from cdcv2.capture.run.state_file import Memory
-from cdcv2.capture.run.table_writers import CoveredLogs, TableWriters
-from cdcv2.capture.state_check import demand_typed, same_topics, tells_alike
+from cdcv2.capture.run.state_file import StateStore
+from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
+from cdcv2.capture.state_check import declares_same, demand_typed, same_topics
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
@@ -58,11 +58,11 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Captured:
+class ReleaseReport:
     """What is told after each release: it, why no more could be released, and the state as numbers."""
 
     release: Release
-    waiting: Waiting
+    waiting: WaitReason
     held_rows: int
     open_transactions: int
     counters: Counters
@@ -88,19 +88,19 @@ class Capture:
         recipe: Recipe,
         logs: Mapping[str, Log],
         *,
-        memory: Memory | None = None,
-        told: Callable[[Captured], None] | None = None,
+        memory: StateStore | None = None,
+        told: Callable[[ReleaseReport], None] | None = None,
         times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
     ) -> None:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
-        remembered = self._remembered()
+        remembered = self._restored()
         # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
         self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
-        self._held = Held()
+        self._held = OpenRows()
         self._engine = CaptureEngine.opened(
             recipe, remembered["commits"], self._writers.stated(), self._held, Clock(times, logs.values())
         )
@@ -111,9 +111,9 @@ class Capture:
         self._topics: dict[str, str] = dict(remembered.get("topics", {}))
         self._contents: Contents | None = None
         if recipe.before == FROM_STATE:
-            known = min(self.knowns().values(), default=0)
-            held = dict.fromkeys(self._writers.uncovered, 0) | dict.fromkeys(self.knowns(), known)
-            self._contents = Contents.of(recipe.tables, logs, held, recipe.again, self._writers.starts())
+            known = min(self.log_frontiers().values(), default=0)
+            held = dict.fromkeys(self._writers.uncovered, 0) | dict.fromkeys(self.log_frontiers(), known)
+            self._contents = Contents.of(recipe.tables, logs, held, recipe.resnapshots, self._writers.starts())
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if that is of no open transaction: the next run must see it again.
@@ -125,7 +125,7 @@ class Capture:
         self._old = OldConnector(recipe.prefix)
         self.counters = Counters()
 
-    def _remembered(self) -> Mapping[str, Any]:
+    def _restored(self) -> Mapping[str, Any]:
         remembered = self._memory.load() if self._memory is not None else None
         if remembered is None:
             return {"commits": None, "positions": {}, "logs": {}}
@@ -135,7 +135,7 @@ class Capture:
                 "give each capture a memory and logs of its own"
             )
         demand_typed(remembered)
-        if not tells_alike(remembered["commits"], self._recipe.again):
+        if not declares_same(remembered["commits"], self._recipe.resnapshots):
             LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
             return {"commits": None, "positions": {}, "logs": {}, "topics": remembered.get("topics", {})}
         return remembered
@@ -167,7 +167,7 @@ class Capture:
         """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
         return self._engine.frontier
 
-    def waits(self) -> Waiting:
+    def waits(self) -> WaitReason:
         """Why nothing more can be released."""
         waiting = self._commits.waits()
         if waiting.what != "snapshot" or not self._strangers or self._notified:
@@ -179,12 +179,12 @@ class Capture:
             f"and none of a snapshot of {self._recipe.prefix}"
         ))
 
-    def knowns(self) -> dict[str, int]:
+    def log_frontiers(self) -> dict[str, int]:
         """For each table that the connector covers, up to where its log is stated."""
-        return self._writers.knowns()
+        return self._writers.log_frontiers()
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
         return coverage_of(self._commits)
 
@@ -227,8 +227,8 @@ class Capture:
         place = position.place, position.part
         self.counters.records += 1
         self._next[place] = position.offset + 1
-        self._old.seen(isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew)
-        if isinstance(fact, (RowFact, ToldRow)):
+        self._old.seen(isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered)
+        if isinstance(fact, (RowFact, PartialChangeFact)):
             self._row(fact, place)
         elif isinstance(fact, Begin):
             self._commits.begin(fact.tx)
@@ -239,17 +239,17 @@ class Capture:
         elif isinstance(fact, Notification):
             self._notified = True
             self._engine.notification(fact.kind, fact.table, fact.rows, place, fact.offset, fact.status)
-        elif isinstance(fact, (Truncate, Unfit)):
-            lsn = fact.lsn if isinstance(fact, Unfit) else None
+        elif isinstance(fact, (Truncate, UnfitRow)):
+            lsn = fact.lsn if isinstance(fact, UnfitRow) else None
             self._engine.halt(
                 fact.table, fact.tx, lsn, fact.seq, fact.table_order, place, fact.position.offset, fact.reason,
                 fact.remedy,
             )
-        elif isinstance(fact, Nothing) and fact.of is not None:
+        elif isinstance(fact, IgnoredRecord) and fact.of is not None:
             self._strangers[fact.of] = self._strangers.get(fact.of, 0) + 1
             if not self._commits.snapshot_released:
                 # The next start is to know of it, too.
-                self._held.note_snapshot(place, position.offset)
+                self._held.snapshot_record_seen(place, position.offset)
         self._engine.read_to({place: position.offset + 1})
         if self._commits.stopping and not self._stopping:
             self._stopping[place] = position.offset
@@ -263,17 +263,18 @@ class Capture:
         """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
         self._engine.ended()
 
-    def _row(self, fact: RowFact | ToldRow, place: Place) -> None:
+    def _row(self, fact: RowFact | PartialChangeFact, place: Place) -> None:
         if fact.seq is not None:
             self._reached[place] = fact.seq
-        op = fact.told.op if isinstance(fact, ToldRow) else fact.op
+        op = fact.told.op if isinstance(fact, PartialChangeFact) else fact.op
         if not self._engine.rows(
-            fact.table, fact.tx, fact.seq, place, fact.table_order, lambda: self._keep(fact), numbers_anew=fact.anew,
+            fact.table, fact.tx, fact.seq, place, fact.table_order, lambda: self._keep(fact),
+            numbers_anew=fact.renumbered,
             had=had_rows(op, fact.table_order),
         ):
             self.counters.repeats += 1
 
-    def _keep(self, fact: RowFact | ToldRow) -> tuple[int, int] | Contradiction | None:
+    def _keep(self, fact: RowFact | PartialChangeFact) -> tuple[int, int] | Contradiction | None:
         new = self._held.admit(fact)
         if new is None:
             return two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
@@ -288,7 +289,7 @@ class Capture:
             fact.table, fact.lsn, place, fact.position.offset, lambda again: self._keep_of_snapshot(fact, again)
         ):
             self.counters.repeats += 1
-        elif not self._commits.is_told(fact.lsn):
+        elif not self._commits.is_declared(fact.lsn):
             self._commits.snapshot_marked(fact.marker, fact.position)
 
     def _keep_of_snapshot(self, fact: SnapshotRow, again: int | None) -> int | Contradiction:
@@ -299,16 +300,17 @@ class Capture:
         return number
 
     def will_seek(self) -> None:
-        """Whoever drives it reads the topics to their ends, where :attr:`seeks_another`, before the stop is for good.
+        """Whoever drives it reads the topics to their ends, where :attr:`searches_resnapshot`, before the stop is for
+        good.
 
         Otherwise a stop that a snapshot which was not declared may explain is for good at once.
         """
         self._commits.seeks = True
 
     @property
-    def seeks_another(self) -> bool:
+    def searches_resnapshot(self) -> bool:
         """Whether a snapshot that nobody has told of stops it, perhaps, and no row has said which LSN that has."""
-        return self._commits.seeks_another
+        return self._commits.searches_resnapshot
 
     def look(self, record: Record) -> None:
         """Look whether the record, behind a stop, is a row of a snapshot. Takes nothing of it.
@@ -326,17 +328,17 @@ class Capture:
         """Behind a stop there are rows of a snapshot with this LSN."""
         self._commits.snapshot_found(lsn)
 
-    def sought(self) -> None:
+    def searched(self) -> None:
         """All topics were looked through for such a row, and there was none."""
-        self._commits.sought()
+        self._commits.searched()
 
     @property
-    def wants_ends(self) -> bool:
+    def needs_ends(self) -> bool:
         """Whether the end positions of the topics should be read now, and given to :meth:`ends_read`."""
-        return self._commits.wants_ends
+        return self._commits.needs_ends
 
     def ends_read(self, ends: Mapping[Place, int]) -> None:
-        """Where the partitions of the topics end now, after :attr:`wants_ends` became true."""
+        """Where the partitions of the topics end now, after :attr:`needs_ends` became true."""
         self._engine.ends_read(ends, self._next)
 
     # -- releases
@@ -351,7 +353,7 @@ class Capture:
             raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
         release = self._engine.ready()
         if release is not None and self._contents is not None:
-            release = self._contents.go_along(release, self._held, self._commits)
+            release = self._contents.follow_release(release, self._held, self._commits)
         if release is not None:
             self._failed = True
             self._write(release)
@@ -362,10 +364,10 @@ class Capture:
 
     def _write(self, release: Release) -> None:
         log_set.write(
-            CoveredLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
+            CoveredTableLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
             keep=lambda: self._engine.keep_time(release), remember=lambda: self._settle(release),
         )
-        self._tell(release)
+        self._report_release(release)
 
     def _settle(self, release: Release) -> None:
         """All logs are stated: forget what is released, and remember how far that is."""
@@ -385,12 +387,12 @@ class Capture:
             for row, diff in self._held.changes(tx, table):
                 yield row, lsn, diff
 
-    def _tell(self, release: Release) -> None:
+    def _report_release(self, release: Release) -> None:
         self.counters.transactions += len(release.transactions)
         self.counters.releases += 1
         if self._told is not None:
             self._told(
-                Captured(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
+                ReleaseReport(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
             )
 
     def save(self) -> None:
@@ -423,9 +425,9 @@ class Capture:
         self.close()
 
 
-def coverage_of(commits: Commits) -> Coverage:
+def coverage_of(commits: CommitTransactions) -> TableCoverage:
     """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
-    return Coverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
+    return TableCoverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

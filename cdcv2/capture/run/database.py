@@ -15,20 +15,23 @@ from typing import cast
 
 from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
-from cdcv2.capture.begins import Begins
-from cdcv2.capture.bound_facts import said, shows_rows_before
+from cdcv2.capture.begins import BeginRecords
+from cdcv2.capture.bound_facts import shows_rows_before, timeline_fact
 from cdcv2.capture.coverage import unknown
-from cdcv2.capture.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
+from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
 from cdcv2.capture.log_set import Advance, LogSet
-from cdcv2.capture.partial_changes import ToldRows
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.run.output_known import output_known
-from cdcv2.capture.run.table_writers import CoveredLogs, Tables
-from cdcv2.capture.snapshot_counts import Scanned
-from cdcv2.capture.temp import SNAPSHOT, Begin, Begun, Done, Doubt, End, Halt, Held, Restart, Row, Said, Through, Tx
-from cdcv2.capture.temp_rows import TempRows
+from cdcv2.capture.open_record_codec import OpenRecordCodec
+from cdcv2.capture.open_records import (
+    SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, Said,
+    StartRecord, ThroughRecord, Tx,
+)
+from cdcv2.capture.partial_changes import PartialChangeCodec
+from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.run.output_frontier import output_known
+from cdcv2.capture.run.table_writers import CoveredTableLogs, Tables
+from cdcv2.capture.snapshot_counts import SnapshotCounts
 from cdcv2.capture.topics import Ranges
-from cdcv2.capture.transactions_on_timeline import Summary, Transactions
+from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
@@ -36,7 +39,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
 from cdcv2.errors import SourceStop, UsageError
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.stops import put_stop, stop_of
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Log, Place
@@ -47,12 +50,12 @@ from cdcv2.timeline.ordering import COMMIT_ORDER, check_ordered
 
 
 class Database:
-    """The output of one connector's topics; see :class:`~cdcv2.capture.run.on_remap.Output`.
+    """The output of one connector's topics; see :class:`~cdcv2.capture.run.on_remap.RemapOutput`.
 
     Args:
         recipe: what is captured; a snapshot needs its notification topic, or nobody says how many rows it has.
         tables: the writers of each table's log.
-        temp: the log of TEMP, of row type :data:`~cdcv2.capture.temp_rows.TEMP`, and its writer.
+        temp: the log of TEMP, of row type :data:`~cdcv2.capture.open_record_codec.TEMP`, and its writer.
         ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
         names: what the recipe of the remap calls the tables, where that is another name.
         rows: how TEMP's rows are written, where data go by another name here.
@@ -69,25 +72,25 @@ class Database:
         *,
         ordering: str = COMMIT_ORDER,
         names: Mapping[str, str] | None = None,
-        rows: TempRows | None = None,
+        rows: OpenRecordCodec | None = None,
     ) -> None:
         check_recipe(recipe, ordering)
         self._recipe, self._ordering = recipe, ordering
         self._tables, (self._log, self._temp) = tables, temp
         # Of a log that is stated from the least time on, nothing can be left out.
-        starts, known = tables.starts(), tables.knowns()
+        starts, known = tables.starts(), tables.log_frontiers()
         fixed = {table for table, start in starts.items() if not start and known[table]}
         self._may = frozenset(recipe.tables) - fixed if tables.describing else frozenset[str]()
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
-        self._rows = rows or TempRows(
-            recipe.tables, {table: ToldRows(row_type) for table, row_type in recipe.tables.items()}
+        self._rows = rows or OpenRecordCodec(
+            recipe.tables, {table: PartialChangeCodec(row_type) for table, row_type in recipe.tables.items()}
         )
         self._transactions = self._operator((), Antichain([0]), None)
         #: Told of each record.
         self.old = OldConnector(recipe.prefix)
         # Of the transaction topic, whose records come in their order.
-        self._begins = Begins[Tx]()
-        self._scanned = Scanned(recipe.tables, recipe.empty, self._may)
+        self._begins = BeginRecords[Tx]()
+        self._scanned = SnapshotCounts(recipe.tables, recipe.empty, self._may)
         # How many rows of each table are known of the snapshot, and of which tables any are; until the End is said.
         self._read, self._there = Counter[str](), set[str]()
         # Whether it is known which tables are not covered: the snapshot's End was said; without one, anything was.
@@ -99,13 +102,13 @@ class Database:
         # The stop that the logs keep, of another run.
         self._kept: SourceStop | None = None
         # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
-        self._ahead: frozenset[tuple[Restart, int]] = frozenset()
+        self._ahead: frozenset[tuple[RestartRecord, int]] = frozenset()
         # Time -> what came at it.
-        self._said: dict[int, list[Said | Doubt]] = {}
+        self._said: dict[int, list[Said | DoubtRecord]] = {}
         self._notified: dict[int, list[Notification]] = {}
 
     def _operator(
-        self, temp: tuple[Update, ...], frontier: Antichain, recalled: Recalled[Tx] | None
+        self, temp: tuple[Update, ...], frontier: Antichain, recalled: ReleasedEnds[Tx] | None
     ) -> Transactions:
         # Without a snapshot the history begins with nothing; out of order what comes first is not the first row.
         judged = self._recipe.snapshot == "initial" and self._ordering == COMMIT_ORDER
@@ -123,7 +126,7 @@ class Database:
 
     def _state(self, frontier: Antichain) -> Contents:
         """What the tables hold where it goes on: what the logs say before that, and nothing that they say beyond."""
-        known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.knowns().items()}
+        known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.log_frontiers().items()}
         known |= dict.fromkeys(self._uncovered(frontier), 0)
         return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.starts())
 
@@ -133,32 +136,32 @@ class Database:
         return frozenset(self._recipe.topics())
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether anything is stated of its tables: the snapshot is given out; without one, something was said."""
-        return self._transactions.has_begun
+        return self._transactions.has_started
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
-        if not self.has_begun:
-            return Coverage((), {})
+        if not self.has_started:
+            return TableCoverage((), {})
         uncovered, partial = (
             tuple(sorted(self._names[table] for table in tables))
             for tables in (self._transactions.uncovered, self._transactions.partial)
         )
-        return Coverage(uncovered, {}, partial)
+        return TableCoverage(uncovered, {}, partial)
 
     def waits(self) -> str | None:
         """That the snapshot is not whole, or how many records are held of transactions that are not."""
         if self._transactions.through is None:
             said = f"the initial snapshot of {self._recipe.prefix} is not complete"
-            if self._ended or self._scanned.heard:
+            if self._ended or self._scanned.has_notifications:
                 return said
             return f"{said}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
         held = self._transactions.held
         return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
 
-    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+    def log_frontiers(self) -> Iterator[tuple[str, Antichain]]:
         """How far its output is known, and TEMP's log is stated. Tables that are not covered have none."""
         known = output_known(self._tables, self._temp, snapshot=self._recipe.snapshot == "initial")
         for table, at in known.items():
@@ -191,10 +194,10 @@ class Database:
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
         held = self._transactions.temp()
         if self._recipe.snapshot != "initial":
-            self._ended = any(isinstance(one, Begun) for one in held)
+            self._ended = any(isinstance(one, StartRecord) for one in held)
             return {}
         self._ended = self._transactions.through is not None
-        self._ended |= any(isinstance(one, End) and one.tx == SNAPSHOT for one in held)
+        self._ended |= any(isinstance(one, EndRecord) and one.tx == SNAPSHOT for one in held)
         self._see(held)
         if self._ended:
             self._scanned.ended()
@@ -202,15 +205,17 @@ class Database:
         topic = self._recipe.notification_topic
         return {place: (0, end) for place, end in before.items() if place[0] == topic}
 
-    def _recalled(self, held: Collection[Held], before: Mapping[Place, int], ranges: Ranges) -> Recalled[Tx]:
+    def _recalled(self, held: Collection[Held], before: Mapping[Place, int], ranges: Ranges) -> ReleasedEnds[Tx]:
         """What stands before in the transaction topic of what is given out."""
         at = before.get((self._recipe.transaction_topic, 0), 0)
-        through = next((one for one in held if isinstance(one, Through)), None)
+        through = next((one for one in held if isinstance(one, ThroughRecord)), None)
         if through is None and self._recipe.snapshot != "initial":
-            through = Through(0, 0)
-        given = through is not None and (through.commit > through.base or any(isinstance(one, Done) for one in held))
+            through = ThroughRecord(0, 0)
+        given = through is not None and (
+            through.commit > through.base or any(isinstance(one, ReleaseRecord) for one in held)
+        )
         found = TransactionTopic(ranges, self._recipe).before(at, through.commit if given and through else None)
-        return cast(Recalled[Tx], found)
+        return cast(ReleasedEnds[Tx], found)
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
         """The changes of TEMP at times before the frontier, in order."""
@@ -218,15 +223,15 @@ class Database:
             before = ((row, diff) for row, time, diff in batch.updates if not frontier.less_equal(time))
             yield from ((self._rows.held(row), diff) for row, diff in before)
 
-    def _restarts_beyond(self, frontier: Antichain) -> Iterator[tuple[Restart, int]]:
+    def _restarts_beyond(self, frontier: Antichain) -> Iterator[tuple[RestartRecord, int]]:
         """The Restarts that TEMP's log has at times beyond the frontier, stated or not: others saw what is gone."""
         temp = Iter(self._log.read())
         stated = [update for batch in temp for update in batch.updates if frontier.less_equal(update[1])]
         for row, time, diff in (*stated, *temp.reader.orphans()):
             if diff > 0 and row.kind == "restart":
-                yield cast(Restart, self._rows.held(row)), check_int(time)
+                yield cast(RestartRecord, self._rows.held(row)), check_int(time)
 
-    def remember(self, record: Record) -> None:
+    def restore(self, record: Record) -> None:
         """Take a notification again that was taken before."""
         fact = classify(record, self._recipe)
         if isinstance(fact, Notification):
@@ -235,27 +240,27 @@ class Database:
     def take(self, record: Record, into: int) -> None:
         """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
         fact = classify(record, self._recipe)
-        self.old.seen(isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew)
+        self.old.seen(isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered)
         if isinstance(fact, Notification):
             self.notified(fact, into)
-        one = said(fact)
+        one = timeline_fact(fact)
         if one is not None:
-            self.said(one, into)
+            self.receive(one, into)
 
     def notified(self, fact: Notification, into: int) -> None:
         """Take a notification at its time, those of one time in their order."""
         self._notified.setdefault(into, []).append(fact)
 
-    def said(self, one: Said | Begin, into: int) -> None:
+    def receive(self, one: Said | BeginRecord, into: int) -> None:
         """Take what another record says at its time; those of the transaction topic in their order."""
-        if isinstance(one, (Begin, End)) and one.tx != SNAPSHOT and self._begins.doubts():
-            known = Restart(one.tx)
-            self._said.setdefault(into, []).append(known if (known, into) in self._ahead else Doubt(one.tx))
-        if isinstance(one, Begin):
+        if isinstance(one, (BeginRecord, EndRecord)) and one.tx != SNAPSHOT and self._begins.doubts():
+            known = RestartRecord(one.tx)
+            self._said.setdefault(into, []).append(known if (known, into) in self._ahead else DoubtRecord(one.tx))
+        if isinstance(one, BeginRecord):
             if not self._begins.begin(one.tx):
                 return
-            one = Restart(one.tx)
-        elif isinstance(one, End) and one.tx != SNAPSHOT:
+            one = RestartRecord(one.tx)
+        elif isinstance(one, EndRecord) and one.tx != SNAPSHOT:
             self._begins.end()
         self._said.setdefault(into, []).append(one)
 
@@ -271,18 +276,18 @@ class Database:
             put_stop(self.logs(), stop)
             raise stop
 
-    def _write(self, summary: Summary) -> None:
+    def _write(self, summary: TransactionSummary) -> None:
         """Make durable, and state, what is finished."""
         self._temp.extend((self._rows.row(held), time, diff) for held, time, diff in summary.temp)
         advance = Advance(
             summary.frontier, summary.begins, self._transactions.uncovered, self._transactions.partial, self._empty,
-            begun=self.has_begun,
+            begun=self.has_started,
         )
         log_set.write(self._log_set(summary), advance, temp=self._temp)
 
-    def _log_set(self, summary: Summary) -> LogSet:
+    def _log_set(self, summary: TransactionSummary) -> LogSet:
         """The logs, with the updates of what is finished."""
-        return CoveredLogs(self._tables, lambda table: summary.output[table])
+        return CoveredTableLogs(self._tables, lambda table: summary.output[table])
 
     def stopped(self) -> SourceStop | None:
         """What the source said that cannot be carried over, or what the logs keep of it."""
@@ -304,9 +309,11 @@ class Database:
             if said is not None:
                 yield said, time, 1
 
-    def _end(self, records: Iterable[Said | Doubt], notified: Iterable[Notification]) -> End | Halt | None:
+    def _end(
+        self, records: Iterable[Said | DoubtRecord], notified: Iterable[Notification]
+    ) -> EndRecord | HaltRecord | None:
         """The End of the snapshot, if it is said by now, or why there is none."""
-        known = [one for one in records if not isinstance(one, Doubt)]
+        known = [one for one in records if not isinstance(one, DoubtRecord)]
         self._see(known)
         if self._recipe.snapshot != "initial":
             if known and not self._ended:
@@ -327,7 +334,7 @@ class Database:
     def _see(self, held: Iterable[Held]) -> None:
         """What is known of rows, while it is not known which tables are covered."""
         if not self._ended:
-            rows = [one for one in held if isinstance(one, Row)]
+            rows = [one for one in held if isinstance(one, RowRecord)]
             of_snapshot = [row for row in rows if row.tx == SNAPSHOT]
             self._there.update(row.table for row in rows)
             self._read.update(row.table for row in of_snapshot)

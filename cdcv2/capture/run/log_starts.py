@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cdcv2 import failpoints
-from cdcv2.capture.coverage import has_begun
+from cdcv2.capture.coverage import has_started
 from cdcv2.errors import UsageError
-from cdcv2.logs.description import ASSUMED, PARTIAL, UNCOVERED, Describing, LogDescription, description_of
+from cdcv2.logs.description import ASSUMED, PARTIAL, UNCOVERED, DescribedLog, LogDescription, description_of
 from cdcv2.protocol.log import Log
 
 LOGGER = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class LogStarts:
     @property
     def describing(self) -> bool:
         """Whether each log can state that its table is not covered."""
-        return all(isinstance(log, Describing) for log in self._logs.values())
+        return all(isinstance(log, DescribedLog) for log in self._logs.values())
 
     @property
     def uncovered(self) -> frozenset[str]:
@@ -78,7 +78,7 @@ class LogStarts:
     def opened(self, table: str, known: int) -> bool:
         """The log is stated up to ``known``, read from its start on: whether its table is covered."""
         stated = self._stated[table]
-        if not has_begun(None if not stated.covered else stated.begins, known):
+        if not has_started(None if not stated.covered else stated.begins, known):
             self._uncovered.add(table)
             self._partial |= {table} if stated.start == PARTIAL else set()
             if stated.begins:
@@ -121,7 +121,7 @@ class LogStarts:
         """
         for table in sorted(set(empty) & self._stated.keys()):
             log = self._logs[table]
-            if isinstance(log, Describing) and self._stated[table].empty is None:
+            if isinstance(log, DescribedLog) and self._stated[table].empty is None:
                 log.describe(LogDescription(empty=ASSUMED))
                 self._stated[table] = replace(self._stated[table], empty=ASSUMED)
 
@@ -131,7 +131,7 @@ class LogStarts:
 
     def _describe(self, table: str, start: str) -> None:
         log = self._logs[table]
-        if not isinstance(log, Describing):
+        if not isinstance(log, DescribedLog):
             raise UsageError(f"the log {log.name} cannot state that it begins later than others")
         log.describe(LogDescription(start=start))
         self._texts[table] = start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.release import Waiting
+from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.errors import DecodeError, SourceStop
@@ -19,7 +19,7 @@ def run(
     release_every: int = 2000,
     hold: int = 200_000,
     stopping: Callable[[], bool] = lambda: False,
-) -> Waiting:
+) -> WaitReason:
     """Read, absorb, release; returns why nothing more can be released, at the end of the topics or when told to stop.
 
     A release is tried after ``release_every`` records and whenever there is nothing to read. When more than ``hold``
@@ -36,7 +36,7 @@ def run(
         try:
             return _run(capture, topics, items, release_every, hold, stopping)
         except SourceStop:
-            if not capture.seeks_another:
+            if not capture.searches_resnapshot:
                 raise
             getattr(items, "close", lambda: None)()
             _seek(capture, topics, stopping)
@@ -52,15 +52,15 @@ def _seek(capture: Capture, topics: Topics, stopping: Callable[[], bool]) -> Non
             return
         if isinstance(item, Record):
             capture.look(item)
-            if not capture.seeks_another:
+            if not capture.searches_resnapshot:
                 return
-    capture.sought()
+    capture.searched()
 
 
 def _run(
     capture: Capture, topics: Topics, items: Iterator[Item], release_every: int, hold: int,
     stopping: Callable[[], bool],
-) -> Waiting:
+) -> WaitReason:
     fresh = 0
     for item in items:
         if stopping():
@@ -70,7 +70,7 @@ def _run(
             fresh += 1
         elif item is not None:
             capture.reached(*item)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(topics.ends())
         if fresh >= release_every or (fresh and item is None):
             capture.release()

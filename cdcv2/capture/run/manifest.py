@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.run.in_use import FolderInUse
-from cdcv2.capture.run.unbegun import clear_unbegun
+from cdcv2.capture.run.empty_directory import clear_empty
+from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
-from cdcv2.logs.captured import CAPTURE_FILE, put_note
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
 
 
-def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
+def write_manifest(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
     """Note in a folder how the capture was begun that has its logs there; or check that it is this one that goes on.
 
     What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
     Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
     Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written, and as
-    :func:`read_note`.
+    :func:`read_manifest`.
     """
     # Without notifications nobody says how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
@@ -34,12 +34,12 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
     }
     into = used.path
     path = into / CAPTURE_FILE
-    clear_unbegun(used, begun, recipe.tables)
+    clear_empty(used, begun, recipe.tables)
     try:
-        put_note(into, begun)
+        put_manifest(into, begun)
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error
-    before = read_note(path, option=option)
+    before = read_manifest(path, option=option)
     changed = [name for name in begun if before.get(name) != begun[name]]
     if "snapshot" in changed:
         # What is known of the snapshot follows from whether there is one.
@@ -52,7 +52,7 @@ def note(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
     return None if before.get("id") is None else str(before["id"])
 
 
-def read_note(path: Path, *, option: str) -> dict[str, Any]:
+def read_manifest(path: Path, *, option: str) -> dict[str, Any]:
     """The note that is there. Raises UnavailableError if it cannot be read, ForeignStateError if it is none."""
     try:
         plain = parse_json(path.read_bytes())

@@ -19,32 +19,32 @@ from cdcv2 import failpoints
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run import retention_check
-from cdcv2.capture.topics import Look, Ranges
+from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.capture.transactions_on_timeline import resume
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.positions import of_topics, places
-from cdcv2.timeline.ranges import Stretch, next_stretch
+from cdcv2.timeline.ranges import BoundRanges, next_stretch
 from cdcv2.timeline.remap import Remap
-from cdcv2.timeline.shared import Won
+from cdcv2.timeline.shared_remap import AcceptedBinding
 
 READ = failpoints.declare("shared-capture.read", "all records of some bindings are read; nothing of them is stated")
 #: The first and the last time at which a log has updates; None: it has none.
 Span: TypeAlias = tuple[Time, Time] | None
 
 
-class Output(Protocol):
+class RemapOutput(Protocol):
     """What becomes of the records of some topics: logs, stated time after time."""
 
     @property
     def topics(self) -> frozenset[str]:
         """The topics that it takes records of."""
 
-    def knowns(self) -> Iterable[tuple[str, Antichain]]:
+    def log_frontiers(self) -> Iterable[tuple[str, Antichain]]:
         """How far each of its logs is stated, with the table that it is of."""
 
     def spans(self) -> Iterable[tuple[str, Span]]:
@@ -59,7 +59,7 @@ class Output(Protocol):
         reads nothing: see :meth:`stopped`.
         """
 
-    def remember(self, record: Record) -> None:
+    def restore(self, record: Record) -> None:
         """Take a record that was written before, and is needed once more."""
 
     def take(self, record: Record, into: int) -> None:
@@ -72,11 +72,11 @@ class Output(Protocol):
         """Why nothing more can be written, now and after every restart."""
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether anything is stated of its tables: of a database nothing is before its snapshot is whole."""
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as their connector does not cover them, or has not all their rows."""
 
     def waits(self) -> str | None:
@@ -97,7 +97,7 @@ class SharedCapture:
     """
 
     def __init__(
-        self, binder: Binder, ranges: Ranges, outputs: Sequence[Output], *, at_most: int = 50_000,
+        self, binder: Binder, ranges: Ranges, outputs: Sequence[RemapOutput], *, at_most: int = 50_000,
         own: Callable[[], object] = lambda: None,
     ) -> None:
         self._binder, self._ranges, self._outputs, self._at_most = binder, ranges, outputs, at_most
@@ -107,7 +107,7 @@ class SharedCapture:
         check_bound(binder.remap, [span for output in outputs for span in output.spans()])
         known = [
             binder.starts(table, check_int(at))
-            for output in outputs for table, known in output.knowns() for at in known
+            for output in outputs for table, known in output.log_frontiers() for at in known
         ]
         begun = resume(binder.remap, [Antichain([at]) for at in known])
         own()
@@ -119,12 +119,12 @@ class SharedCapture:
         since = _held(begun.frontier)
         self._hold = binder.remap.hold(binder.remap.last if since is None else since)
         self.hold()
-        self._pending: deque[Won] = deque()
+        self._pending: deque[AcceptedBinding] = deque()
         # Up to where the bindings go on from the frontier, those that are pending included.
         self._decided = begun.frontier
         for output in outputs:
             for record in ranges.read(output.resume(begun.frontier, self._read, ranges)):
-                output.remember(record)
+                output.restore(record)
         #: How many records were taken.
         self.records = 0
         #: How many bindings of a backlog one turn may make: no more than it can carry.
@@ -132,7 +132,7 @@ class SharedCapture:
 
     # -- one turn
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """How far the topics are; all that is wanted of them is there. Raises UnsafeTopicError where it is not.
 
         Raises SourceStop first where nothing more can be written, which the logs may keep: its cause may be in the
@@ -143,12 +143,12 @@ class SharedCapture:
         retention_check.check(look, self._binder.remap, self._read, self._output)
         return look
 
-    def _same_topics(self) -> Look:
+    def _same_topics(self) -> TopicExtents:
         """How far the topics are, which are those that are bound."""
         look = self._ranges.look()
-        anew = self._binder.bound.made_anew(look.ids)
+        anew = self._binder.bound.recreated_topics(look.ids)
         if anew:
-            raise retention_check.made_anew(anew[0], self._binder.remap, self._read)
+            raise retention_check.recreated_topic(anew[0], self._binder.remap, self._read)
         return look
 
     def carry(self) -> bool:
@@ -158,7 +158,7 @@ class SharedCapture:
         another recipe.
         """
         self._demand_not_stopped()
-        self._take_won()
+        self._take_accepted()
         if not self._pending and self._binder.is_ours:
             return False
         stretch = next_stretch(
@@ -183,7 +183,7 @@ class SharedCapture:
             if stop is not None:
                 raise stop
 
-    def _take_won(self) -> None:
+    def _take_accepted(self) -> None:
         won = self._binder.won
         while won:
             one = won.popleft()
@@ -198,7 +198,7 @@ class SharedCapture:
             self._pending.append(one)
             self._decided = Antichain([] if upper is None else [upper])
 
-    def _take_records(self, stretch: Stretch) -> tuple[int, DecodeError] | None:
+    def _take_records(self, stretch: BoundRanges) -> tuple[int, DecodeError] | None:
         """Take all records; the first time at which one of them is none, and the error."""
         try:
             wrong = list(self._taken(stretch))
@@ -210,7 +210,7 @@ class SharedCapture:
         self._same_topics()
         return min(wrong, key=lambda one: (one[0], str(one[1].position)), default=None)
 
-    def _taken(self, stretch: Stretch) -> Iterator[tuple[int, DecodeError]]:
+    def _taken(self, stretch: BoundRanges) -> Iterator[tuple[int, DecodeError]]:
         """Take the records; those that are none, with their times."""
         for record in self._ranges.read(stretch.ranges):
             into = stretch.into((record.topic, record.partition), record.offset)
@@ -243,14 +243,14 @@ class SharedCapture:
         """Up to where all tables are complete: not at all while a database has no output, or no table is covered."""
         if set(self.coverage.uncovered).issuperset(self._binder.recipe.tables):
             return Antichain([0])
-        return self.frontier if all(output.has_begun for output in self._outputs) else Antichain([0])
+        return self.frontier if all(output.has_started for output in self._outputs) else Antichain([0])
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as their connector does not cover them, or has not all their rows."""
         each = [output.coverage for output in self._outputs]
         uncovered = sorted(table for one in each for table in one.uncovered)
-        return Coverage(tuple(uncovered), {}, tuple(sorted(table for one in each for table in one.partial)))
+        return TableCoverage(tuple(uncovered), {}, tuple(sorted(table for one in each for table in one.partial)))
 
     def waits(self) -> list[str]:
         """What is held that more records may complete."""
@@ -290,7 +290,7 @@ def run(
     follow: bool = False,
     stopping: Callable[[], bool] = lambda: False,
     wait: Callable[[], None] = lambda: None,
-    turn: Callable[[Look], object] = lambda look: None,
+    turn: Callable[[TopicExtents], object] = lambda look: None,
 ) -> None:
     """Turn after turn, until what the topics hold at the start is written, or, following, until told to stop.
 

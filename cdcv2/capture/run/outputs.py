@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.database import Database
-from cdcv2.capture.run.on_remap import Output
+from cdcv2.capture.run.on_remap import RemapOutput
 from cdcv2.capture.run.plain_tables import PlainTables
-from cdcv2.capture.run.request import Wanted, temp_name
+from cdcv2.capture.run.request import CaptureRequest, temp_name
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.capture.temp_rows import TEMP
 from cdcv2.connectors.plain import PlainRows
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
@@ -18,13 +18,13 @@ from cdcv2.rows.row_type import RowType
 
 
 def outputs(
-    asked: Wanted, logs: LogAddress, opened: Callable[[str, RowType], Log], until: ExitStack
-) -> tuple[list[Output], dict[str, Log]]:
+    asked: CaptureRequest, logs: LogAddress, opened: Callable[[str, RowType], Log], until: ExitStack
+) -> tuple[list[RemapOutput], dict[str, Log]]:
     """Plain tables together, and each database; and their logs by name, which are open until the block is left.
 
     ``opened`` opens a log by its name at the address. Raises what that and the outputs raise.
     """
-    made: list[Output] = []
+    made: list[RemapOutput] = []
     kept: dict[str, Log] = {}
 
     def written(log: Log) -> Writer:

@@ -16,7 +16,7 @@ from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
-from cdcv2.logs.coverage import ALL, Coverage
+from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.protocol.log import Place
 from cdcv2.protocol.writer import Writer
 
@@ -30,7 +30,7 @@ class PlainOutput:
         """Nothing is needed of what was written."""
         return {}
 
-    def remember(self, record: Record) -> None:
+    def restore(self, record: Record) -> None:
         """It asks for none."""
 
     def stopped(self) -> SourceStop | None:
@@ -38,12 +38,12 @@ class PlainOutput:
         return None
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """What a topic says is stated from the start."""
         return True
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """There is no connector that covers tables or does not."""
         return ALL
 
@@ -64,7 +64,7 @@ class PlainTables(PlainOutput):
         """Those of the tables."""
         return frozenset(self._of)
 
-    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+    def log_frontiers(self) -> Iterator[tuple[str, Antichain]]:
         """How far each log is stated."""
         yield from ((table, writer.known) for table, writer in self._writers.items())
 

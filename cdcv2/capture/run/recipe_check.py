@@ -11,13 +11,13 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from cdcv2.capture.binder import Binder
-from cdcv2.capture.facts import Unfit
+from cdcv2.capture.facts import UnfitRow
 from cdcv2.capture.run import retention_check
 from cdcv2.capture.run.on_remap import Span, check_bound
-from cdcv2.capture.run.output_known import output_known
-from cdcv2.capture.run.request import Wanted
+from cdcv2.capture.run.output_frontier import output_known
+from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.capture.topics import Look, Ranges
+from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.capture.transactions_on_timeline import resume
 from cdcv2.connectors.debezium.envelope import classify
 from cdcv2.connectors.plain import PlainRows
@@ -46,7 +46,7 @@ class DatabaseLogs(NamedTuple):
     snapshot: bool
 
 
-class _There:
+class _LogContents:
     """What was found in the logs that are there: how far each is known, by table, and when it has updates."""
 
     def __init__(self, binder: Binder, opened: ExitStack) -> None:
@@ -90,7 +90,7 @@ def check_there(
     and RefusedError as a capture does, and what opening and reading raise. Cost: the whole logs.
     """
     with ExitStack() as opened:
-        there = _There(binder, opened)
+        there = _LogContents(binder, opened)
         there.known += [(table, _known(there.writer(log))) for table, log in logs]
         for database in databases:
             there.database(database)
@@ -113,7 +113,7 @@ def _check_timeline(binder: Binder, log: Log) -> None:
         )
 
 
-def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at_first: bool) -> None:
+def check_fresh(binder: Binder, asked: CaptureRequest, look: TopicExtents, ranges: Ranges, *, at_first: bool) -> None:
     """Raise an error unless topics of which nothing is bound have their heads, and first records that can be captured.
 
     Raises UnsafeTopicError, DecodeError and SourceStop as a capture does, and what reading raises.
@@ -127,7 +127,7 @@ def check_fresh(binder: Binder, asked: Wanted, look: Look, ranges: Ranges, *, at
     _try(asked, spans, {place: max(low, firsts.get(place, 0)) for place, (low, _) in spans.items()}, ranges)
 
 
-def check_first(asked: Wanted, look: Look, ranges: Ranges) -> None:
+def check_first(asked: CaptureRequest, look: TopicExtents, ranges: Ranges) -> None:
     """Raise an error unless the first records of all topics can be captured; before a timeline starts with the recipe.
 
     A wrong row type is then an error that leaves nothing behind. Raises DecodeError and SourceStop as a capture does,
@@ -141,7 +141,9 @@ def check_first(asked: Wanted, look: Look, ranges: Ranges) -> None:
         LOGGER.debug("the first records cannot be read now")
 
 
-def _try(asked: Wanted, spans: Mapping[Place, tuple[int, int]], tried: Mapping[Place, int], ranges: Ranges) -> None:
+def _try(
+    asked: CaptureRequest, spans: Mapping[Place, tuple[int, int]], tried: Mapping[Place, int], ranges: Ranges
+) -> None:
     plain = {topic: PlainRows(row_type) for topic, row_type in asked.plain.values()}
     recipes = {topic: recipe for recipe, _ in asked.databases.values() for topic in recipe.topics()}
     for record in ranges.read({place: (first, min(first + TRIED, spans[place][1])) for place, first in tried.items()}):
@@ -149,5 +151,5 @@ def _try(asked: Wanted, spans: Mapping[Place, tuple[int, int]], tried: Mapping[P
             plain[record.topic].row(record)
             continue
         fact = classify(record, recipes[record.topic])
-        if isinstance(fact, Unfit):
+        if isinstance(fact, UnfitRow):
             raise SourceStop(f"{fact.reason}, at {fact.position}", fact.remedy)

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.run import on_remap
 from cdcv2.capture.run.on_remap import SharedCapture
-from cdcv2.capture.run.request import Wanted
-from cdcv2.capture.topics import Look
+from cdcv2.capture.run.request import CaptureRequest
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForgottenError, IncompleteError, MissingLogError, UnavailableError
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.protocol.log import LogAddress
 from cdcv2.timeline.minting import RemapLog
 
@@ -34,7 +34,7 @@ BIND_AT_MOST = 100_000
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOptions:
     """How a capture runs: with ``follow`` for ever, else until what the topics hold now is written.
 
     ``bind_every`` and ``bind_idle`` are seconds between bindings, and until nothing new is bound as such (0: never);
@@ -43,7 +43,7 @@ class Run:
     asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap. ``command_line`` started it.
     """
 
-    wanted: Wanted
+    request: CaptureRequest
     follow: bool = False
     bind_every: float = 1.0
     bind_idle: float = 10.0
@@ -57,7 +57,7 @@ class Run:
     def binder(self, log: RemapLog) -> Binder:
         """Its part in the remap, which has not begun."""
         return Binder(
-            log, self.wanted.recipe, topics=self.wanted.topics, now=lambda: time.time_ns() // 1_000_000,
+            log, self.request.recipe, topics=self.request.topics, now=lambda: time.time_ns() // 1_000_000,
             name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
             every=int(self.bind_every * 1000) if self.follow else 0,
             idle=int(self.bind_idle * 1000) if self.follow and self.bind_idle else None,
@@ -65,7 +65,7 @@ class Run:
         )
 
 
-class Came(NamedTuple):
+class RunResult(NamedTuple):
     """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words.
 
     ``coverage`` has the tables of which nothing is stated.
@@ -74,20 +74,20 @@ class Came(NamedTuple):
     frontier: Antichain
     records: int
     waiting: list[str]
-    coverage: Coverage
+    coverage: TableCoverage
 
 
 def carry_on(
-    run: Run,
+    run: RunOptions,
     log: RemapLog,
-    look: Look,
+    look: TopicExtents,
     opened: Callable[[Binder], AbstractContextManager[SharedCapture]],
     *,
     check: Callable[[Binder], object],
     stopping: Callable[[], bool],
     remark: Callable[[str], None],
-    turn: Callable[[SharedCapture, Binder, Look], object] = lambda capture, binder, look: None,
-) -> Came | None:
+    turn: Callable[[SharedCapture, Binder, TopicExtents], object] = lambda capture, binder, look: None,
+) -> RunResult | None:
     """Capture until it is done, or told to stop; None if it was told while it could not go on.
 
     ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun.
@@ -103,7 +103,7 @@ def carry_on(
         try:
             binder = run.binder(log)
             binder.begin(
-                look, needed=run.wanted.needed, propose=propose, at_first=run.at_first,
+                look, needed=run.request.needed, propose=propose, at_first=run.at_first,
                 check=partial(check, binder),
             )
             # Asked for once: another recipe that is proposed after this one is obeyed.
@@ -113,7 +113,7 @@ def carry_on(
                     capture, binder, follow=run.follow, stopping=stopping, wait=lambda: time.sleep(WAIT),
                     turn=partial(turn, capture, binder),
                 )
-                return Came(capture.complete, capture.records, capture.waits(), capture.coverage)
+                return RunResult(capture.complete, capture.records, capture.waits(), capture.coverage)
         except ForgottenError as behind:
             # The logs are further than this capture was: others have written them.
             if stopping():
@@ -132,13 +132,13 @@ def carry_on(
 
 
 def begin_when_there(
-    run: Run,
-    begin: Callable[[Look], RemapLog],
-    look: Callable[[], Look],
+    run: RunOptions,
+    begin: Callable[[TopicExtents], RemapLog],
+    look: Callable[[], TopicExtents],
     *,
     stopping: Callable[[], bool],
     remark: Callable[[str], object],
-) -> tuple[RemapLog, Look] | None:
+) -> tuple[RemapLog, TopicExtents] | None:
     """The remap, which ``begin`` opens or makes, and the look with which it did; None if it was told to stop before.
 
     One that follows waits for the topics that a connector makes with the first transaction after its start, and reports
@@ -150,8 +150,8 @@ def begin_when_there(
         try:
             return begin(seen), seen
         except MissingLogError:
-            missing = run.wanted.needed - seen.topics
-            if not run.follow or not missing or not missing <= run.wanted.single:
+            missing = run.request.needed - seen.topics
+            if not run.follow or not missing or not missing <= run.request.single:
                 raise
         for topic in sorted(missing - reported):
             remark(

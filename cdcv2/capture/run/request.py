@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdcv2.capture.temp_rows import TEMP
+from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_set import demand_room
@@ -33,7 +33,7 @@ def temp_name(logs: LogAddress, prefix: str) -> str:
     return f"{TEMP_FOLDER}{'.' if logs.is_topic else '/'}{prefix}"
 
 
-def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: Wanted) -> None:
+def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: CaptureRequest) -> None:
     """Raise UsageError unless remap and logs are in places of their own: both number what they put there.
 
     ``logs`` is what was given with ``option``.
@@ -51,7 +51,7 @@ def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: Wanted)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaptureRequest:
     """What the arguments ask for."""
 
     #: Table -> its topic and row type.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.positions import of_topics, places, position
@@ -18,7 +18,7 @@ _ANEW = "Begin anew, with another remap and other logs; or, if the topic can be 
 _AT_FIRST = ". A plain topic of which nothing is bound may begin with what is there: --begin-at-first"
 
 
-def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collection[str]) -> None:
+def check(look: TopicExtents, remap: Remap, read: Mapping[Place, int], topics: Collection[str]) -> None:
     """Raise UnsafeTopicError unless all that is bound and not written is there, and all that is not bound.
 
     ``read`` is what is written. The error names the times that are lost.
@@ -43,7 +43,7 @@ def check(look: Look, remap: Remap, read: Mapping[Place, int], topics: Collectio
             )
 
 
-def made_anew(topic: str, remap: Remap, read: Mapping[Place, int]) -> UnsafeTopicError:
+def recreated_topic(topic: str, remap: Remap, read: Mapping[Place, int]) -> UnsafeTopicError:
     """The error for a topic that is another one than that which is bound."""
     bound = of_topics(places(remap.current), [topic])
     unread = [(place, read.get(place, 0), through) for place, through in sorted(bound.items())]
@@ -74,7 +74,7 @@ def lost(remap: Remap, place: Place, first: int, behind: int) -> str:
     return f"Lost are rows of the time {one}" if one == other else f"Lost are rows of the times {one} to {other}"
 
 
-def of_topics_spans(look: Look, topics: Collection[str]) -> dict[Place, tuple[int, int]]:
+def of_topics_spans(look: TopicExtents, topics: Collection[str]) -> dict[Place, tuple[int, int]]:
     """The spans of these topics."""
     return {place: span for place, span in look.spans.items() if place[0] in topics}
 

@@ -22,7 +22,7 @@ MEMORY_FILE = "_memory.json"
 FORGET = "remove it, and the topics are read from their start"
 
 
-class Memory(Protocol):
+class StateStore(Protocol):
     """Keeps one plain JSON object."""
 
     def load(self) -> dict[str, Any] | None:
@@ -32,7 +32,7 @@ class Memory(Protocol):
         """Keep it, durably, in place of what was kept before. Raises OutputError."""
 
 
-class FileMemory:
+class StateFile:
     """A memory in a file. Raises ForeignStateError when the file is something else, OutputError when it cannot.
 
     ``logs`` names the logs that it is about, if they have a name of their own: the memory of others is refused, as its

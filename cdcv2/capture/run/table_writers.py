@@ -45,7 +45,7 @@ class Tables(Protocol):
     def describing(self) -> bool:
         """Whether each log can state that its table is not covered."""
 
-    def knowns(self) -> dict[str, int]:
+    def log_frontiers(self) -> dict[str, int]:
         """Up to where the logs are stated."""
 
     def starts(self) -> dict[str, int]:
@@ -120,7 +120,7 @@ class TableWriters:
         """Whether each log can state that its table is not covered."""
         return self._starts.describing
 
-    def knowns(self) -> dict[str, int]:
+    def log_frontiers(self) -> dict[str, int]:
         """For each table that is covered, up to where its log is stated."""
         return {table: _number(writer.known, table) for table, writer in self._writers.items()}
 
@@ -149,7 +149,7 @@ class TableWriters:
     def stated(self) -> LogsState:
         """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
         return LogsState(
-            self.knowns(), self.firsts(), self.spans(), self.uncovered, self.partial, self.describing,
+            self.log_frontiers(), self.firsts(), self.spans(), self.uncovered, self.partial, self.describing,
             stop_of(self.logs.values()),
         )
 
@@ -181,7 +181,7 @@ class TableWriters:
             log.close()
 
 
-class CoveredLogs(WriterLogs):
+class CoveredTableLogs(WriterLogs):
     """Logs of which some may be of tables that the connector does not cover; ``updates`` of those that are."""
 
     def __init__(self, tables: Tables, updates: Callable[[str], Iterable[Update]]) -> None:

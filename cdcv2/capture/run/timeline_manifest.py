@@ -1,7 +1,7 @@
 """What captures of a timeline note beside their directory logs: of which timeline these are, and which tables.
 
 Several captures may begin in one directory at once, so the note is put if absent; tables that a recipe adds later are
-added to it in a file of their own (:mod:`cdcv2.logs.captured`).
+added to it in a file of their own (:mod:`cdcv2.logs.capture_manifest`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.run.manifest import read_note
+from cdcv2.capture.run.manifest import read_manifest
 from cdcv2.errors import ForeignStateError, OutputError
-from cdcv2.logs.captured import CAPTURE_FILE, add_to_note, noted, put_note
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, add_to_manifest, manifest_of, put_manifest
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import AS_COMPLETE
 
 
-def note_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
+def write_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
     """Note in ``into`` that the logs there are of this timeline; or check that they are.
 
     ``ordering`` is that of transactions, for those who need a consistent cut; one that is none stays noted.
@@ -30,24 +30,24 @@ def note_timeline(into: Path, timeline: str, tables: Collection[str], *, orderin
         "ordering": ordering,
     }
     try:
-        put_note(into, begun)
+        put_manifest(into, begun)
         _check_same(into, timeline)
-        there = noted(into)
+        there = manifest_of(into)
         fresh = sorted({*tables} - {*there.get("tables", [])})
         if fresh or (ordering == AS_COMPLETE != there.get("ordering")):
-            add_to_note(into, {"tables": fresh, "ordering": ordering})
+            add_to_manifest(into, {"tables": fresh, "ordering": ordering})
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
 
 
 def check_timeline(into: Path, timeline: str) -> None:
-    """Raise as :func:`note_timeline` unless the logs in ``into``, if there are any, are of this timeline."""
+    """Raise as :func:`write_timeline` unless the logs in ``into``, if there are any, are of this timeline."""
     if is_there(into / CAPTURE_FILE):
         _check_same(into, timeline)
 
 
 def _check_same(into: Path, timeline: str) -> None:
-    other = read_note(into / CAPTURE_FILE, option="--into").get("timeline")
+    other = read_manifest(into / CAPTURE_FILE, option="--into").get("timeline")
     if other != timeline:
         raise ForeignStateError(
             f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "

@@ -7,7 +7,7 @@ from typing import TypeAlias, Union
 
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.errors import UsageError
-from cdcv2.logs.named import check_table
+from cdcv2.logs.log_names import check_table
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import matching
 from cdcv2.store.numbered import path_to_read
@@ -53,7 +53,7 @@ def recipe_of(
         notification_topic=notifications,
         full_identity=frozenset(listed("--full-identity", full_identity)),
         before=before,
-        again=_lsns(snapshot_again),
+        resnapshots=_lsns(snapshot_again),
         empty=frozenset(listed("--empty", empty)),
     )
 
@@ -67,7 +67,7 @@ def add_empty(group: Arguments) -> None:
     )
 
 
-def add_snapshot_again(group: Arguments) -> None:
+def add_resnapshot_option(group: Arguments) -> None:
     """Declare the option that names resnapshots."""
     group.add_argument(
         "--snapshot-again", metavar="LSN,LSN",

@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.capture.run.database import check_recipe
-from cdcv2.capture.run.request import Wanted
+from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.cli.options.capture import check_topic, listed
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
-from cdcv2.logs.named import table_of
+from cdcv2.logs.log_names import table_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
@@ -27,7 +27,7 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 LONGEST = 10**9
 
 
-def add_wanted_arguments(parser: argparse._ArgumentGroup) -> None:
+def add_capture_arguments(parser: argparse._ArgumentGroup) -> None:
     """Declare what only a capture on a shared remap can be asked for."""
     parser.add_argument("--plain", action="append", default=[], metavar="TABLE=TOPIC",
                         help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows")
@@ -56,7 +56,7 @@ def check_numbers(args: argparse.Namespace, *names: str) -> None:
             raise UsageError(f"--{name.replace('_', '-')} {value}: it takes a number from 1 on")
 
 
-def wanted(args: argparse.Namespace) -> Wanted:
+def capture_request(args: argparse.Namespace) -> CaptureRequest:
     """What the arguments ask for. Raises UsageError."""
     for name in ("bind_every", "bind_idle"):
         # Written so that what is no number is none of these either.
@@ -70,7 +70,7 @@ def wanted(args: argparse.Namespace) -> Wanted:
     if not plain and not databases:
         raise UsageError("--remap needs topics to bind: --plain TABLE=TOPIC, or --prefix NAME of a connector")
     # Of plain topics alone there is nothing in another order, and no log of theirs may say so.
-    found = Wanted(plain, databases, args.ordering if databases else COMMIT_ORDER)
+    found = CaptureRequest(plain, databases, args.ordering if databases else COMMIT_ORDER)
     logs = [*plain, *(log for _, names in databases.values() for log in names.values())]
     twice = sorted({log for log in logs if logs.count(log) > 1})
     if twice:

@@ -16,9 +16,9 @@ delete without it has one in which the columns outside the key are null or a def
 nothing says so; such a delete is told only by looks (nothing outside the key has a value of its own), so tables whose
 identity is known to be FULL should be named in the recipe.
 
-With ``before="from-state"`` a change is told, not done (:class:`ToldRow`): by the key of its row, with the old values
-where they are known to be whole, and whoever has the table's content (``keyed.py``) looks the old row up. A table
-without a key still needs FULL. A TRUNCATE then takes away what the table holds.
+With ``before="from-state"`` a change is told, not done (:class:`PartialChangeFact`): by the key of its row, with the
+old values where they are known to be whole, and whoever has the table's content (``keyed.py``) looks the old row up. A
+table without a key still needs FULL. A TRUNCATE then takes away what the table holds.
 
 The connector needs ``provide.transaction.metadata=true``, ``decimal.handling.mode=string``, and
 ``skipped.operations=none``: by default it leaves out a TRUNCATE without a word, and no count betrays it.
@@ -35,7 +35,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdcv2.capture.facts import (
-    Begin, End, Fact, Nothing, Notification, Record, RowFact, SnapshotRow, Told, ToldRow, Truncate, Unfit,
+    Begin, End, Fact, IgnoredRecord, Notification, PartialChange, PartialChangeFact, Record, RowFact, SnapshotRow,
+    Truncate, UnfitRow,
 )
 from cdcv2.connectors.debezium.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
 from cdcv2.core.json_text import parse_json
@@ -45,8 +46,20 @@ from cdcv2.logs.formats import no_json, registry_format
 from cdcv2.rows.row_type import RowType
 
 __all__ = [
-    "Begin", "End", "Fact", "Nothing", "Notification", "Recipe", "Record", "RowFact", "SnapshotRow", "Told",
-    "ToldRow", "Truncate", "Unfit", "classify",
+    "Begin",
+    "End",
+    "Fact",
+    "IgnoredRecord",
+    "Notification",
+    "PartialChange",
+    "PartialChangeFact",
+    "Recipe",
+    "Record",
+    "RowFact",
+    "SnapshotRow",
+    "Truncate",
+    "UnfitRow",
+    "classify",
 ]
 
 #: Who may be at fault where a record is none of the connector's.
@@ -78,9 +91,9 @@ class Recipe:
     ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
     tables of which it is known, from the database, that they have REPLICA IDENTITY FULL. ``before`` says where the old
     rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what
-    the logs hold). ``again`` has the LSNs of all snapshots that the connector took after its first one, each with a
-    slot that was new; from-state only, and with notifications. ``empty`` names tables that were empty at the snapshot,
-    as the user says, where the connector says nothing of them.
+    the logs hold). ``resnapshots`` has the LSNs of all snapshots that the connector took after its first one, each
+    with a slot that was new; from-state only, and with notifications. ``empty`` names tables that were empty at the
+    snapshot, as the user says, where the connector says nothing of them.
 
     Raises UsageError for no tables, and for a table that is not written ``schema.table``.
     """
@@ -92,7 +105,7 @@ class Recipe:
     transaction_topic: str = ""
     full_identity: frozenset[str] = frozenset()
     before: str = FROM_ENVELOPE
-    again: tuple[int, ...] = ()
+    resnapshots: tuple[int, ...] = ()
     empty: frozenset[str] = frozenset()
     _topics: dict[str, str] = field(init=False, repr=False, compare=False)
     _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
@@ -113,12 +126,12 @@ class Recipe:
             raise UsageError(f"snapshot is 'initial' or 'none', not {self.snapshot!r}")
         if self.before not in (FROM_ENVELOPE, FROM_STATE):
             raise UsageError(f"before is {FROM_ENVELOPE!r} or {FROM_STATE!r}, not {self.before!r}")
-        if self.again and (self.before, self.snapshot) != (FROM_STATE, "initial"):
+        if self.resnapshots and (self.before, self.snapshot) != (FROM_STATE, "initial"):
             raise UsageError("a snapshot taken anew is carried over with old rows from-state, snapshot initial")
-        if self.again and self.notification_topic is None:
+        if self.resnapshots and self.notification_topic is None:
             raise UsageError("a snapshot taken anew needs the notification topic, which says how many rows it has")
-        if list(self.again) != sorted(set(self.again)) or self.again[:1] < (1,) and self.again:
-            raise UsageError(f"the LSNs of snapshots taken anew are positive and grow, which {self.again} do not")
+        if list(self.resnapshots) != sorted(set(self.resnapshots)) or self.resnapshots[:1] < (1,) and self.resnapshots:
+            raise UsageError(f"the LSNs of snapshots taken anew are positive and grow, which {self.resnapshots} do not")
         object.__setattr__(self, "transaction_topic", self.transaction_topic or f"{self.prefix}.transaction")
         if len({self.topic(table) for table in self.tables}) < len(self.tables):
             raise UsageError("two of the tables have one topic; let the connector route one of them to another")
@@ -143,7 +156,7 @@ def classify(record: Record, recipe: Recipe) -> Fact:
     """What the record says. Pure.
 
     Raises DecodeError, with the position, for bytes that are no JSON and for JSON that is no envelope of this
-    connector. A row that is one but cannot be captured comes as :class:`Truncate` or :class:`Unfit`, as it stops
+    connector. A row that is one but cannot be captured comes as :class:`Truncate` or :class:`UnfitRow`, as it stops
     the capture only when its transaction is due.
 
     Cost: parsing the JSON, and a look at each column.
@@ -151,9 +164,9 @@ def classify(record: Record, recipe: Recipe) -> Fact:
     topic, value = record.topic, record.value
     table = recipe.table(topic)
     if table is None and topic != recipe.transaction_topic and topic != recipe.notification_topic:
-        return Nothing("topic of no captured table")
+        return IgnoredRecord("topic of no captured table")
     if value is None:
-        return Nothing("tombstone")
+        return IgnoredRecord("tombstone")
     body = _parse(value, record)
     if table is not None:
         return _row(body, table, record, recipe)
@@ -192,7 +205,7 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
     if not isinstance(op, str) or not isinstance(source, dict):
         raise _foreign("an envelope has op and source", record)
     if op == "m":
-        return Nothing("message")
+        return IgnoredRecord("message")
     connector = source.get("connector", _POSTGRESQL)
     if connector != _POSTGRESQL:
         raise DecodeError(
@@ -210,7 +223,7 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
     place = body.get("transaction")
     if not isinstance(place, dict):
         reason = f"a row of {table} names no transaction"
-        return Unfit(table, None, None, seq, record.position, reason, _NO_TRANSACTION)
+        return UnfitRow(table, None, None, seq, record.position, reason, _NO_TRANSACTION)
     order, table_order = _integer(place, "total_order", record), _integer(place, "data_collection_order", record)
     if order < 1 or table_order < 1:
         raise _foreign(f"order numbers count from 1, not {order} and {table_order}", record)
@@ -219,16 +232,16 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
         return Truncate(table, tx, order, table_order, seq, record.position, reason, _TRUNCATED)
     try:
         if recipe.before == FROM_STATE:
-            told = _told(op, body, table, record, recipe)
-            return ToldRow(table, tx, order, table_order, seq, told, record.position, numbers_anew(source))
+            told = _partial_change(op, body, table, record, recipe)
+            return PartialChangeFact(table, tx, order, table_order, seq, told, record.position, renumbers(source))
         changes = _changes(op, body, table, record, recipe)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in transaction {tx}"
-        return Unfit(table, tx, None, seq, record.position, reason, unfit.remedy, table_order)
-    return RowFact(table, tx, order, table_order, seq, op, changes, record.position, numbers_anew(source))
+        return UnfitRow(table, tx, None, seq, record.position, reason, unfit.remedy, table_order)
+    return RowFact(table, tx, order, table_order, seq, op, changes, record.position, renumbers(source))
 
 
-def numbers_anew(source: Mapping[str, Any]) -> bool:
+def renumbers(source: Mapping[str, Any]) -> bool:
     """Whether the connector of a record numbers a transaction anew when it is restarted inside it: before 3.7.0.
 
     One that does not give its version is taken for a later one.
@@ -273,10 +286,10 @@ def _after(body: Mapping[str, Any], record: Record) -> dict[str, Any]:
     return after
 
 
-def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> Told:
+def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> PartialChange:
     """What the record tells of its row; raises UnfitImage where it does not say which row it is."""
     if op == "t":
-        return Told(op, None, None, None)
+        return PartialChange(op, None, None, None)
     reader, names = recipe._readers[table], _key(record)
     before = body.get("before") if op in _DONE else None
     new = reader.part(_after(body, record), table) if op != "d" else None
@@ -291,12 +304,12 @@ def _told(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: 
     if whole and (op == "c" or old is not None):
         if old is not None and len(old.columns) < len(recipe.tables[table].columns):
             raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not all given", _NOT_WHOLE)
-        return Told(op, None, old, new)
+        return PartialChange(op, None, old, new)
     key = new.only(names) if new is not None else reader.part(before, table, old=True, only=names)
     lacking = names.difference(key.columns)
     if lacking:
         raise UnfitImage(f"the key of a row of {table} is not given: {', '.join(map(repr, sorted(lacking)))}", _NO_KEY)
-    return Told(op, key, old, new)
+    return PartialChange(op, key, old, new)
 
 
 def _snapshot_row(
@@ -307,18 +320,18 @@ def _snapshot_row(
     if marker == "incremental":
         # In the midst of the stream: no row of the initial snapshot, nor of one that was taken in its place.
         reason = f"an incremental snapshot of {table} was taken"
-        return Unfit(table, None, None, None, record.position, reason, _SIGNALLED)
+        return UnfitRow(table, None, None, None, record.position, reason, _SIGNALLED)
     reader, image = recipe._readers[table], _after(body, record)
     try:
         row = reader.read(image, table)
     except UnfitImage as unfit:
         # The first thing that is captured of a table is its initial snapshot: nothing can have changed before that.
-        unlike = reader.unlike(image) if lsn not in recipe.again else None
+        unlike = reader.unlike(image) if lsn not in recipe.resnapshots else None
         reason, remedy = f"{unfit.reason}, in the snapshot", unfit.remedy
         if unlike is not None:
             reason, remedy = f"the row type of {table} is not that of its rows in the snapshot: it {unlike}", _ROW_TYPE
-        return Unfit(table, None, lsn, None, record.position, reason, remedy)
-    return SnapshotRow(table, lsn, marker, row, record.position, numbers_anew(source))
+        return UnfitRow(table, None, lsn, None, record.position, reason, remedy)
+    return SnapshotRow(table, lsn, marker, row, record.position, renumbers(source))
 
 
 def _key(record: Record) -> frozenset[str]:
@@ -392,9 +405,9 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
     if not isinstance(kind, str) or not isinstance(more, dict):
         raise _foreign("a notification has type and additional_data", record)
     if more.get("connector_name", recipe.prefix) != recipe.prefix:
-        return Nothing("notification of another connector", str(more["connector_name"]))
+        return IgnoredRecord("notification of another connector", str(more["connector_name"]))
     if body.get("aggregate_type") != "Initial Snapshot":
-        return Nothing("notification about something else")
+        return IgnoredRecord("notification about something else")
     rows = more.get("total_rows_scanned")
     try:
         number = None if rows is None else int(rows)

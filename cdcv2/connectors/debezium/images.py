@@ -35,7 +35,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from cdcv2.capture.facts import Part
+from cdcv2.capture.facts import PartialImage
 from cdcv2.capture.partial_changes import part_type
 from cdcv2.rows.postgres_values import STREAM_DATES
 from cdcv2.rows.row_type import RowType
@@ -105,13 +105,13 @@ class ImageReader:
             for name, convert in self._converters:
                 image[name] = convert(image[name])
             return self._row_type.row(image)
-        except _Unavailable:
+        except _UnavailableValue:
             raise self._unavailable(image, table) from None
         except ValueError as error:
             remedy = f"{identity_remedy(table)} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
 
-    def part(self, image: Any, table: str, *, old: bool = False, only: Collection[str] | None = None) -> Part:
+    def part(self, image: Any, table: str, *, old: bool = False, only: Collection[str] | None = None) -> PartialImage:
         """What the image says, large values that it leaves out apart; ``only`` these columns of it.
 
         Raises UnfitImage as :meth:`read`. Cost: as there; a row type for each set of columns, once.
@@ -122,7 +122,7 @@ class ImageReader:
             if (only is None or name in only) and image[name] not in placeholders
         )
         if not given:
-            return Part((), ())
+            return PartialImage((), ())
         whole = len(given) == len(self._names)
         row_type = self._row_type if whole else part_type(self._row_type, frozenset(given))
         try:
@@ -130,12 +130,12 @@ class ImageReader:
                 if name in given:
                     image[name] = convert(image[name])
             row = row_type.row({name: image[name] for name in given})
-        except _Unavailable:
+        except _UnavailableValue:
             raise self._unavailable(image, table) from None
         except ValueError as error:
             remedy = f"{_NAMED} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
-        return Part(given, row if whole else tuple(row))
+        return PartialImage(given, row if whole else tuple(row))
 
     def _checked(self, image: Any, table: str, old: bool, remedy: str | None = None) -> str:
         values = "old values" if old else "values"
@@ -185,7 +185,7 @@ _NO_IMAGE = (
 _NAMED = "Name a table with --full-identity only if it has REPLICA IDENTITY FULL."
 
 
-class _Unavailable(Exception):
+class _UnavailableValue(Exception):
     pass
 
 
@@ -241,7 +241,7 @@ def _number(value: Any) -> Any:
 
 def _bytes(value: Any) -> Any:
     if value == _UNAVAILABLE_BYTES:
-        raise _Unavailable
+        raise _UnavailableValue
     return base64.b64decode(value, validate=True) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""The transaction topic of a connector, as a start reads it again: see :mod:`cdcv2.capture.recalled`."""
+"""The transaction topic of a connector, as a start reads it again: see :mod:`cdcv2.capture.released_ends`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from cdcv2.capture.facts import Begin, End
-from cdcv2.capture.recalled import Recalled, TopicRecord, read_on, recall
-from cdcv2.capture.released import KNOWN
+from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, read_on, recall
+from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.errors import DecodeError
@@ -25,14 +25,14 @@ class TransactionTopic:
         self._first, self._behind = look.spans.get(self._place, (0, 0))
         self._retention: Mapping[str, str] = look.retention.get(recipe.transaction_topic, {})
 
-    def before(self, at: int, through: int | None) -> Recalled[int]:
+    def before(self, at: int, through: int | None) -> ReleasedEnds[int]:
         """What stands before the offset ``at``, of a capture that has released all through H; None: nothing.
 
         Raises what the topic raises.
         """
-        return self._told(recall(self._read, self._first, min(at, self._behind), through), through)
+        return self._warned(recall(self._read, self._first, min(at, self._behind), through), through)
 
-    def around(self, start: int, through: int | None) -> Recalled[int]:
+    def around(self, start: int, through: int | None) -> ReleasedEnds[int]:
         """The same of a capture that reads on from ``start``: what it has released may stand behind that, too.
 
         So it is where the logs are ahead of what is kept of positions, and where nothing is kept of these.
@@ -47,9 +47,9 @@ class TransactionTopic:
                 at = read_on(self._read, start, self._behind, through)
         found = recall(self._read, self._first, at, through, start=start)
         # A capture that begins with what is there has read nothing that is gone.
-        return self._told(found._replace(gone=False) if begins else found, through)
+        return self._warned(found._replace(gone=False) if begins else found, through)
 
-    def _read(self, low: int, high: int) -> Iterator[TopicRecord[int]]:
+    def _read(self, low: int, high: int) -> Iterator[TransactionRecord[int]]:
         if low >= high:
             return
         for record in self._ranges.read({self._place: (low, high)}):
@@ -59,11 +59,11 @@ class TransactionTopic:
                 # Of what is released there is none; behind that it is judged when it is read in its turn.
                 continue
             if isinstance(fact, Begin):
-                yield TopicRecord(record.offset, fact.tx, None, {})
+                yield TransactionRecord(record.offset, fact.tx, None, {})
             elif isinstance(fact, End):
-                yield TopicRecord(record.offset, fact.tx, fact.lsn, fact.counts)
+                yield TransactionRecord(record.offset, fact.tx, fact.lsn, fact.counts)
 
-    def _told(self, recalled: Recalled[int], through: int | None) -> Recalled[int]:
+    def _warned(self, recalled: ReleasedEnds[int], through: int | None) -> ReleasedEnds[int]:
         """The same; what is lost of it, or may be, is a warning."""
         if through is None or len(recalled.up_to(through)) >= KNOWN or (self._first == 0 and not self._retention):
             return recalled

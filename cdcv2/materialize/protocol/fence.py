@@ -104,10 +104,12 @@ def install(holdings: Iterable[Holding], wanted: Range, *, fence: int = 0, value
 
 
 def claim(holdings: Sequence[Holding], wanted: Range, *, value: Any = None) -> list[Holding]:
-    """The holdings after an instance has begun to serve ``wanted``: :func:`install`, and the rule for narrower ones.
+    """The holdings after an instance has begun to serve ``wanted``: :func:`install`, and the rule for
+    narrower ones.
 
-    A holding that is narrower than ``wanted`` and overlaps it may be ahead of what the new one inherited: then all
-    that overlap get one new fence, above all of theirs, and the checkpoint that counts is that of :func:`pieces`.
+    A holding that is narrower than ``wanted`` and overlaps it may be ahead of what the new one inherited:
+    then all that overlap get one new fence, above all of theirs, and the checkpoint that counts is that of
+    :func:`pieces`.
     """
     after = install(holdings, wanted, value=value)
     if not any(old.range.overlaps(wanted) and old.range.width < wanted.width for old in holdings):
@@ -119,7 +121,8 @@ def claim(holdings: Sequence[Holding], wanted: Range, *, value: Any = None) -> l
 def pieces(
     holdings: Iterable[Holding], wanted: Range, frontier: Callable[[Any], Antichain], start: Antichain
 ) -> tuple[Piece, ...]:
-    """The parts of ``wanted`` and the frontier of each: the join over the holdings that cover it, ``start`` for none.
+    """The parts of ``wanted`` and the frontier of each: the join over the holdings that cover it, ``start``
+    for none.
 
     ``frontier`` reads it out of a value. Neighbours with one frontier are one piece.
 

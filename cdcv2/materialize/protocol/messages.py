@@ -121,12 +121,12 @@ class Checkpoint:
     views: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
     committed: bool = field(default=True, compare=False, repr=False)
 
-    def begun_at(self, start: Antichain) -> Checkpoint:
+    def started_at(self, start: Antichain) -> Checkpoint:
         """This, or, where nothing was committed yet, that of a view that has nothing and begins at ``start``.
 
         What was opened with another start, and ended before its first commit, says nothing of what a view has.
 
-        >>> Checkpoint(Antichain([120]), committed=False).begun_at(Antichain([0]))
+        >>> Checkpoint(Antichain([120]), committed=False).started_at(Antichain([0]))
         Checkpoint(frontier=Antichain([0]), state=None)
         """
         return self if self.committed else Checkpoint(start)
@@ -258,8 +258,8 @@ class Changes:
     ``marked``, none that is not marked). Otherwise it raises :class:`ConflictError`, and nothing was changed.
 
     Of a ``multiset``, both have the columns of the rows, and last by how much the row's count changes: below 0 in
-    ``gone``, where a row stands once, and above in ``come``, where it may stand several times. No row stands in both.
-    The driver has to see to it that what goes is there as often.
+    ``gone``, where a row stands once, and above in ``come``, where it may stand several times. No row stands in
+    both. The driver has to see to it that what goes is there as often.
     """
 
     binding: int

@@ -90,9 +90,9 @@ class Turns:
     """One conversation as one side sees it: tell it every message that is said or heard, before acting on it.
 
     >>> turns = Turns()
-    >>> turns.said(Open("totals", ()))
-    >>> turns.said(Opened())
-    >>> turns.said(Acknowledge())
+    >>> turns.record(Open("totals", ()))
+    >>> turns.record(Opened())
+    >>> turns.record(Acknowledge())
     >>> turns.expected("runtime"), turns.expected("driver")
     (['Load'], ['Acknowledged'])
 
@@ -115,7 +115,7 @@ class Turns:
         self._columns: frozenset[int] = frozenset()
         self._changed: set[int] = set()
 
-    def said(self, message: Any) -> None:
+    def record(self, message: Any) -> None:
         """Take note of a message that its side is about to say, or that has just been heard."""
         kind = type(message)
         may = self._may.get(kind)

@@ -20,20 +20,20 @@ from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.protocol.fence import Holding, Piece, Range, ahead, meet_of, pieces
 from cdcv2.materialize.protocol.messages import Field, Open, Table
 from cdcv2.rows.source_types import SourceType
-from cdcv2.store.numbered import Numbered, local_path
+from cdcv2.store.numbered import NumberedFiles, local_path
 
-S = TypeVar("S", bound="Applied")
+S = TypeVar("S", bound="TargetManifest")
 
 
 @dataclass(frozen=True)
-class Part:
+class TableFile:
     """One file of a table, and how many rows it has."""
 
     name: str
     rows: int
 
     @classmethod
-    def from_plain(cls, plain: Sequence[Any]) -> Part:
+    def from_plain(cls, plain: Sequence[Any]) -> TableFile:
         """The file that a manifest names, or the state of a driver. Raises TypeError and ValueError."""
         name, rows = plain
         return cls(checked(name, str), checked(rows, int))
@@ -48,7 +48,7 @@ def is_staged(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Applied(ABC):
+class TargetManifest(ABC):
     """A manifest, as far as all are alike. ``tables``: name -> columns; ``applied``: range of keys -> frontier."""
 
     #: what the folder holds, as errors and the file itself say it
@@ -67,11 +67,11 @@ class Applied(ABC):
         """The oldest version of the file that can state this."""
         return 1
 
-    def kept(self, message: Open) -> Open:
+    def stored(self, message: Open) -> Open:
         """What is opened, with the tables as they are kept here."""
-        return replace(message, tables=tuple(map(self.kept_table, message.tables)))
+        return replace(message, tables=tuple(map(self.stored_table, message.tables)))
 
-    def kept_table(self, table: Table) -> Table:
+    def stored_table(self, table: Table) -> Table:
         """A table as it is kept here: its columns in the types that they were made in; another one as it is."""
         there = self.tables.get(table.name)
         found = replace(there, soft=table.soft) if there == table and there is not None else table
@@ -136,7 +136,7 @@ class Manifests(ABC, Generic[S]):
 
     def __init__(self, folder: str | Path) -> None:
         self.path = local_path(folder)
-        self._numbered = Numbered(self.path / "_manifests", f"the {self.KIND.WHAT}")
+        self._numbered = NumberedFiles(self.path / "_manifests", f"the {self.KIND.WHAT}")
         # Number -> its file's stamp, and the manifest: each is read once.
         self._read: dict[int, tuple[Any, S]] = {}
 
@@ -155,7 +155,7 @@ class Manifests(ABC, Generic[S]):
         return known[1]
 
     @abstractmethod
-    def file(self, table: str, part: Part) -> Path:
+    def file(self, table: str, part: TableFile) -> Path:
         """Where a file of a table lies, or where it is staged."""
 
     @abstractmethod

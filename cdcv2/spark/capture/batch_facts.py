@@ -1,6 +1,6 @@
 """What the records of one micro-batch said, without their rows: small enough to be sent to the driver.
 
-Executors classify records and keep the rows; a :class:`Said` collects what the driver decides on: which rows of
+Executors classify records and keep the rows; a :class:`BatchFacts` collects what the driver decides on: which rows of
 which transaction were seen where (their numbers, no values), ENDs, notifications, what stops the capture, and how
 far each partition was read. It becomes JSON; the driver's :class:`~cdcv2.spark.capture.tally.Tally` adds it up.
 """
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cdcv2.capture.coverage import had_rows
-from cdcv2.capture.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, Unfit
+from cdcv2.capture.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, UnfitRow
 from cdcv2.capture.initial_snapshot import MARKERS
 from cdcv2.protocol.log import Place, Position
 
 
-class Seen(NamedTuple):
+class PartitionSpan(NamedTuple):
     """Of a partition: the first offset that was read, the last one, and the number of records."""
 
     low: int
@@ -29,9 +29,9 @@ class Seen(NamedTuple):
 class Screen(NamedTuple):
     """What need not be looked at again, as the driver knows it when a batch begins.
 
-    ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are what ``Commits``
-    calls ``certain`` and ``base``: a row whose ``sequence[0]`` is below ``through`` belongs to a released transaction.
-    Snapshot rows before the offsets of ``snapshot`` are duplicates.
+    ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are what
+    ``CommitTransactions`` calls ``certain`` and ``base``: a row whose ``sequence[0]`` is below ``through`` belongs to
+    a released transaction. Snapshot rows before the offsets of ``snapshot`` are duplicates.
     """
 
     start: Mapping[Place, int]
@@ -39,7 +39,7 @@ class Screen(NamedTuple):
     base: int | None = None
     snapshot: Mapping[Place, int] | None = None
 
-    def wants(self, place: Place, offset: int) -> bool:
+    def is_new(self, place: Place, offset: int) -> bool:
         """Whether the record has not been counted yet."""
         return offset >= self.start.get(place, 0)
 
@@ -54,15 +54,15 @@ class RowGroup:
     """Rows of one table, transaction, ``sequence[0]`` and partition, and where they are.
 
     ``orders`` are their numbers among the rows of their table, ``places`` those among all rows of the transaction;
-    ``anew``: some are of a connector that numbers a transaction anew when it is restarted inside it; ``had``: the first
-    one shows that its table :func:`~cdcv2.capture.coverage.had_rows`.
+    ``renumbered``: some are of a connector that numbers a transaction anew when it is restarted inside it; ``had``:
+    the first one shows that its table :func:`~cdcv2.capture.coverage.had_rows`.
     """
 
     low: int
     high: int
     orders: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
-    anew: bool = False
+    renumbered: bool = False
     had: bool = False
 
     def add(self, fact: RowFact, offset: int) -> None:
@@ -70,17 +70,17 @@ class RowGroup:
         self.low, self.high = min(self.low, offset), max(self.high, offset)
         self.orders.append(fact.table_order)
         self.places.append(fact.order)
-        self.anew |= fact.anew
+        self.renumbered |= fact.renumbered
         self.had |= had_rows(fact.op, fact.table_order)
 
     def plain(self) -> list[Any]:
         """For JSON; places that are the numbers are left out, as those of a transaction of one table are."""
         places = [] if self.places == self.orders else self.places
-        return [self.low, self.high, self.anew, self.had, self.orders, places]
+        return [self.low, self.high, self.renumbered, self.had, self.orders, places]
 
 
 @dataclass
-class Said:
+class BatchFacts:
     """The collection of one executor's share; ``tables`` fixes the numbers by which tables go.
 
     ``seen`` has for each partition the first offset, the last one and the number of records.
@@ -114,7 +114,7 @@ class Said:
     def add(self, fact: Fact, position: Position, screen: Screen) -> bool:
         """Take note of what the record there says. Returns whether it has a row that may be released."""
         if isinstance(fact, (RowFact, SnapshotRow)):
-            self.old |= fact.anew
+            self.old |= fact.renumbered
         if isinstance(fact, RowFact):
             return self._add_row(fact, position, screen)
         if isinstance(fact, SnapshotRow):
@@ -126,8 +126,8 @@ class Said:
             self.begins.append([position.offset, fact.tx])
         elif isinstance(fact, Notification):
             self.notifications.append([position.offset, fact.kind, fact.table, fact.rows, fact.status])
-        elif isinstance(fact, (Truncate, Unfit)):
-            lsn = fact.lsn if isinstance(fact, Unfit) else None
+        elif isinstance(fact, (Truncate, UnfitRow)):
+            lsn = fact.lsn if isinstance(fact, UnfitRow) else None
             table, number = self._numbers[fact.table], fact.table_order
             self.halts.append([table, fact.tx, lsn, fact.seq, number, *position[:3], fact.reason, fact.remedy])
         return False
@@ -193,10 +193,10 @@ def merged(parts: list[str]) -> dict[str, Any]:
     return whole | {"repeats": repeats, "old": old}
 
 
-def ranges(said: Mapping[str, Any]) -> dict[Place, Seen]:
+def ranges(said: Mapping[str, Any]) -> dict[Place, PartitionSpan]:
     """What several shares have read of each partition together."""
-    found: dict[Place, Seen] = {}
+    found: dict[Place, PartitionSpan] = {}
     for topic, part, low, high, records in said["seen"]:
-        before = found.get((topic, part), Seen(low, high, 0))
-        found[topic, part] = Seen(min(low, before.low), max(high, before.high), before.records + records)
+        before = found.get((topic, part), PartitionSpan(low, high, 0))
+        found[topic, part] = PartitionSpan(min(low, before.low), max(high, before.high), before.records + records)
     return found

@@ -21,25 +21,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Fact, Record
-from cdcv2.capture.release import Waiting
+from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run import commit_times as capture
-from cdcv2.capture.run.commit_times import Captured
+from cdcv2.capture.run.commit_times import ReleaseReport
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position, Positions
-from cdcv2.spark.capture.batch_facts import Seen
+from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.capture.classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
 from cdcv2.spark.capture.query import CaptureQuery
-from cdcv2.spark.capture.report import Report
-from cdcv2.spark.capture.state_file import CaptureMemory, LogTail, Remembered
+from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.capture.state_file import LogTail, SavedState, SparkStateFile
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
-from cdcv2.spark.capture.topics import Topics
+from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.session import tune
 
 #: What one record says, or why it is none; with its offset.
@@ -57,8 +57,8 @@ class KeyedCapture(CaptureQuery):
     """
 
     def __init__(
-        self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None = None, begin: Callable[[], LogDescription] = LogDescription,
+        self, recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
+        report: CaptureReport | None = None, begin: Callable[[], LogDescription] = LogDescription,
         times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_STATE:
@@ -70,25 +70,27 @@ class KeyedCapture(CaptureQuery):
             for log in logs.values():
                 failing.callback(log.close)
             describe_log_set(logs, self.stated)
-            memory = _Kept(self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.knowns())
-            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._tell, times=times)
+            memory = _StateAdapter(
+                self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.log_frontiers()
+            )
+            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._report_captured, times=times)
             failing.pop_all()
         self._capture.will_seek()
         self._capture.reads(self._identities)
         self._capture.recall(topics.transactions(spark))
-        self._tell_start(specs)
+        self._report_start(specs)
 
     @property
     def frontier(self) -> Antichain | None:
         """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
         return self._capture.frontier
 
-    def waits(self) -> Waiting:
+    def waits(self) -> WaitReason:
         """Why nothing more can be released."""
         return self._capture.waits()
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
         return self._capture.coverage
 
@@ -99,8 +101,8 @@ class KeyedCapture(CaptureQuery):
         """
         spark = tune(frame.sparkSession)
         failpoints.reach(BEGUN)
-        wrong = self._absorb(_told(frame, self.recipe, self._capture.next_positions()))
-        if self._capture.wants_ends:
+        wrong = self._absorb(_facts(frame, self.recipe, self._capture.next_positions()))
+        if self._capture.needs_ends:
             self._capture.ends_read(self.topics.ends(spark))
         failpoints.reach(COUNTED)
         try:
@@ -108,7 +110,7 @@ class KeyedCapture(CaptureQuery):
                 pass
         except SourceStop:
             self._waiting(spark)
-            if not self._capture.seeks_another:
+            if not self._capture.searches_resnapshot:
                 raise
             self._seek(spark, self._capture, self._capture.next_positions())
             # If the stop lasts, and whether these are the topics of the logs is not known yet, they are read on.
@@ -133,8 +135,8 @@ class KeyedCapture(CaptureQuery):
 
         Of a partition with such a record nothing is taken from there on: it must be read again, and judged again.
         """
-        seen = {place: Seen(found[0][0], found[-1][0], len(found)) for place, found in told.items()}
-        self.topics.came(self._capture.next_positions(), seen)
+        seen = {place: PartitionSpan(found[0][0], found[-1][0], len(found)) for place, found in told.items()}
+        self.topics.is_complete(self._capture.next_positions(), seen)
         wrong: list[DecodeError] = []
         for place, found in sorted(told.items()):
             for offset, fact in found:
@@ -144,24 +146,24 @@ class KeyedCapture(CaptureQuery):
                 self._capture.absorb_fact(fact, Position(*place, offset))
         return min(wrong, key=lambda one: str(one.position), default=None)
 
-    def _tell(self, captured: Captured) -> None:
-        self._tell_release(captured.release, f"{captured.counters.transactions} in this run")
+    def _report_captured(self, captured: ReleaseReport) -> None:
+        self._report_release(captured.release, f"{captured.counters.transactions} in this run")
 
     def _waiting(self, spark: SparkSession) -> None:
         counted = self._capture.counters
-        self._tell_waiting(
+        self._report_waiting(
             spark, counted.records, counted.repeats, self._capture.held_rows, self._capture.open_transactions
         )
 
 
-class _Kept:
+class _StateAdapter:
     """The memory of captures on Spark, as the capture without it asks for one.
 
     What it keeps of the logs are tails: that reads them from their start in any case.
     """
 
     def __init__(
-        self, memory: CaptureMemory, remembered: Remembered | None, recipe: Recipe, specs: Mapping[str, LogSpec],
+        self, memory: SparkStateFile, remembered: SavedState | None, recipe: Recipe, specs: Mapping[str, LogSpec],
         logs: Mapping[str, Log], knowns: Callable[[], Mapping[str, int]],
     ) -> None:
         self._memory, self._remembered, self._recipe = memory, remembered, recipe
@@ -182,11 +184,11 @@ class _Kept:
         }
 
     def save(self, plain: Mapping[str, Any]) -> None:
-        """Keep it. Raises as :meth:`CaptureMemory.save` does."""
+        """Keep it. Raises as :meth:`SparkStateFile.save` does."""
         positions = {
             (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
         }
-        self._memory.save(Remembered(plain["commits"], positions, self._tails(plain["logs"]), plain["topics"]))
+        self._memory.save(SavedState(plain["commits"], positions, self._tails(plain["logs"]), plain["topics"]))
 
     def _tails(self, written: Mapping[str, Any]) -> dict[str, LogTail]:
         # Asked before the logs' ends: what is stated up to there may be more than is known of, and never less.
@@ -202,7 +204,7 @@ class _Kept:
         return {} if written is None else {int(part): offset for part, offset in written["positions"].items()}
 
 
-def _told(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[Told]]:
+def _facts(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[Told]]:
     """What the records from ``start`` on say, by partition, in order: read and classified by the executors."""
     function = partial(_classify, pickle.dumps(recipe), dict(start))
     told: dict[Place, list[Told]] = {}
@@ -230,14 +232,14 @@ def _classify(
         for record in map(Record._make, zip(*columns)):
             place = record.topic, record.partition
             if record.offset >= start.get(place, 0):
-                told.setdefault(place, []).append((record.offset, _said(record, recipe)))
+                told.setdefault(place, []).append((record.offset, _reported(record, recipe)))
         rows = [(*place, pickle.dumps(ones)) for place, ones in told.items()]
         arrays = [pa.array(list(column), field.type) for column, field in zip(zip(*rows), _TOLD_ARROW)]
         if arrays:
             yield pa.RecordBatch.from_arrays(arrays, schema=_TOLD_ARROW)
 
 
-def _said(record: Record, recipe: Recipe) -> Fact | DecodeError:
+def _reported(record: Record, recipe: Recipe) -> Fact | DecodeError:
     try:
         return classify(record, recipe)
     except DecodeError as error:

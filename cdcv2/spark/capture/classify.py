@@ -2,8 +2,9 @@
 
 Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and what it
 does: the canonical bytes of the row that goes (``minus``) and of the row that comes (``plus``). Everything else that
-a share of the records said goes into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture.batch_facts.Said`), in
-the last column of a row of its own. One pass over the records gives both.
+a share of the records said goes into one JSON text per Arrow batch
+(:class:`~cdcv2.spark.capture.batch_facts.BatchFacts`), in the last column of a row of its own. One pass over the
+records gives both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 from cdcv2.capture.facts import RowFact, SnapshotRow
 from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
 from cdcv2.errors import Cdcv2Error, DecodeError
-from cdcv2.spark.capture.batch_facts import Said, Screen
+from cdcv2.spark.capture.batch_facts import BatchFacts, Screen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +68,7 @@ def _classify(
     recipe = unpickled(how)
     tables = tuple(sorted(recipe.tables))
     for batch in batches:
-        said = Said(tables)
+        said = BatchFacts(tables)
         rows = _Columns(recipe, tables)
         columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
         for record in map(Record._make, zip(*columns)):
@@ -90,9 +91,9 @@ def _scanned(how: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_arrays([pa.array(sorted(lsns), pa.int64())], names=["lsn"])
 
 
-def _take(record: Record, recipe: Recipe, screen: Screen, said: Said, rows: _Columns) -> None:
+def _take(record: Record, recipe: Recipe, screen: Screen, said: BatchFacts, rows: _Columns) -> None:
     place = record.topic, record.partition
-    if not screen.wants(place, record.offset):
+    if not screen.is_new(place, record.offset):
         return
     said.read(place, record.offset)
     try:

@@ -27,35 +27,35 @@ from cdcv2 import failpoints
 from cdcv2.capture import log_set
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
-from cdcv2.capture.release import Release, Waiting
+from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
 from cdcv2.capture.run.source_check import raise_stop
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
 from cdcv2.spark.capture.classify import ROW, SAID, SNAPSHOT, classified
-from cdcv2.spark.capture.log_set import Changes, FrameLogs
+from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureQuery
-from cdcv2.spark.capture.report import Report
-from cdcv2.spark.capture.rows_store import CountedRows, Reading
-from cdcv2.spark.capture.state_file import Remembered
+from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.capture.rows_store import CountedRows, ReadPlan
+from cdcv2.spark.capture.state_file import SavedState
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.tally import Tally
-from cdcv2.spark.capture.topics import Topics
+from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.session import tune
 
 BEGUN = failpoints.declare("spark-capture.begun", "a micro-batch has come; nothing of it is counted")
 COUNTED = failpoints.declare("spark-capture.counted", "a micro-batch is counted; nothing is written")
 
 
-class Capture(CaptureQuery):
+class SparkCapture(CaptureQuery):
     """One capture whose records have whole old rows: what it knows, and the function of its micro-batches.
 
     See :class:`~cdcv2.spark.capture.query.CaptureQuery`. Opening also reads the logs' tails, and raises what these
@@ -63,8 +63,8 @@ class Capture(CaptureQuery):
     """
 
     def __init__(
-        self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None = None, begin: Callable[[], LogDescription] = LogDescription,
+        self, recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
+        report: CaptureReport | None = None, begin: Callable[[], LogDescription] = LogDescription,
         times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
@@ -84,7 +84,7 @@ class Capture(CaptureQuery):
         self._tally = Tally(self.engine, self._counted, recipe, self.start)
         self._old = OldConnector(recipe.prefix)
         self.updates = 0
-        self._tell_start(specs)
+        self._report_start(specs)
 
     @property
     def frontier(self) -> Antichain | None:
@@ -92,11 +92,11 @@ class Capture(CaptureQuery):
         return self.engine.frontier
 
     @property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
         return coverage_of(self.commits)
 
-    def waits(self) -> Waiting:
+    def waits(self) -> WaitReason:
         """Why nothing more can be released."""
         return self.commits.waits()
 
@@ -111,12 +111,12 @@ class Capture(CaptureQuery):
         try:
             self._count(told, spark)
             self._release_all(told, screen, spark)
-            if self.commits.seeks_another:
+            if self.commits.searches_resnapshot:
                 self._seek(spark, self.commits, self._tally.counted)
                 self._release_all(told, screen, spark)
         finally:
             told.unpersist()
-        self._tell_waiting(
+        self._report_waiting(
             spark, self._tally.records, self._tally.repeats, self._counted.waiting, self.commits.open_transactions()
         )
         if self.logs.stop is not None:
@@ -130,7 +130,7 @@ class Capture(CaptureQuery):
 
     def _raise_stop(self) -> None:
         """Raise what stops it, if anything does: a stop before a record that is none, as that may be mended."""
-        raise_stop(self.engine, self.logs.all(), self._remember)
+        raise_stop(self.engine, self.logs.all(), self._save)
         error = self._tally.error()
         if error is not None:
             raise error
@@ -138,10 +138,10 @@ class Capture(CaptureQuery):
     def _count(self, told: DataFrame, spark: SparkSession) -> None:
         parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
         said = merged(parts)
-        self.topics.came(self._tally.counted, ranges(said))
+        self.topics.is_complete(self._tally.counted, ranges(said))
         self._old.seen(said["old"])
         self._tally.absorb(said)
-        if self.commits.wants_ends:
+        if self.commits.needs_ends:
             self.engine.ends_read(self.topics.ends(spark), self._tally.counted)
         failpoints.reach(COUNTED)
 
@@ -159,7 +159,7 @@ class Capture(CaptureQuery):
             if self._disputed(once):
                 return
             rows = once.unionByName(rows.where(~numbered))
-        changes = Changes(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
+        changes = ReleaseChanges(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
         logs = FrameLogs(self.logs, changes, spark)
         log_set.write(
             logs, release.advance, keep=lambda: self.engine.keep_time(release),
@@ -167,7 +167,7 @@ class Capture(CaptureQuery):
         )
         updates = sum(done.identities for done in logs.written.values())
         self.updates += updates
-        self._tell_release(
+        self._report_release(
             release, f"{updates} updates ({self.transactions + len(release.transactions)} and {self.updates} in this "
             "run)", updates=updates, total_updates=self.updates,
         )
@@ -175,17 +175,17 @@ class Capture(CaptureQuery):
     def _settle(self, release: Release) -> None:
         """All logs are stated: forget what is released, and remember how far that is."""
         self.engine.settle(release)
-        self._remember()
+        self._save()
 
-    def _remember(self) -> None:
+    def _save(self) -> None:
         if not self.engine.sure:
             # Whoever remembers does not ask any more whether the topics are those of the logs.
             return
         self._memory.save(
-            Remembered(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)
+            SavedState(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)
         )
 
-    def _rows(self, reading: Reading, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
+    def _rows(self, reading: ReadPlan, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
         """The records of a release: ``table, time, tx, number, order, minus, plus``."""
         frames = []
         earlier = {

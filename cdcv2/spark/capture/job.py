@@ -38,24 +38,24 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from cdcv2.capture.run.in_use import FolderInUse
-from cdcv2.capture.run.manifest import note
+from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.cli.options.capture import add_empty, add_snapshot_again, recipe_of
-from cdcv2.cli.options.remap_capture import add_wanted_arguments
+from cdcv2.cli.options.capture import add_empty, add_resnapshot_option, recipe_of
+from cdcv2.cli.options.remap_capture import add_capture_arguments
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.captured import log_set_in
+from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.named import place_without_table
+from cdcv2.logs.log_names import place_without_table
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import Capture
+from cdcv2.spark.capture.commit_times import SparkCapture
 from cdcv2.spark.capture.query import CaptureQuery
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.capture.topics import FileTopics, KafkaTopics, Topics
+from cdcv2.spark.capture.topics import FileTopics, SparkKafkaTopics, SparkTopics
 from cdcv2.spark.job import SUBMIT, Guard, JobParser, every, follow, listen, positive, run
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
@@ -79,11 +79,11 @@ EXAMPLES = (
 _LOOK = 1.0
 
 
-class Plan(NamedTuple):
+class CaptureJobPlan(NamedTuple):
     """What a capture is to do: the arguments, checked as far as they can be without Spark."""
 
     recipe: Recipe
-    topics: Topics
+    topics: SparkTopics
     logs: dict[str, LogSpec]
     state: Path
     available_now: bool
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ended(session(options.name, spark_log=options.spark_log)) as spark:
             if plan.logs and options.files is None:
                 require(spark, KAFKA)
-            report, stopping = Report.standard(), threading.Event()
+            report, stopping = CaptureReport.standard(), threading.Event()
             listen(spark, stopping)
             if not begins(spark, plan, report, stopping):
                 return Exit.DONE
@@ -121,11 +121,11 @@ def _bound(options: argparse.Namespace) -> Exit:
         if options.files is None:
             require(spark, KAFKA)
         listen(spark, stopping)
-        came = bound_job.capture(spark, plan, Report.standard(), stopping=stopping)
+        came = bound_job.capture(spark, plan, CaptureReport.standard(), stopping=stopping)
         return bound_job.outcome(came, finished=options.available_now and not stopping.is_set())
 
 
-def begins(spark: SparkSession, plan: Plan, report: Report, stopping: threading.Event) -> bool:
+def begins(spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, stopping: threading.Event) -> bool:
     """Wait until all topics are there that a capture must have; False: it is to end before they are.
 
     One that does not follow waits for none. Reports what it waits for. Raises MissingLogError for topics that nothing
@@ -136,7 +136,7 @@ def begins(spark: SparkSession, plan: Plan, report: Report, stopping: threading.
     def remark(text: str) -> None:
         if text not in reported:
             reported.add(text)
-            report.tell("waiting", text)
+            report.write("waiting", text)
 
     while not stopping.is_set():
         if plan.topics.check_meet(spark, follow=not plan.available_now, remark=remark):
@@ -146,7 +146,7 @@ def begins(spark: SparkSession, plan: Plan, report: Report, stopping: threading.
 
 
 def capture(
-    spark: SparkSession, plan: Plan, report: Report, stopping: threading.Event | None = None
+    spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, stopping: threading.Event | None = None
 ) -> CaptureQuery:
     """Run a capture until its input ends (``available_now``), it is to end (``stopping``), or an error."""
     with ExitStack() as running:
@@ -154,16 +154,16 @@ def capture(
 
 
 def _capture(
-    spark: SparkSession, plan: Plan, report: Report, running: ExitStack, stopping: threading.Event
+    spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, running: ExitStack, stopping: threading.Event
 ) -> CaptureQuery:
 
     def begin() -> LogDescription:
         if plan.together is not None:
             used = running.enter_context(FolderInUse(plan.together, option="--logs"))
-            note(used, plan.recipe, option="--logs")
+            write_manifest(used, plan.recipe, option="--logs")
         return log_set_in(plan.together)
 
-    kind = KeyedCapture if plan.recipe.before == FROM_STATE else Capture
+    kind = KeyedCapture if plan.recipe.before == FROM_STATE else SparkCapture
     times = None if plan.together is None else ReleaseTimes(plan.together)
     made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin, times)
     try:
@@ -177,7 +177,7 @@ def _capture(
         made.close()
     frontier = made.frontier
     through = "nothing is stated yet" if frontier is None else f"frontier {frontier.elements[0]}"
-    report.tell("end", f"{through}; {made.waits().text}", frontier=frontier and frontier.to_plain())
+    report.write("end", f"{through}; {made.waits().text}", frontier=frontier and frontier.to_plain())
     return made
 
 
@@ -186,7 +186,7 @@ def outcome(made: CaptureQuery) -> Exit:
     return Exit.MISSING if made.finished and made.waits().inside else Exit.DONE
 
 
-def planned(options: argparse.Namespace) -> Plan:
+def planned(options: argparse.Namespace) -> CaptureJobPlan:
     """The plan of parsed arguments. Raises UsageError."""
     if (options.files is None) == (options.bootstrap is None):
         raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
@@ -200,11 +200,11 @@ def planned(options: argparse.Namespace) -> Plan:
         before=options.before,
         snapshot_again=options.snapshot_again, empty=options.empty,
     )
-    topics: Topics
+    topics: SparkTopics
     if options.files is not None:
         topics = FileTopics(local_path(options.files), recipe, options.max_files)
     else:
-        topics = KafkaTopics(
+        topics = SparkKafkaTopics(
             options.bootstrap, recipe, config_file=options.kafka_config, records=options.max_records
         )
     address = place_without_table(options.logs)
@@ -212,7 +212,7 @@ def planned(options: argparse.Namespace) -> Plan:
         table: LogSpec.of(address, table, row_type, options)
         for table, row_type in recipe.tables.items()
     }
-    return Plan(
+    return CaptureJobPlan(
         recipe, topics, logs, local_path(options.state), options.available_now, options.interval,
         folder.absolute() if (folder := together(address)) else None,
     )
@@ -240,7 +240,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-files", type=positive(int), metavar="N", help="at most so many of --files in a batch")
     group = made.add_argument_group("on a shared remap")
     group.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
-    add_wanted_arguments(group)
+    add_capture_arguments(group)
     add("--name", default="cdcv2 capture", help="the application's name in Spark")
     add("--spark-log", default="OFF", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made
@@ -265,4 +265,4 @@ def _add_source(group: Any) -> None:
         help="where before-images come from: the records, which must have them whole (the default), or what the logs "
              "hold: all rows are then held by the driver")
     add_empty(group)
-    add_snapshot_again(group)
+    add_resnapshot_option(group)

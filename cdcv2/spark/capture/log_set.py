@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.capture.log_set import Advance
 from cdcv2.errors import UnsafeTopicError
-from cdcv2.spark.capture.logs import CHANGES, TableLogs, Written
+from cdcv2.spark.capture.logs import CHANGES, TableLogs, WriteCounts
 from cdcv2.timeline.binding import check_int
 
 #: About so many rows go into one task of a write: fewer make small messages, more make slow tasks.
 ROWS_PER_TASK = 20_000
 
 
-class Changes(NamedTuple):
+class ReleaseChanges(NamedTuple):
     """What a release changes: a frame of CHANGES (None: nothing), of about so many ``rows``.
 
     ``expected`` says how many records, or distinct ``updates``, there are of each table and time; None: that is not
@@ -38,9 +38,9 @@ class FrameLogs:
     Raises UnsafeTopicError where other rows are written than were expected, before anything is stated of them.
     """
 
-    def __init__(self, logs: TableLogs, changes: Changes, spark: SparkSession) -> None:
+    def __init__(self, logs: TableLogs, changes: ReleaseChanges, spark: SparkSession) -> None:
         self._logs, self._changes, self._spark = logs, changes, spark
-        self.written: dict[tuple[str, int], Written] = {}
+        self.written: dict[tuple[str, int], WriteCounts] = {}
 
     @property
     def tables(self) -> Collection[str]:
@@ -71,12 +71,12 @@ class FrameLogs:
 
 
 def _check(
-    written: Mapping[tuple[str, int], Written], expected: Mapping[tuple[str, int], int], *, updates: bool
+    written: Mapping[tuple[str, int], WriteCounts], expected: Mapping[tuple[str, int], int], *, updates: bool
 ) -> None:
     """Whether what was written is what was counted before: the records of a topic must not go away, nor change."""
     what = "updates" if updates else "rows"
     for table, time in sorted(written.keys() | expected.keys()):
-        done, wanted = written.get((table, time), Written(0, 0)), expected.get((table, time), 0)
+        done, wanted = written.get((table, time), WriteCounts(0, 0)), expected.get((table, time), 0)
         found = done.identities if updates else done.records
         if found != wanted:
             raise UnsafeTopicError(

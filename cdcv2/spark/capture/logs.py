@@ -51,7 +51,7 @@ _WRITTEN_ARROW = pa.schema([
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteCounts:
     """What was written of one time of one table: distinct identities (to be stated), and the records they came from."""
 
     identities: int
@@ -192,7 +192,7 @@ class TableLogs:
 
     # -- writing
 
-    def write(self, changes: DataFrame, frontier: int) -> dict[tuple[str, int], Written]:
+    def write(self, changes: DataFrame, frontier: int) -> dict[tuple[str, int], WriteCounts]:
         """Make the updates below ``frontier`` durable, on the executors; returns what they are by table and time.
 
         ``changes`` is CHANGES, consolidated (diffs may be 0). What a log has stated already is counted, and not
@@ -210,11 +210,11 @@ class TableLogs:
             frame = ordered.mapInArrow(write, _WRITTEN).toArrow()
         finally:
             held.destroy()
-        written: dict[tuple[str, int], Written] = {}
+        written: dict[tuple[str, int], WriteCounts] = {}
         for number, time, identities, records, messages in zip(*(column.to_pylist() for column in frame.columns)):
             table = self.tables[number]
-            before = written.get((table, time), Written(0, 0))
-            written[table, time] = Written(before.identities + identities, before.records + records)
+            before = written.get((table, time), WriteCounts(0, 0))
+            written[table, time] = WriteCounts(before.identities + identities, before.records + records)
             self._sent[table] += messages
         return written
 
@@ -260,10 +260,10 @@ class TableLogs:
         number = self.tables.index(table)
         self._orphans = {key: rows for key, rows in self._orphans.items() if key[0] != number or key[1] >= frontier}
         self._sent[table] += len(statements)
-        self._tell_apart(table)
+        self._skip_foreign(table)
         return True
 
-    def _tell_apart(self, table: str) -> None:
+    def _skip_foreign(self, table: str) -> None:
         """Move the tail behind what we have written. What others have put there beyond our frontier is theirs to state.
 
         A topic keeps a stop in a message: where there are other messages than ours all are read, and a tail that would

@@ -15,37 +15,39 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.release import Release, Waiting
-from cdcv2.capture.run.kept_types import kept_types
-from cdcv2.capture.state_check import same_topics, tells_alike
+from cdcv2.capture.release import Release, WaitReason
+from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.run.log_types import kept_types
+from cdcv2.capture.state_check import declares_same, same_topics
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
-from cdcv2.logs.coverage import Coverage
+from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.classify import snapshots
-from cdcv2.spark.capture.report import Report
-from cdcv2.spark.capture.state_file import CaptureMemory
+from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.capture.state_file import SparkStateFile
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.capture.topics import Topics
+from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.job import Guard
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.timeline.binding import check_int
 
 
-class Seeking(Protocol):
-    """Decisions that a snapshot which was not declared may explain; see :class:`~cdcv2.capture.commits.Commits`."""
+class ResnapshotSearch(Protocol):
+    """Decisions that a snapshot which was not declared may explain; see
+    :class:`~cdcv2.capture.commit_transactions.CommitTransactions`.
+    """
 
     @property
-    def seeks_another(self) -> bool:
+    def searches_resnapshot(self) -> bool:
         """Whether such a snapshot stops it, perhaps, and its LSN is not known."""
 
     def snapshot_found(self, lsn: int) -> None:
         """There are rows of a snapshot with this LSN."""
 
-    def sought(self) -> None:
+    def searched(self) -> None:
         """All topics were read for such rows."""
 
 
@@ -58,16 +60,16 @@ class CaptureQuery(ABC):
     """
 
     def __init__(
-        self, recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: Report | None, begin: Callable[[], LogDescription],
+        self, recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
+        report: CaptureReport | None, begin: Callable[[], LogDescription],
     ) -> None:
         nameable(spark, state)
         self.recipe, self.topics, self.state = recipe, topics, state
         self._spark = spark
-        self._report = report or Report()
-        self._memory = CaptureMemory(state / "memory", _binding(recipe, topics, specs))
+        self._report = report or CaptureReport()
+        self._memory = SparkStateFile(state / "memory", _binding(recipe, topics, specs))
         self._remembered = self._memory.load()
-        if self._remembered is not None and not tells_alike(self._remembered.commits, recipe.again):
+        if self._remembered is not None and not declares_same(self._remembered.commits, recipe.resnapshots):
             # Its positions may be behind rows of the snapshots that are told of now: from the start of the topics.
             self._remembered = None
         self.start = dict(self._remembered.positions) if self._remembered else {}
@@ -84,20 +86,20 @@ class CaptureQuery(ABC):
         self.finished = False
         self.transactions = 0
 
-    def _recalled(self, through: int | None) -> Recalled[int]:
+    def _recalled(self, through: int | None) -> ReleasedEnds[int]:
         """What the transaction topic says of what was released last."""
         topic = TransactionTopic(self.topics.transactions(self._spark), self.recipe)
         return topic.around(self.start.get((self.recipe.transaction_topic, 0), 0), through)
 
-    def _seek(self, spark: SparkSession, seeking: Seeking, following: Mapping[Place, int]) -> None:
+    def _seek(self, spark: SparkSession, seeking: ResnapshotSearch, following: Mapping[Place, int]) -> None:
         """Look for rows of the snapshot that may have stopped the capture, behind what was read of the topics."""
         ends = {place: (following.get(place, 0), end - 1) for place, end in self.topics.ends(spark).items()}
         unread = {place: (low, high) for place, (low, high) in ends.items() if low <= high}
         for lsn in snapshots(self.topics.ranges(spark, unread), self.recipe) if unread else ():
             seeking.snapshot_found(lsn)
-            if not seeking.seeks_another:
+            if not seeking.searches_resnapshot:
                 return
-        seeking.sought()
+        seeking.searched()
 
     # -- what a kind of it does
 
@@ -120,18 +122,18 @@ class CaptureQuery(ABC):
 
     @property
     @abstractmethod
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
 
     @abstractmethod
-    def waits(self) -> Waiting:
+    def waits(self) -> WaitReason:
         """Why nothing more can be released."""
 
     # -- the query
 
     def query(self, guard: Guard, *, available_now: bool = False, interval: str | None = None) -> StreamingQuery:
         """Start the streaming query; ``guard`` is made of :meth:`batch`."""
-        self._tell_missing(self._spark)
+        self._report_missing(self._spark)
         checkpoints = self.state / "checkpoint"
         shutil.rmtree(checkpoints, ignore_errors=True)
         writer = self.topics.stream(self._spark, self.start).writeStream.foreachBatch(guard).queryName("cdcv2 capture")
@@ -144,65 +146,65 @@ class CaptureQuery(ABC):
 
     # -- what it tells
 
-    def _tell_start(self, specs: Mapping[str, LogSpec]) -> None:
+    def _report_start(self, specs: Mapping[str, LogSpec]) -> None:
         through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1
         where = "nothing is stated yet" if through is None else f"all through {through} is in the logs"
         memory = "the start of the topics, as it has no memory" if self._remembered is None else "its memory"
-        self._report.tell("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
-                          through=through, remembered=self._remembered is not None)
+        self._report.write("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
+                           through=through, remembered=self._remembered is not None)
         for table, spec in sorted(specs.items()):
-            self._report.tell("log", f"{table} -> {spec.name}", table=table, log=spec.name)
+            self._report.write("log", f"{table} -> {spec.name}", table=table, log=spec.name)
         kept = [(Path(spec.folder), spec.row_type) for spec in specs.values() if spec.folder is not None]
         for text in kept_types(kept):
-            self._report.tell("kept-types", text)
-        self._tell_uncovered()
+            self._report.write("kept-types", text)
+        self._report_uncovered()
 
-    def _tell_release(self, release: Release, what: str, **facts: Any) -> None:
+    def _report_release(self, release: Release, what: str, **facts: Any) -> None:
         self.transactions += len(release.transactions)
         if release.assumed:
             assumed = "snapshot completeness assumed: no notification topic says how many rows it has"
-            self._report.tell("assumed", assumed)
+            self._report.write("assumed", assumed)
         snapshot = "" if release.snapshot is None else f"the snapshot at {release.snapshot} and "
         # With no table covered no log has a statement.
         frontier = None if self.frontier is None else release.through + 1
         stated = "nothing is stated yet" if frontier is None else f"frontier {frontier}"
-        self._report.tell(
+        self._report.write(
             "released",
             f"{stated}: released {snapshot}{len(release.transactions)} transactions, {what}",
             frontier=frontier, snapshot=release.snapshot, transactions=len(release.transactions),
             total_transactions=self.transactions, **facts,
         )
 
-    def _tell_waiting(self, spark: SparkSession, records: int, repeats: int, rows: int, transactions: int) -> None:
+    def _report_waiting(self, spark: SparkSession, records: int, repeats: int, rows: int, transactions: int) -> None:
         waiting = self.waits()
-        self._report.tell(
+        self._report.write(
             "waiting",
             f"read {records} records ({repeats} repeats); {rows} rows of {transactions} open transactions; "
             f"{waiting.text}",
             records=records, repeats=repeats, rows=rows, open=transactions, waits_for=waiting.what, waits=waiting.text,
         )
-        self._tell_missing(spark)
-        self._tell_uncovered()
+        self._report_missing(spark)
+        self._report_uncovered()
 
-    def _tell_uncovered(self) -> None:
+    def _report_uncovered(self) -> None:
         """Name the tables that are not covered: at the start, and when these are others."""
         texts = self.coverage.texts()
         if texts != self._named:
             for text in texts:
-                self._report.tell("not-covered", text, tables=self.coverage.uncovered)
+                self._report.write("not-covered", text, tables=self.coverage.uncovered)
         self._named = texts
 
-    def _tell_missing(self, spark: SparkSession) -> None:
+    def _report_missing(self, spark: SparkSession) -> None:
         if self._missing == []:
             return
         missing = self.topics.missing(spark)
         if missing and missing != self._missing:
-            self._report.tell("missing", f"waits for the topics {', '.join(missing)}, which do not exist yet (the "
-                              "connector makes one at the first row of its table)", topics=missing)
+            self._report.write("missing", f"waits for the topics {', '.join(missing)}, which do not exist yet (the "
+                               "connector makes one at the first row of its table)", topics=missing)
         self._missing = missing
 
 
-def _binding(recipe: Recipe, topics: Topics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
+def _binding(recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
     binding: dict[str, Any] = {
         "source": topics.binding(), "prefix": recipe.prefix, "transaction topic": recipe.transaction_topic,
         "snapshot": recipe.snapshot,

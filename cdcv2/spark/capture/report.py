@@ -8,7 +8,7 @@ import time
 from typing import Any, TextIO
 
 
-class Report:
+class CaptureReport:
     """Writes the lines. ``people`` and ``machines`` may each be None: then nobody is told that way."""
 
     def __init__(self, people: TextIO | None = None, machines: TextIO | None = None) -> None:
@@ -16,11 +16,11 @@ class Report:
         self._machines = machines
 
     @classmethod
-    def standard(cls) -> Report:
+    def standard(cls) -> CaptureReport:
         """To standard error and standard output."""
         return cls(sys.stderr, sys.stdout)
 
-    def tell(self, what: str, text: str, **facts: Any) -> None:
+    def write(self, what: str, text: str, **facts: Any) -> None:
         """Something happened: ``what`` names its kind, ``facts`` are its numbers."""
         if self._machines is not None:
             line = {"job": "capture", "at": round(time.time(), 3), "what": what, "text": text, **facts}

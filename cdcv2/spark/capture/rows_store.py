@@ -17,7 +17,7 @@ from cdcv2.protocol.log import Place
 
 
 @dataclass
-class OpenTransaction:
+class TransactionTally:
     """What was counted of a transaction that is not released."""
 
     numbers: dict[str, Numbers] = field(default_factory=dict)
@@ -36,15 +36,15 @@ class OpenTransaction:
         """New rows of it are there."""
         before = self.ranges.get(place, (low, high))
         self.ranges[place] = min(low, before[0]), max(high, before[1])
-        self.began(place, low)
+        self.starts_at(place, low)
 
-    def began(self, place: Place, offset: int) -> None:
+    def starts_at(self, place: Place, offset: int) -> None:
         """Something of it is there."""
         self.first[place] = min(offset, self.first.get(place, offset))
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadPlan:
     """What a release must read, and what it must find there.
 
     ``times`` has the commit time of each transaction, ``snapshot`` the time of the snapshot's rows (None: not part
@@ -73,7 +73,7 @@ class CountedRows:
 
     def __init__(self, tables: tuple[str, ...]) -> None:
         self.tables = tables
-        self._open: dict[int, OpenTransaction] = {}
+        self._open: dict[int, TransactionTally] = {}
         self._snapshot_rows: dict[tuple[str, int], int] = {}
         self._snapshot_ranges: dict[Place, tuple[int, int]] = {}
         self._snapshot_first: dict[Place, int] = {}
@@ -111,14 +111,14 @@ class CountedRows:
         rows = self._snapshot_rows[key] = self._snapshot_rows.get(key, 0) + count
         before = self._snapshot_ranges.get(place, (low, high))
         self._snapshot_ranges[place] = min(low, before[0]), max(high, before[1])
-        self.note_snapshot(place, low)
+        self.snapshot_record_seen(place, low)
         return rows
 
-    def note(self, tx: int, place: Place, offset: int) -> None:
+    def record_seen(self, tx: int, place: Place, offset: int) -> None:
         """A record that is no row must be read again with this transaction."""
-        self._transaction(tx).began(place, offset)
+        self._transaction(tx).starts_at(place, offset)
 
-    def note_snapshot(self, place: Place, offset: int) -> None:
+    def snapshot_record_seen(self, place: Place, offset: int) -> None:
         """A record must be read again with the snapshot."""
         self._snapshot_first[place] = min(offset, self._snapshot_first.get(place, offset))
 
@@ -150,15 +150,15 @@ class CountedRows:
         """How many rows were counted and are not released."""
         return sum(held.raw for held in self._open.values()) + sum(self._snapshot_rows.values())
 
-    def _transaction(self, tx: int) -> OpenTransaction:
+    def _transaction(self, tx: int) -> TransactionTally:
         held = self._open.get(tx)
         if held is None:
-            held = self._open[tx] = OpenTransaction()
+            held = self._open[tx] = TransactionTally()
         return held
 
     # -- what a release reads
 
-    def reading(self, release: Release) -> Reading:
+    def reading(self, release: Release) -> ReadPlan:
         """Where the rows of a release are, and how many."""
         ranges: dict[Place, tuple[int, int]] = {}
         expected: dict[tuple[str, int], int] = {}
@@ -180,4 +180,4 @@ class CountedRows:
                 before = ranges.get(place, (low, high))
                 ranges[place] = min(low, before[0]), max(high, before[1])
         left = tuple(number for number, table in enumerate(self.tables) if table in release.uncovered)
-        return Reading(dict(release.transactions), release.snapshot, ranges, expected, raw > distinct, left)
+        return ReadPlan(dict(release.transactions), release.snapshot, ranges, expected, raw > distinct, left)

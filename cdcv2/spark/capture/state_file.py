@@ -1,10 +1,10 @@
 """What a capture must not forget: a few positions, and nothing else.
 
 Rows are never kept: they lie in the source's topics, and are read again by range. So the memory is small: what
-``Commits`` exports (through which END all is released, and whether the snapshot is), from where each partition must
-be read again, and for each log how far it is stated and where its tail begins. It is written after the statements
-that it tells of, as a file with the next number (:mod:`cdcv2.store.numbered`), so a crash leaves the old or the new
-one, and a second process with the same memory is found out.
+``CommitTransactions`` exports (through which END all is released, and whether the snapshot is), from where each
+partition must be read again, and for each log how far it is stated and where its tail begins. It is written after the
+statements that it tells of, as a file with the next number (:mod:`cdcv2.store.numbered`), so a crash leaves the old or
+the new one, and a second process with the same memory is found out.
 
 It is bound to what it tells of: the source, the tables with their row types, and the logs. Losing it costs time,
 never facts: the topics are read from their start, and what the logs have already is recognized.
@@ -20,7 +20,7 @@ from typing import Any
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Place, Positions
-from cdcv2.store.numbered import Numbered
+from cdcv2.store.numbered import NumberedFiles
 
 VERSION = 1
 #: How many old ones are kept, for people.
@@ -51,8 +51,8 @@ class LogTail:
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """One memory: what ``Commits.export`` gave, positions in the source, and the tails of the logs by table.
+class SavedState:
+    """One memory: what ``CommitTransactions.export`` gave, positions in the source, and the tails of the logs by table.
 
     ``identities`` tell the source's topics from others of their names.
     """
@@ -63,19 +63,19 @@ class Remembered:
     identities: Mapping[str, str]
 
 
-class CaptureMemory:
+class SparkStateFile:
     """The memory in a folder, for one capture, which ``binding`` describes (plain values only).
 
     One thread, one process at a time: ``save`` raises RefusedError when another process has saved in between.
     """
 
     def __init__(self, folder: Path, binding: Mapping[str, Any]) -> None:
-        self._files = Numbered(folder, "the memory of the capture")
+        self._files = NumberedFiles(folder, "the memory of the capture")
         self._folder = folder
         self._binding = dict(binding)
         self._number = 0
 
-    def load(self) -> Remembered | None:
+    def load(self) -> SavedState | None:
         """What was saved last; None if nothing was. Raises ForeignStateError for the memory of another capture."""
         numbers = self._files.numbers()
         if not numbers:
@@ -94,9 +94,9 @@ class CaptureMemory:
                 for topic, parts in plain["positions"].items() for part, offset in parts.items()
             }
             tails = {table: LogTail.from_plain(tail) for table, tail in plain["logs"].items()}
-            return Remembered(checked(plain["commits"], dict), positions, tails, checked(plain["topics"], dict))
+            return SavedState(checked(plain["commits"], dict), positions, tails, checked(plain["topics"], dict))
 
-    def save(self, remembered: Remembered) -> None:
+    def save(self, remembered: SavedState) -> None:
         """Keep it, durably. Raises RefusedError when another process saved meanwhile, OutputError when it cannot."""
         positions: dict[str, dict[str, int]] = {}
         for (topic, part), offset in sorted(remembered.positions.items()):

@@ -36,7 +36,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import ForeignStateError, MalformedError, SourceStop, UsageError
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture.log_set import Changes, FrameLogs
+from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.state_file import LogTail
 from cdcv2.spark.capture.tails import LogSpec
@@ -44,7 +44,7 @@ from cdcv2.spark.job import Guard, follow
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import tune
-from cdcv2.store.numbered import Numbered
+from cdcv2.store.numbered import NumberedFiles
 
 #: Given a micro-batch, the frontier that is promised; None: nothing new.
 Promise: TypeAlias = Callable[[DataFrame], Union[int, None]]
@@ -104,13 +104,13 @@ class StreamCapture:
         self.query: StreamingQuery | None = None
         self.guard = Guard(self._batch)
         self._spec, self._state, self._promise = log, state, promise
-        self._manifest = Numbered(state / "manifest", "the state of the capture")
+        self._manifest = NumberedFiles(state / "manifest", "the state of the capture")
         numbers = self._manifest.numbers()
         self._number = numbers[-1] if numbers else 0
         plain = self._manifest.read(self._number) if numbers else None
         tails = None if plain is None else {log.table: LogTail.from_plain(plain["log"])}
         self._logs = TableLogs({log.table: log}, tails)
-        self._kept = _Kept(plain, self._logs.known[log.table], state)
+        self._kept = _OpenCounts(plain, self._logs.known[log.table], state)
         self._clean()
 
     @property
@@ -142,7 +142,7 @@ class StreamCapture:
         kept = session.read.schema(_ENCODED).parquet(readable(folder))
         self._kept.take(folder.name, kept)
         frontier = self._kept.complete() if self._promise is None else self._promised(frame)
-        remember = partial(self._remember, query, number)
+        remember = partial(self._save, query, number)
         if frontier > self._kept.released:
             logs = FrameLogs(self._logs, self._changes(session.read.schema(_ENCODED), frontier), session)
             log_set.write(logs, Advance(Antichain([frontier])), remember=partial(remember, frontier))
@@ -151,7 +151,7 @@ class StreamCapture:
         self._kept.batch, self._kept.query = number, query
         self._clean()
 
-    def _remember(self, query: str, number: int, released: int | None = None) -> None:
+    def _save(self, query: str, number: int, released: int | None = None) -> None:
         """Keep what the batch did: it is stated up to there, if anything was."""
         if released is not None:
             self._kept.release(released)
@@ -169,16 +169,16 @@ class StreamCapture:
             raise UsageError(f"complete_through returned {frontier!r}: it takes a time, or None for nothing new")
         return frontier
 
-    def _changes(self, reader: Any, frontier: int) -> Changes:
+    def _changes(self, reader: Any, frontier: int) -> ReleaseChanges:
         """What is kept below the frontier."""
         folders = self._kept.folders(frontier)
         if not folders:
-            return Changes(None, 0)
+            return ReleaseChanges(None, 0)
         rows = reader.parquet(*[readable(self._state / "rows" / folder) for folder in folders])
         due = rows.where((F.col("time") >= self._kept.released) & (F.col("time") < frontier))
         changes = due.groupBy("time", "data").agg(F.sum("diff").alias("diff"), F.count("*").alias("weight"))
         columns = [F.lit(0).alias("table"), "time", "data", "diff", "weight"]
-        return Changes(changes.select(*columns), self._kept.waiting(frontier))
+        return ReleaseChanges(changes.select(*columns), self._kept.waiting(frontier))
 
     def _clean(self) -> None:
         """Remove the files that the manifest does not name, and manifests that nobody needs."""
@@ -188,7 +188,7 @@ class StreamCapture:
                 shutil.rmtree(folder)
 
 
-class _Kept:
+class _OpenCounts:
     """What is kept of a stream and not stated: numbers only. ``times`` has the rows at each time, by folder."""
 
     def __init__(self, plain: Mapping[str, Any] | None, known: int, state: Path) -> None:

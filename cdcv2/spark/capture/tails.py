@@ -16,7 +16,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.log import Log, LogAddress, Positions
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark import marks
+from cdcv2.spark import file_digests
 from cdcv2.spark.capture.state_file import LogTail
 
 
@@ -115,7 +115,7 @@ def recognized(
         known = dict(tail.marks) if tail else {}
         if spec.folder is not None:
             if tail is not None:
-                marks.check(spec.folder, tail.positions.get(0, 0), _files(known), None, _REMEDY)
+                file_digests.check(spec.folder, tail.positions.get(0, 0), _files(known), None, _REMEDY)
             found[table] = known
             continue
         found[table] = {"topic": str(spec.topic_id())}
@@ -133,7 +133,7 @@ def marked(
     found = {table: dict(of) for table, of in known.items()}
     for spec in specs:
         if spec.folder is not None:
-            taken = marks.marks(spec.folder, positions[spec.table].get(0, 0), _files(known[spec.table]))
+            taken = file_digests.marks(spec.folder, positions[spec.table].get(0, 0), _files(known[spec.table]))
             found[spec.table] = {str(file): mark for file, mark in taken.items()}
     return found
 

@@ -18,14 +18,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look, Ranges
+from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.connectors import kafka_topics
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet
-from cdcv2.connectors.dumped import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
+from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place
-from cdcv2.spark.capture.batch_facts import Seen
+from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.remap_capture.frames import kafka_frame
 from cdcv2.spark.topics import describe, reading, settings
@@ -37,7 +37,7 @@ _DUMPED = f"topic string, partition int, offset long, key string, {', '.join(f'{
 _EARLIEST = -2
 
 
-class Topics(Protocol):
+class SparkTopics(Protocol):
     """The source of a capture. Called on the driver, by one thread."""
 
     def binding(self) -> str:
@@ -63,7 +63,7 @@ class Topics(Protocol):
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
         """Everything from ``positions`` on, as a stream; it may begin earlier."""
 
-    def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
+    def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
         """Raise an error unless a micro-batch has all from ``counted`` on (none: from the start), each record once.
 
         Raises UnsafeTopicError for what lacks, MalformedError for what comes twice.
@@ -81,7 +81,7 @@ class Topics(Protocol):
 
 @dataclass(frozen=True)
 class FileTopics:
-    """Topics that were dumped to JSON lines (``connectors/dumped.py`` has the format), in the files of a directory.
+    """Topics that were dumped to JSON lines (``connectors/dump_files.py`` has the format), in the files of a directory.
 
     The files are read in the order of their modification times, ``files`` of them at a time (None: all that are
     there), and the records of a partition must come in the order of their offsets.
@@ -128,7 +128,7 @@ class FileTopics:
             reader = reader.option("maxFilesPerTrigger", str(self.files))
         return _records(_dumped(reader.text(streamable(self.folder))))
 
-    def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
+    def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
         """By the first offset, the last one and the number of records; topics that nobody needs are not looked at."""
         needed = set(self.recipe.topics())
         for place, (low, high, records) in sorted(seen.items()):
@@ -171,11 +171,11 @@ class _FileRanges:
         self._topics, self._spark = topics, spark
         self._place = topics.recipe.transaction_topic, 0
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """From the least offset in the files to the greatest."""
         own = self._topics._read(self._spark).where(F.col("topic") == self._place[0])
         found = own.agg(F.min("offset").alias("low"), F.max("offset").alias("high")).collect()[0]
-        return Look({} if found["low"] is None else {self._place: (found["low"], found["high"] + 1)})
+        return TopicExtents({} if found["low"] is None else {self._place: (found["low"], found["high"] + 1)})
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """The records, in order."""
@@ -214,7 +214,7 @@ def _records(frame: DataFrame) -> DataFrame:
     )
 
 
-class KafkaTopics:
+class SparkKafkaTopics:
     """The connector's topics in the cluster at ``bootstrap`` (None: as the settings say).
 
     ``config_file`` holds settings as Java's clients have them (TLS, SASL); they serve Spark, which reads the records,
@@ -269,7 +269,7 @@ class KafkaTopics:
             reader = reader.option("maxOffsetsPerTrigger", str(self._records))
         return reader.option("startingOffsets", json.dumps(start)).load()
 
-    def came(self, counted: Mapping[Place, int], seen: Mapping[Place, Seen]) -> None:
+    def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
         """Spark fails where an offset is gone; those of the markers of transactions never had a record."""
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.database import Database
 from cdcv2.spark.remap_capture.classify import Reader
-from cdcv2.spark.remap_capture.outputs import Share, by_executors, hear_told
+from cdcv2.spark.remap_capture.outputs import RangeShare, by_executors, take_facts
 
 
-class BoundKeyed(Database):
+class BoundKeyedDatabase(Database):
     """One connector's topics; everything as of :class:`~cdcv2.capture.run.database.Database`.
 
     Memory, on the driver: every row of the tables, TEMP, and what is told of the records of a turn.
@@ -30,7 +30,7 @@ class BoundKeyed(Database):
         """The executors take them. Raises RefusedError."""
         raise by_executors(record)
 
-    def hear(self, share: Share | None) -> None:
+    def receive_share(self, share: RangeShare | None) -> None:
         """Take what the records of a stretch say."""
         if share is not None:
-            hear_told(self, share)
+            take_facts(self, share)

@@ -20,12 +20,12 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.topics import Ranges
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
-from cdcv2.spark.capture.report import Report
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.job import translated
-from cdcv2.spark.remap_capture.classify import HEARD, PLAIN, TOLD, Heard, bound
+from cdcv2.spark.remap_capture.classify import HEARD, PLAIN, TOLD, ShareFacts, bound
 from cdcv2.spark.remap_capture.frames import Frames
-from cdcv2.spark.remap_capture.outputs import BoundOutput, Share
-from cdcv2.timeline.ranges import Stretch
+from cdcv2.spark.remap_capture.outputs import BoundOutput, RangeShare
+from cdcv2.timeline.ranges import BoundRanges
 
 
 class BoundCapture(SharedCapture):
@@ -37,11 +37,11 @@ class BoundCapture(SharedCapture):
 
     def __init__(
         self, binder: Binder, ranges: Ranges, frames: Frames, outputs: Sequence[BoundOutput], spark: SparkSession, *,
-        at_most: int, report: Report | None = None, own: Callable[[], object] = lambda: None,
+        at_most: int, report: CaptureReport | None = None, own: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(binder, ranges, outputs, at_most=at_most, own=own)
         self._frames, self._bound, self._spark = frames, outputs, spark
-        self._report = report or Report()
+        self._report = report or CaptureReport()
         self._readers = {
             topic: (number, reader)
             for number, output in enumerate(outputs) for topic, reader in output.readers().items()
@@ -61,7 +61,7 @@ class BoundCapture(SharedCapture):
             self._let_go()
             if self.frontier != before:
                 fresh, stated = self.records - records, self.complete
-                self._report.tell(
+                self._report.write(
                     "carried", f"frontier {_text(stated)}: {fresh} records ({self.records} in this run)",
                     frontier=stated.to_plain(), records=fresh, total_records=self.records,
                 )
@@ -72,38 +72,38 @@ class BoundCapture(SharedCapture):
         coverage = self.coverage
         texts = coverage.texts()
         for text in texts if texts != self._named else ():
-            self._report.tell("not-covered", text, tables=coverage.uncovered)
+            self._report.write("not-covered", text, tables=coverage.uncovered)
         self._named = texts
 
-    def _taken(self, stretch: Stretch) -> Iterator[tuple[int, DecodeError]]:
+    def _taken(self, stretch: BoundRanges) -> Iterator[tuple[int, DecodeError]]:
         for output in self._bound:
-            output.hear(None)
+            output.receive_share(None)
         if not stretch.ranges:
             return
         try:
-            heard = self._heard(stretch)
+            heard = self._read_facts(stretch)
         except (PySparkException, Py4JError, OSError) as error:
             raise translated(error) from error
         for one in heard:
             self.records += one.records
             yield from one.wrong
 
-    def _heard(self, stretch: Stretch) -> list[Heard]:
+    def _read_facts(self, stretch: BoundRanges) -> list[ShareFacts]:
         """Read and classify, and tell the outputs."""
         records = self._frames.frame(self._spark, stretch.ranges)
         frame = self._kept = bound(records, self._readers, stretch).persist()
-        shares = [Share(frame, sorted(stretch.end)) for _ in self._bound]
-        heard = list[Heard]()
+        shares = [RangeShare(frame, sorted(stretch.end)) for _ in self._bound]
+        heard = list[ShareFacts]()
         told = frame.where(F.col("kind") != PLAIN).select(*TOLD).toArrow()
         for kind, output, *row, said in zip(*(column.to_pylist() for column in told.columns)):
             if kind == HEARD:
-                heard.append(Heard.read(said))
+                heard.append(ShareFacts.read(said))
             else:
                 shares[output].rows.append(tuple(row))
         for number, (output_of, share) in enumerate(zip(self._bound, shares)):
             for one in heard:
                 share.add(one, number)
-            output_of.hear(share)
+            output_of.receive_share(share)
         return heard
 
     def _let_go(self) -> None:

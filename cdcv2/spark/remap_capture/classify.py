@@ -3,8 +3,8 @@
 Each record that carries a row becomes one row of a frame, with the canonical bytes of the row that goes (``minus``) and
 of the one that comes (``plus``), and with a *mark* of each, a digest: which rows are equal is all that is decided on,
 so the driver is told marks and never sees a row. What else the records say goes pickled into the last row of each Arrow
-batch (:class:`Heard`): also what is told of rows that must be looked up, which is done on the driver. One pass over the
-records gives both.
+batch (:class:`ShareFacts`): also what is told of rows that must be looked up, which is done on the driver. One pass
+over the records gives both.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pyarrow as pa
 
-from cdcv2.capture.bound_facts import said
-from cdcv2.capture.facts import Notification, Record, RowFact, SnapshotRow, ToldRow
-from cdcv2.capture.temp import SNAPSHOT as SNAPSHOT_TX, Begin, Row, Said
+from cdcv2.capture.bound_facts import timeline_fact
+from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
+from cdcv2.capture.open_records import SNAPSHOT as SNAPSHOT_TX, BeginRecord, RowRecord, Said
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.connectors.plain import PlainRows
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
-from cdcv2.timeline.ranges import Stretch
+from cdcv2.timeline.ranges import BoundRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,27 +66,27 @@ def mark(data: bytes) -> bytes:
 
 
 @dataclass
-class Heard:
+class ShareFacts:
     """What a share of the records said beside rows that executors keep; ``output`` goes by its number."""
 
     records: int = 0
     #: Those that are none, with their times.
     wrong: list[tuple[int, DecodeError]] = field(default_factory=list)
     #: (output, time, offset, what it says)
-    told: list[tuple[int, int, int, Union[Said, Begin, Notification]]] = field(default_factory=list)
+    told: list[tuple[int, int, int, Union[Said, BeginRecord, Notification]]] = field(default_factory=list)
     #: (output, table, time) of plain rows -> how many
     plain: dict[tuple[int, int, int], int] = field(default_factory=dict)
     #: Outputs with records of a connector that numbers a transaction anew.
     old: set[int] = field(default_factory=set)
 
     @staticmethod
-    def read(raw: bytes) -> Heard:
+    def read(raw: bytes) -> ShareFacts:
         """As an executor of ours wrote it."""
-        heard: Heard = pickle.loads(raw)
+        heard: ShareFacts = pickle.loads(raw)
         return heard
 
 
-def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch: Stretch) -> DataFrame:
+def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch: BoundRanges) -> DataFrame:
     """What the records of a stretch say, as BOUND; ``readers`` has, by topic, the output's number and its reader."""
     function = partial(_classify, pickle.dumps(dict(readers)), stretch)
     return records.select(*RECORD_COLUMNS).mapInArrow(function, BOUND)
@@ -96,22 +96,22 @@ def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch
 def _readers(raw: bytes) -> dict[str, tuple[int, Any]]:
     # Unpickled once per worker process: it compiles the functions of each row type.
     readers: dict[str, tuple[int, Reader]] = pickle.loads(raw)
-    made: dict[int, _OfDatabase | _OfKeyed] = {}
+    made: dict[int, _DatabaseClassifier | _KeyedClassifier] = {}
     found: dict[str, tuple[int, Any]] = {}
     for topic, (output, reader) in readers.items():
         if isinstance(reader, Recipe):
-            kind = _OfKeyed if reader.before == FROM_STATE else _OfDatabase
+            kind = _KeyedClassifier if reader.before == FROM_STATE else _DatabaseClassifier
             found[topic] = output, made.setdefault(output, kind(output, reader))
         else:
-            found[topic] = output, _OfPlain(output, *reader)
+            found[topic] = output, _PlainClassifier(output, *reader)
     return found
 
 
-def _classify(how: bytes, stretch: Stretch, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _classify(how: bytes, stretch: BoundRanges, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     readers = _readers(how)
     places: dict[Place, int] = {place: number for number, place in enumerate(sorted(stretch.end))}
     for batch in batches:
-        heard, rows = Heard(), list[tuple[Any, ...]]()
+        heard, rows = ShareFacts(), list[tuple[Any, ...]]()
         columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
         for record in map(Record._make, zip(*columns)):
             place = record.topic, record.partition
@@ -126,56 +126,56 @@ def _classify(how: bytes, stretch: Stretch, batches: Iterable[pa.RecordBatch]) -
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
-class _OfDatabase:
+class _DatabaseClassifier:
     """Reads the topics of a connector."""
 
     def __init__(self, output: int, recipe: Recipe) -> None:
         self._output, self._recipe = output, recipe
         self._tables = {table: (at, recipe.tables[table].encode) for at, table in enumerate(sorted(recipe.tables))}
 
-    def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
+    def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take note of what the record says. Raises DecodeError for one that is none."""
         fact = classify(record, self._recipe)
-        if isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew:
+        if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
             heard.old.add(self._output)
-        one = fact if isinstance(fact, Notification) else said(fact)
-        if isinstance(one, Row):
+        one = fact if isinstance(fact, Notification) else timeline_fact(fact)
+        if isinstance(one, RowRecord):
             table, encode = self._tables[one.table]
             snapshot = one.tx == SNAPSHOT_TX
             images = _images(record, one, encode)
             rows.append((
                 ROW, self._output, table, into, NO_TX if snapshot else one.tx, record.offset if snapshot else one.order,
-                place, one.after, one.number, one.anew, *images,
+                place, one.after, one.number, one.renumbered, *images,
                 *(None if data is None else mark(data) for data in images), None,
             ))
         elif one is not None:
             heard.told.append((self._output, into, record.offset, one))
 
 
-class _OfKeyed:
+class _KeyedClassifier:
     """Reads the topics of a connector whose old rows are looked up: all of it is told."""
 
     def __init__(self, output: int, recipe: Recipe) -> None:
         self._output, self._recipe = output, recipe
 
-    def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
+    def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take note of what the record says. Raises DecodeError for one that is none."""
         fact = classify(record, self._recipe)
-        if isinstance(fact, (RowFact, ToldRow, SnapshotRow)) and fact.anew:
+        if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
             heard.old.add(self._output)
-        one = fact if isinstance(fact, Notification) else said(fact)
+        one = fact if isinstance(fact, Notification) else timeline_fact(fact)
         if one is not None:
             heard.told.append((self._output, into, record.offset, one))
 
 
-class _OfPlain:
+class _PlainClassifier:
     """Reads a plain topic."""
 
     def __init__(self, output: int, table: int, row_type: RowType) -> None:
         self._output, self._table = output, table
         self._rows, self._encode = PlainRows(row_type), row_type.encode
 
-    def take(self, record: Record, into: int, place: int, heard: Heard, rows: list[tuple[Any, ...]]) -> None:
+    def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the record's row. Raises DecodeError for a record that is none."""
         data = self._encode(self._rows.row(record))
         nothing = None, None, None, None
@@ -184,7 +184,7 @@ class _OfPlain:
         heard.plain[key] = heard.plain.get(key, 0) + 1
 
 
-def _images(record: Record, row: Row, encode: Any) -> tuple[bytes | None, bytes | None]:
+def _images(record: Record, row: RowRecord, encode: Any) -> tuple[bytes | None, bytes | None]:
     """The bytes of the row that goes and of the one that comes; they are told in this order."""
     diffs = [diff for _, diff in row.changes]
     if diffs not in ([-1], [1], [-1, 1]):

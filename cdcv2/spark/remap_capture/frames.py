@@ -39,7 +39,7 @@ class KafkaFrames:
         return kafka_frame(spark, self._java, ranges, tasks=spark.sparkContext.defaultParallelism)
 
 
-class HeldFrames:
+class MemoryFrames:
     """Records that the driver can read, as those of dumps, which it holds in memory: for small things."""
 
     def __init__(self, ranges: Ranges) -> None:

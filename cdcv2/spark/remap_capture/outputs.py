@@ -20,21 +20,21 @@ from pyspark.sql import functions as F
 from cdcv2.capture import log_set
 from cdcv2.capture.facts import Notification, Record
 from cdcv2.capture.log_set import Advance, LogSet
+from cdcv2.capture.open_record_codec import OpenRecordCodec
+from cdcv2.capture.open_records import SNAPSHOT, Held, RowRecord
 from cdcv2.capture.run import on_remap
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.plain_tables import PlainOutput
-from cdcv2.capture.temp import SNAPSHOT, Held, Row
-from cdcv2.capture.temp_rows import TempRows
-from cdcv2.capture.transactions_on_timeline import Summary
+from cdcv2.capture.transactions_on_timeline import TransactionSummary
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture.log_set import Changes, FrameLogs
+from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs, consolidated
-from cdcv2.spark.remap_capture.classify import NO_TX, PLAIN, ROW, Heard, Reader, mark
+from cdcv2.spark.remap_capture.classify import NO_TX, PLAIN, ROW, Reader, ShareFacts, mark
 from cdcv2.spark.remap_capture.tables import BoundTables
 from cdcv2.timeline.binding import check_int
 from cdcv2.timeline.ordering import COMMIT_ORDER
@@ -46,7 +46,7 @@ _ROWS = pa.schema([
 
 
 @dataclass
-class Share:
+class RangeShare:
     """What an output hears of a stretch: the frame of all its rows, BOUND, and what the driver was told of them.
 
     ``rows`` are ``(table, time, tx, number, place, after, of_table, anew, minus_mark, plus_mark)``.
@@ -59,7 +59,7 @@ class Share:
     plain: dict[tuple[int, int], int] = field(default_factory=dict)
     old: bool = False
 
-    def add(self, heard: Heard, number: int) -> None:
+    def add(self, heard: ShareFacts, number: int) -> None:
         """What some of the records said to the output of this number."""
         self.told.extend(one[1:] for one in heard.told if one[0] == number)
         self.old |= number in heard.old
@@ -68,13 +68,13 @@ class Share:
                 self.plain[table, time] = self.plain.get((table, time), 0) + count
 
 
-class BoundOutput(on_remap.Output, Protocol):
+class BoundOutput(on_remap.RemapOutput, Protocol):
     """An output that is told what the executors hold."""
 
     def readers(self) -> Mapping[str, Reader]:
         """Who reads its topics."""
 
-    def hear(self, share: Share | None) -> None:
+    def receive_share(self, share: RangeShare | None) -> None:
         """Take the records of a stretch; None: there are none, and those of the one before are gone."""
 
 
@@ -85,7 +85,7 @@ class BoundPlain(PlainOutput):
         self, number: int, tables: Mapping[str, tuple[str, RowType]], logs: TableLogs, spark: SparkSession
     ) -> None:
         self._number, self._tables, self._logs, self._spark = number, dict(tables), logs, spark
-        self._share: Share | None = None
+        self._share: RangeShare | None = None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -97,7 +97,7 @@ class BoundPlain(PlainOutput):
         numbers = {table: number for number, table in enumerate(self._logs.tables)}
         return {topic: (numbers[table], row_type) for table, (topic, row_type) in self._tables.items()}
 
-    def knowns(self) -> Iterator[tuple[str, Antichain]]:
+    def log_frontiers(self) -> Iterator[tuple[str, Antichain]]:
         """How far each log is stated."""
         yield from ((table, Antichain([known])) for table, known in self._logs.known.items())
 
@@ -109,7 +109,7 @@ class BoundPlain(PlainOutput):
         """The executors take them. Raises RefusedError."""
         raise by_executors(record)
 
-    def hear(self, share: Share | None) -> None:
+    def receive_share(self, share: RangeShare | None) -> None:
         """Take the records of a stretch."""
         self._share = share
 
@@ -117,26 +117,26 @@ class BoundPlain(PlainOutput):
         """Make what was taken durable, and state it."""
         log_set.write(FrameLogs(self._logs, self._changes(_int(frontier)), self._spark), Advance(frontier))
 
-    def _changes(self, upper: int) -> Changes:
+    def _changes(self, upper: int) -> ReleaseChanges:
         share, expected = self._share, dict[tuple[str, int], int]()
         if share is not None:
             tables = self._logs.tables
             expected = {(tables[of], time): rows for (of, time), rows in share.plain.items() if time < upper}
         if share is None or not expected:
-            return Changes(None, 0, expected)
+            return ReleaseChanges(None, 0, expected)
         rows = (F.col("kind") == PLAIN) & (F.col("output") == self._number) & (F.col("time") < upper)
         frame = (
             share.frame.where(rows).groupBy("table", "time", F.col("plus").alias("data"))
             .agg(F.count("*").alias("diff"), F.count("*").alias("weight"))
         )
-        return Changes(frame, sum(expected.values()), expected)
+        return ReleaseChanges(frame, sum(expected.values()), expected)
 
     def close(self) -> None:
         """Release the logs."""
         self._logs.close()
 
 
-class Marks:
+class RowDigests:
     """The rows that TEMP holds, by their marks: as a row type for it, whose rows are marks."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Marks:
 
     def count(self, held: Held, diff: int) -> None:
         """A record comes into TEMP, or goes; what no record has is forgotten."""
-        for one, _ in held.changes if isinstance(held, Row) else ():
+        for one, _ in held.changes if isinstance(held, RowRecord) else ():
             number = self._held.get(one, 0) + diff
             if number:
                 self._held[one] = number
@@ -188,11 +188,11 @@ class BoundDatabase(Database):
         self, number: int, recipe: Recipe, logs: TableLogs, temp: tuple[Log, Writer], spark: SparkSession, *,
         ordering: str = COMMIT_ORDER, names: Mapping[str, str] | None = None,
     ) -> None:
-        self._marks = Marks()
-        rows = TempRows(dict.fromkeys(recipe.tables, self._marks))
+        self._marks = RowDigests()
+        rows = OpenRecordCodec(dict.fromkeys(recipe.tables, self._marks))
         super().__init__(recipe, BoundTables(logs), temp, ordering=ordering, names=names, rows=rows)
         self._number, self._logs, self._spark = number, logs, spark
-        self._share: Share | None = None
+        self._share: RangeShare | None = None
 
     def readers(self) -> dict[str, Reader]:
         """The recipe reads all of them."""
@@ -202,7 +202,7 @@ class BoundDatabase(Database):
         """The executors take them. Raises RefusedError."""
         raise by_executors(record)
 
-    def hear(self, share: Share | None) -> None:
+    def receive_share(self, share: RangeShare | None) -> None:
         """Take what the records of a stretch say; the rows as marks."""
         self._share = share
         if share is None:
@@ -211,33 +211,37 @@ class BoundDatabase(Database):
         for table, time, tx, number, place, after, of_table, anew, minus, plus in share.rows:
             changes = ((minus, -1),) if plus is None else ((plus, 1),) if minus is None else ((minus, -1), (plus, 1))
             if tx == NO_TX:
-                self.said(Row(tables[table], SNAPSHOT, (*places[place], number), after, changes), time)
+                self.receive(RowRecord(tables[table], SNAPSHOT, (*places[place], number), after, changes), time)
             else:
-                self.said(Row(tables[table], tx, number, after, changes, of_table, anew), time)
-        hear_told(self, share)
+                self.receive(RowRecord(tables[table], tx, number, after, changes, of_table, anew), time)
+        take_facts(self, share)
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
         for held, diff in super()._written(frontier):
             self._marks.count(held, diff)
             yield held, diff
 
-    def _write(self, summary: Summary) -> None:
+    def _write(self, summary: TransactionSummary) -> None:
         """TEMP here, the rows of what is given out by the executors."""
-        come = [held for held, _, diff in summary.temp if diff > 0 and isinstance(held, Row)]
+        come = [held for held, _, diff in summary.temp if diff > 0 and isinstance(held, RowRecord)]
         self._marks.learn(self._fetched(self._marks.unknown(mark for held in come for mark, _ in held.changes)))
         super()._write(summary)
         # One record's row may be another's, which comes when the first one goes.
         for held, _, diff in sorted(summary.temp, key=lambda update: -update[2]):
             self._marks.count(held, diff)
 
-    def _log_set(self, summary: Summary) -> LogSet:
-        come = {held for held, _, diff in summary.temp if diff > 0 and isinstance(held, Row)}
-        went = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, Row) and held not in come]
+    def _log_set(self, summary: TransactionSummary) -> LogSet:
+        come = {held for held, _, diff in summary.temp if diff > 0 and isinstance(held, RowRecord)}
+        went = [held for held, _, diff in summary.temp if diff < 0 and isinstance(held, RowRecord) and held not in come]
         earlier = [held for held in went if held.table not in self._transactions.uncovered]
         _int(summary.frontier)
-        return FrameLogs(self._logs, Changes(*self._given(summary, earlier), _identities(summary), True), self._spark)
+        return FrameLogs(
+            self._logs,
+            ReleaseChanges(*self._released_changes(summary, earlier), _identities(summary), True),
+            self._spark,
+        )
 
-    def _mine(self, share: Share) -> DataFrame:
+    def _own_rows(self, share: RangeShare) -> DataFrame:
         return share.frame.where((F.col("kind") == ROW) & (F.col("output") == self._number))
 
     def _fetched(self, marks: set[bytes]) -> dict[bytes, bytes]:
@@ -247,13 +251,13 @@ class BoundDatabase(Database):
         context = self._spark.sparkContext
         wanted = context.broadcast(marks)
         try:
-            rows = self._mine(self._share).select("minus", "plus", "minus_mark", "plus_mark")
+            rows = self._own_rows(self._share).select("minus", "plus", "minus_mark", "plus_mark")
             found = rows.mapInArrow(partial(_marked, wanted), "mark binary, data binary").toArrow()
         finally:
             wanted.destroy()
         return dict(zip(found.column("mark").to_pylist(), found.column("data").to_pylist()))
 
-    def _given(self, summary: Summary, earlier: list[Row]) -> tuple[DataFrame | None, int]:
+    def _released_changes(self, summary: TransactionSummary, earlier: list[RowRecord]) -> tuple[DataFrame | None, int]:
         """CHANGES of the transactions that are given out, and from about how many rows."""
         if not summary.given:
             return None, 0
@@ -270,7 +274,7 @@ class BoundDatabase(Database):
         fresh = [row for row in rows_of if row[1] <= given.get(row[2], -1) and row[0] not in left]
         if share is not None and fresh:
             times = {"tx": pa.array(given.keys(), pa.int64()), "given": pa.array(given.values(), pa.int64())}
-            rows = self._mine(share).join(F.broadcast(spark.createDataFrame(pa.table(times))), "tx")
+            rows = self._own_rows(share).join(F.broadcast(spark.createDataFrame(pa.table(times))), "tx")
             # What comes again when its transaction was given out is nothing.
             rows = rows.where((F.col("time") <= F.col("given")) & ~F.col("table").isin(left))
             rows = rows.withColumn("time", F.col("given"))
@@ -286,7 +290,7 @@ class BoundDatabase(Database):
             rows = once.unionByName(rows.where(~numbered))
         return consolidated(rows), len(earlier) + len(fresh)
 
-    def _held_rows(self, rows: list[Row], given: Mapping[int, int]) -> pa.Table:
+    def _held_rows(self, rows: list[RowRecord], given: Mapping[int, int]) -> pa.Table:
         """Rows that TEMP held before this stretch, as _ROWS."""
         numbers = {table: number for number, table in enumerate(self._logs.tables)}
         columns: list[list[Any]] = [[] for _ in _ROWS]
@@ -300,7 +304,7 @@ class BoundDatabase(Database):
         return pa.table([pa.array(column, kind.type) for column, kind in zip(columns, _ROWS)], schema=_ROWS)
 
 
-def hear_told(database: Database, share: Share) -> None:
+def take_facts(database: Database, share: RangeShare) -> None:
     """Have a database take what the driver was told, each at its time."""
     database.old.seen(share.old)
     # Notifications have an order, and one partition.
@@ -308,10 +312,10 @@ def hear_told(database: Database, share: Share) -> None:
         if isinstance(one, Notification):
             database.notified(one, time)
         else:
-            database.said(one, time)
+            database.receive(one, time)
 
 
-def _identities(summary: Summary) -> dict[tuple[str, int], int]:
+def _identities(summary: TransactionSummary) -> dict[tuple[str, int], int]:
     counts: dict[tuple[str, int], int] = {}
     for table, updates in summary.output.items():
         for _, time, _ in updates:

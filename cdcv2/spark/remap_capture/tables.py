@@ -41,7 +41,7 @@ class BoundTables:
         """Whether each log can state that its table is not covered."""
         return self._logs.describing
 
-    def knowns(self) -> dict[str, int]:
+    def log_frontiers(self) -> dict[str, int]:
         """For each table that is covered, up to where its log is stated."""
         return dict(self._logs.known)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from cdcv2 import failpoints
-from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow, Truncate, Unfit
-from cdcv2.capture.run.commit_times import Capture, Captured
+from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow, Truncate, UnfitRow
+from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, LogFinishedError, RefusedError, SourceStop, UsageError
@@ -42,7 +42,7 @@ def feed(capture: Capture, topics: Topics, chance: random.Random, often: float =
     """Read all topics from the capture's positions on, releasing now and then, and in the end."""
     for fact, position in topics.read(chance, capture.positions()):
         capture.absorb_fact(fact, position)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(topics.ends())
         if chance.random() < often:
             capture.release()
@@ -279,7 +279,7 @@ def test_a_changed_row_stops_before_its_transaction_and_again_after_a_restart() 
     topics = Topics()
     for fact, _ in (row(A, 5, 1, 0, (("x", 1),)), row(A, 6, 1, 1, (("y", 1),), 70)):
         topics.append((f"{PREFIX}.{A}", 0), fact)
-    topics.append((f"{PREFIX}.{A}", 0), Unfit(A, 6, None, 70, place(A, 2), "the columns changed", "make a new log"))
+    topics.append((f"{PREFIX}.{A}", 0), UnfitRow(A, 6, None, 70, place(A, 2), "the columns changed", "make a new log"))
     for tx, lsn, counts in ((5, 70, {A: 1}), (6, 80, {A: 2}), (7, 90, {})):
         topics.append((f"{PREFIX}.transaction", 0), End(tx, lsn, counts))
     for _ in range(3):
@@ -292,13 +292,13 @@ def test_a_changed_row_stops_before_its_transaction_and_again_after_a_restart() 
 
 
 @pytest.mark.parametrize("stopping", [
-    Unfit(A, None, None, 70, place(A, 1), "a row of public.a names no transaction", "begin anew"),
-    Unfit(A, None, 95, None, place(A, 1), "an incremental snapshot of public.a was taken", "begin anew"),
+    UnfitRow(A, None, None, 70, place(A, 1), "a row of public.a names no transaction", "begin anew"),
+    UnfitRow(A, None, 95, None, place(A, 1), "an incremental snapshot of public.a was taken", "begin anew"),
     SnapshotRow(A, 95, "first", "y", place(A, 1)),
 ])
 @pytest.mark.parametrize("early", [True, False])
 def test_what_stops_and_is_of_no_transaction_stops_again_after_a_restart(
-    stopping: Unfit | SnapshotRow, early: bool
+    stopping: UnfitRow | SnapshotRow, early: bool
 ) -> None:
     """Though what is whole beside it is released with it: its position must not be remembered as read."""
     logs, memory, topics = new_logs(), KeptMemory(), Topics()
@@ -333,10 +333,10 @@ def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
 
 @pytest.mark.parametrize("late", [
     Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "begin anew"),
-    Unfit(A, 5, None, 60, place(A, 0), "the columns changed", "begin anew", 1),
+    UnfitRow(A, 5, None, 60, place(A, 0), "the columns changed", "begin anew", 1),
 ])
 def test_what_cannot_be_captured_and_was_not_counted_stops_behind_its_released_transaction(
-    late: Truncate | Unfit
+    late: Truncate | UnfitRow
 ) -> None:
     """As a row does: the logs are stated beyond it, and lack what it did."""
     capture = Capture(recipe(snapshot="none"), new_logs())
@@ -349,15 +349,15 @@ def test_what_cannot_be_captured_and_was_not_counted_stops_behind_its_released_t
 
 
 @pytest.mark.parametrize("other", [SnapshotRow(A, 1000, "last", "y", place(A, 0)),
-                                   Unfit(A, None, 1000, None, place(A, 0), "the columns changed", "remedy")])
-def test_what_is_wrong_with_a_row_of_the_snapshot_stops_before_it(other: SnapshotRow | Unfit) -> None:
+                                   UnfitRow(A, None, 1000, None, place(A, 0), "the columns changed", "remedy")])
+def test_what_is_wrong_with_a_row_of_the_snapshot_stops_before_it(other: SnapshotRow | UnfitRow) -> None:
     """A position that says two things, or a row that does not fit: nothing is stated without it."""
     logs = new_logs()
     capture = Capture(recipe(), logs)
     row = SnapshotRow(A, 1000, "last", "x", place(A, 0))
     for fact in (row, row, other):
         capture.absorb_fact(fact, place(A, 0))
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read({(f"{PREFIX}.{A}", 0): 1})
     said = "two different rows of the snapshot at src.public.a" if isinstance(other, SnapshotRow) else "columns changed"
     with pytest.raises(SourceStop, match=said):
@@ -372,7 +372,7 @@ def test_an_unfit_row_of_an_old_snapshot_is_a_repeat_too(lsn: int, stops: bool) 
     of_a = [Updates([("x", 1000, 1)]), Progress([0], [1001], {1000: 1})]
     logs = {A: RecordingLog(of_a), B: RecordingLog([Progress([0], [1001])])}
     capture = Capture(recipe(), logs)
-    capture.absorb_fact(Unfit(A, None, lsn, None, place(A, 0), "the columns changed", "remedy"), place(A, 0))
+    capture.absorb_fact(UnfitRow(A, None, lsn, None, place(A, 0), "the columns changed", "remedy"), place(A, 0))
     if stops:
         with pytest.raises(SourceStop, match="rows of a second snapshot"):
             capture.release()
@@ -383,17 +383,17 @@ def test_an_unfit_row_of_an_old_snapshot_is_a_repeat_too(lsn: int, stops: bool) 
 def test_an_unfit_row_of_the_snapshot_stops_at_once() -> None:
     """Nothing can be released before the snapshot, so there is nothing to finish first."""
     capture = Capture(recipe(), new_logs())
-    capture.absorb_fact(Unfit(A, None, 1000, None, place(A, 0), "the columns changed", "remedy"), place(A, 0))
+    capture.absorb_fact(UnfitRow(A, None, 1000, None, place(A, 0), "the columns changed", "remedy"), place(A, 0))
     with pytest.raises(SourceStop, match="the columns changed. remedy"):
         capture.release()
 
 
 def test_the_assumed_snapshot_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody stated how many rows it has: the log line says so, and what is told does."""
-    told: list[Captured] = []
+    told: list[ReleaseReport] = []
     capture = Capture(recipe(), new_logs(), told=told.append)
     capture.absorb_fact(SnapshotRow(A, 1000, "last", "x", place(A, 0)), place(A, 0))
-    assert capture.wants_ends
+    assert capture.needs_ends
     capture.ends_read({(f"{PREFIX}.{A}", 0): 1, (f"{PREFIX}.{B}", 0): 0, (f"{PREFIX}.transaction", 0): 99})
     capture.release()
     assert told[0].release.assumed
@@ -402,7 +402,7 @@ def test_the_assumed_snapshot_is_said(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_is_told_after_a_release() -> None:
     """For progress: what came, what is open, and why it waits."""
-    told: list[Captured] = []
+    told: list[ReleaseReport] = []
     capture = Capture(recipe(snapshot="none"), new_logs(), told=told.append)
     capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),)))
     capture.absorb_fact(*end(5, 70, {A: 1}, 0))

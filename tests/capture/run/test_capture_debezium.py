@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cdcv2.capture.run.commit_times import Capture, Captured
+from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.capture.run.loop import run
 from cdcv2.cli.main import main
 from cdcv2.connectors.debezium import postgres
@@ -139,7 +139,7 @@ def is_before(frontier: Antichain | None, time: int) -> bool:
 
 def test_a_connector_killed_twice_arrives_whole(servers: Servers) -> None:
     """Snapshot by its notifications, stream with repeats: every table equal in the end, every frontier consistent."""
-    chance, told = random.Random(3), list[Captured]()
+    chance, told = random.Random(3), list[ReleaseReport]()
     logs = {table: RecordingLog() for table in TABLES}
     how = recipe(servers, "bank", TABLES)
     topics = KafkaTopics(Client(servers.kafka.bootstrap), how)

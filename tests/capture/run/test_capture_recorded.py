@@ -10,7 +10,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture import log_set
 from cdcv2.capture.facts import Truncate
-from cdcv2.capture.run.commit_times import Capture, Captured
+from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
@@ -48,7 +48,7 @@ def feed(run: str, capture: Capture, chance: random.Random) -> SourceStop:
     for place, index in interleaved(run, chance, capture.positions()):
         record, fact = facts(run)[place][index]
         capture.absorb_fact(fact, record.position)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(dump(run).ends())
         if chance.random() < 0.02:
             try:
@@ -61,13 +61,13 @@ def feed(run: str, capture: Capture, chance: random.Random) -> SourceStop:
 
 
 @cache
-def in_order(run: str) -> tuple[Logs, SourceStop, list[Captured]]:
+def in_order(run: str) -> tuple[Logs, SourceStop, list[ReleaseReport]]:
     """The run as it was recorded, by arrival, from the records themselves."""
-    logs, told = new_logs(), list[Captured]()
+    logs, told = new_logs(), list[ReleaseReport]()
     with Capture(recipe(run), logs, told=told.append) as capture, pytest.raises(SourceStop) as caught:
         for number, record in enumerate(dump(run).read()):
             capture.absorb(record)
-            if capture.wants_ends:
+            if capture.needs_ends:
                 capture.ends_read(dump(run).ends())
             if number % 100 == 0:
                 capture.release()
@@ -175,7 +175,7 @@ def test_identity_default_is_refused_with_the_remedy() -> None:
     capture = Capture(recipe("clean_default"), logs)
     for record in dump("clean_default").read():
         capture.absorb(record)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(dump("clean_default").ends())
     with pytest.raises(SourceStop, match="its old values are not given, in transaction .*"
                                          "ALTER TABLE public.[a-z_]+ REPLICA IDENTITY FULL") as caught:

@@ -13,7 +13,7 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.logs.memory import MemoryLog
@@ -138,13 +138,13 @@ class LastNotificationLate(Timeline):
         super().__init__(*args)
         self.looks = self.chance.randrange(4, 24)
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """As the other one."""
         found, place = super().look(), (NOTIFICATIONS, 0)
         self.looks -= 1
         if self.looks > 0 and place in self.ends:
             self.ends[place] = min(self.ends[place], len(self.records[place]) - 1)
-            return Look({**found.spans, place: (0, self.ends[place])})
+            return TopicExtents({**found.spans, place: (0, self.ends[place])})
         return found
 
 

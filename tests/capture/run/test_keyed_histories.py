@@ -24,7 +24,7 @@ def feed(capture: Capture, topics: Topics, chance: random.Random, often: float =
     """Read all topics from the capture's positions on, releasing now and then, and in the end."""
     for record in read(topics, chance, capture.positions()):
         capture.absorb(record)
-        if capture.wants_ends:
+        if capture.needs_ends:
             # The connector captures all tables, so they have topics, be there rows or not.
             there = {(f"{PREFIX}.{table}", 0): 0 for table in TABLES}
             capture.ends_read(there | {place: len(records) for place, records in topics.items()})

@@ -62,7 +62,7 @@ def feed(run: str, capture: Capture, chance: random.Random, often: float = 0.02)
     """Read everything, releasing now and then."""
     for record, fact in interleaved(run, chance, capture.positions()):
         capture.absorb_fact(fact, record.position)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(dump(run).ends())
         if chance.random() < often:
             capture.release()
@@ -89,7 +89,7 @@ def in_order(run: str) -> Logs:
     with Capture(keyed(run), logs) as capture:
         for number, record in enumerate(dump(run).read()):
             capture.absorb(record)
-            if capture.wants_ends:
+            if capture.needs_ends:
                 capture.ends_read(dump(run).ends())
             if number % 100 == 0:
                 capture.release()
@@ -151,7 +151,7 @@ def test_a_capture_that_stopped_goes_on_with_old_rows_from_the_state(run: str) -
     capture = Capture(recipe(run), logs, memory=memory)
     for record in dump(run).read():
         capture.absorb(record)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(dump(run).ends())
     with pytest.raises(SourceStop, match="--before from-state"):
         capture.release()
@@ -176,7 +176,7 @@ def test_a_default_table_that_is_named_as_full_stops_it() -> None:
                                          "string, in transaction 2985; .* Name a table with --full-identity only"):
         for record in dump("clean_default").read():
             capture.absorb(record)
-            if capture.wants_ends:
+            if capture.needs_ends:
                 capture.ends_read(dump("clean_default").ends())
             capture.release()
 

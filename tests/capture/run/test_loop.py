@@ -10,7 +10,7 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.topics import Item, Reached
+from cdcv2.capture.topics import Item, PartitionPosition
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
@@ -135,7 +135,9 @@ def test_a_record_that_is_none_ends_it_after_everything_before() -> None:
 
 def test_the_ends_are_read_once_and_reaching_them_releases_the_snapshot() -> None:
     """Where a partition's last record is not for us, that it was reached is enough."""
-    mine, topics = capture("initial"), Given(snapshot_row("last"), None, Reached(("src.public.t", 1), 3), None)
+    mine, topics = capture("initial"), Given(
+        snapshot_row("last"), None, PartitionPosition(("src.public.t", 1), 3), None
+    )
     run(mine, topics)
     assert 1 == topics.asked_ends
     assert Antichain([1001]) == mine.frontier

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.facts import End, Fact, Record, RowFact, Truncate
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.capture.topics import Look
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
@@ -37,7 +37,7 @@ def stop_of(capture: Capture, read: object, ends_now: dict[tuple[str, int], int]
     with pytest.raises(SourceStop) as caught:
         for fact, position in read:  # type: ignore[attr-defined]
             capture.absorb_fact(fact, position)
-            if capture.wants_ends:
+            if capture.needs_ends:
                 capture.ends_read(ends_now)
             if chance.random() < 0.3:
                 capture.release()
@@ -210,7 +210,7 @@ def test_rows_that_come_when_others_are_released_look_like_repeats_and_are_none(
         capture.release()
     plain = memory.plain
     assert plain is not None
-    commits = Commits.restore(plain["commits"], [A, B], snapshot="none", known=91)  # type: ignore[arg-type]
+    commits = CommitTransactions.restore(plain["commits"], [A, B], snapshot="none", known=91)  # type: ignore[arg-type]
 
     again = commits.stopped()
     assert (True, None) == (commits.lost, commits.ready())
@@ -224,10 +224,10 @@ class TransactionRecords:
         values = [value(fact, PREFIX) for fact, _ in endings]
         self.records = [Record(*PLACE, offset, None, text) for offset, text in enumerate(values)][first:]
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """From the first to the last."""
         offsets = [record.offset for record in self.records]
-        return Look({PLACE: (offsets[0], offsets[-1] + 1)} if offsets else {})
+        return TopicExtents({PLACE: (offsets[0], offsets[-1] + 1)} if offsets else {})
 
     def read(self, ranges: Mapping[tuple[str, int], tuple[int, int]]) -> list[Record]:
         """Those in the range."""
@@ -311,7 +311,7 @@ def test_rows_that_their_end_does_not_count_are_not_lost(early: int) -> None:
 
 def test_a_repeat_is_a_repeat() -> None:
     """Rows of what was released, in this run or before it, stop nothing."""
-    commits = Commits([A], snapshot="none", known=71)
+    commits = CommitTransactions([A], snapshot="none", known=71)
     commits.rows_seen(8, A, 2)
     for tx, lsn, number in ((7, 90, 0), (8, 95, 2)):
         commits.end(tx, lsn, {A: number})

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cdcv2.capture.run import manifest
-from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import ForeignStateError
-from cdcv2.logs import captured
+from cdcv2.logs import capture_manifest
 from cdcv2.rows.row_type import RowType
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
@@ -26,7 +26,7 @@ def recipe(*tables: str) -> Recipe:
 def together(monkeypatch: pytest.MonkeyPatch, into: Path, recipes: list[Recipe]) -> list[object]:
     """What each of them gets, when none finds a note there before all have looked."""
     looked, ended = threading.Barrier(len(recipes)), threading.Barrier(len(recipes))
-    is_there = captured.is_there
+    is_there = capture_manifest.is_there
 
     def slow(path: Path) -> bool:
         found = is_there(path)
@@ -38,13 +38,13 @@ def together(monkeypatch: pytest.MonkeyPatch, into: Path, recipes: list[Recipe])
     def begin(number: int) -> None:
         with FolderInUse(into, option="--into") as used:
             try:
-                got[number] = manifest.note(used, recipes[number], option="--into")
+                got[number] = manifest.write_manifest(used, recipes[number], option="--into")
             except ForeignStateError as error:
                 got[number] = error
             ended.wait(timeout=60)
 
     with monkeypatch.context() as patched:
-        patched.setattr(captured, "is_there", slow)
+        patched.setattr(capture_manifest, "is_there", slow)
         threads = [threading.Thread(target=begin, args=(number,)) for number in range(len(recipes))]
         for thread in threads:
             thread.start()
@@ -57,7 +57,7 @@ def test_captures_that_begin_together_name_the_logs_alike(monkeypatch: pytest.Mo
     """And so does the next one; nothing else is left there."""
     names = together(monkeypatch, tmp_path / "logs", [recipe("public.t")] * 4)
     with FolderInUse(tmp_path / "logs", option="--into") as used:
-        after = manifest.note(used, recipe("public.t"), option="--into")
+        after = manifest.write_manifest(used, recipe("public.t"), option="--into")
 
     assert isinstance(after, str) and {after} == set(names)
     assert [manifest.CAPTURE_FILE] == [path.name for path in (tmp_path / "logs").iterdir()]

@@ -15,9 +15,9 @@ from cdcv2.capture.binder import Binder
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.on_remap import SharedCapture, run
 from cdcv2.capture.run.plain_tables import PlainTables
-from cdcv2.capture.run.remap_loop import Came, Run, carry_on
-from cdcv2.capture.run.request import Wanted
-from cdcv2.capture.topics import Look
+from cdcv2.capture.run.remap_loop import RunOptions, RunResult, carry_on
+from cdcv2.capture.run.request import CaptureRequest
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
@@ -35,8 +35,8 @@ from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.positions import frontier, places
 from cdcv2.timeline.ranges import next_stretch
 from cdcv2.timeline.recipe import BoundRecipe
-from cdcv2.timeline.records import Genesis, Held, Proposal, decode, encode
-from cdcv2.timeline.shared import Shared, View
+from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, decode, encode
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 A, B = ("topic-a", 0), ("topic-b", 0)
@@ -57,9 +57,9 @@ class Topics:
         for value in [f'{{"text": "{text}"}}'.encode() for text in texts] + ([raw] if raw is not None else []):
             records.append(Record(*place, len(records), None, value))
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """As they are."""
-        return Look({at: (self.lows.get(at, 0), len(of)) for at, of in self.records.items()}, dict(self.ids))
+        return TopicExtents({at: (self.lows.get(at, 0), len(of)) for at, of in self.records.items()}, dict(self.ids))
 
     def read(self, ranges: Any) -> Any:
         """Each partition in its order."""
@@ -80,9 +80,9 @@ class RemapLog:
         """For people."""
         return f"remap[0]@{number}"
 
-    def read(self, after: int) -> View:
+    def read(self, after: int) -> LogView:
         """All from there on."""
-        return View(list(enumerate(self.raws))[max(after, self.first):], len(self.raws))
+        return LogView(list(enumerate(self.raws))[max(after, self.first):], len(self.raws))
 
     def append(self, raw: bytes, after: int) -> int:
         """At the end."""
@@ -215,17 +215,17 @@ def test_what_its_logs_need_is_held_and_the_rest_forgotten(stage: Stage, monkeyp
     binder = stage.binder(at_most=1, of="logs")
     capture = stage.capture(binder, at_most=1)
     run(capture, binder)
-    upper, known = check_int(capture.frontier.elements[0]), Shared()
+    upper, known = check_int(capture.frontier.elements[0]), SharedRemap()
     minted(stage.remap, follow(known))
 
-    held = [one.since for one in map(decode, stage.remap.raws) if isinstance(one, Held)]
+    held = [one.since for one in map(decode, stage.remap.raws) if isinstance(one, HoldRecord)]
     assert [0, upper - 1] == [held[0], held[-1]] and 3 <= len(held) == len(set(held)) <= 5
     assert ({"logs": upper - 1}, upper - 1) == (known.holds, binder.remap.since)
     assert 1 == len(binder.remap) < len(known.remap)
     stage.run(of="logs")
     assert known.next == len(stage.remap.raws), "nothing new is said where nothing is new"
 
-    known.want(known.recipe.text)
+    known.use_recipe(known.recipe.text)
     minted(stage.remap, agree(known, known.propose_close))
     assert Antichain() == stage.run(of="logs").frontier
     minted(stage.remap, follow(known))
@@ -234,11 +234,11 @@ def test_what_its_logs_need_is_held_and_the_rest_forgotten(stage: Stage, monkeyp
 
 def test_one_that_slept_through_a_compaction_begins_again(stage: Stage) -> None:
     """Where its logs are, which others wrote meanwhile; nothing is told twice, or not at all."""
-    asked, said = Wanted({"a": ("topic-a", ROWS)}, {}, COMMIT_ORDER), list[str]()
+    asked, said = CaptureRequest({"a": ("topic-a", ROWS)}, {}, COMMIT_ORDER), list[str]()
     slept = list[Binder]()
 
-    def carried(opened: Any) -> Came | None:
-        how = Run(asked, logs=LogAddress.parse("kafka:cdc.{table}"))
+    def carried(opened: Any) -> RunResult | None:
+        how = RunOptions(asked, logs=LogAddress.parse("kafka:cdc.{table}"))
         return carry_on(
             how, stage.remap, stage.topics.look(), opened, check=lambda binder: None, stopping=lambda: False,
             remark=said.append,
@@ -256,7 +256,7 @@ def test_one_that_slept_through_a_compaction_begins_again(stage: Stage) -> None:
             for text in "yz":
                 stage.topics.add(A, text)
                 carried(others)
-            compacting = Shared()
+            compacting = SharedRemap()
             minted(stage.remap, follow(compacting))
             minted(stage.remap, compact(compacting, compacting.remap.last))
         yield capture
@@ -521,7 +521,7 @@ def test_logs_are_known_by_a_remap_that_was_compacted(stage: Stage) -> None:
     stage.topics.add(A, "y")
     stage.run()
     (_, first, _), (_, last, _) = stage.told()
-    minted(stage.remap, compact(Shared(), last - 1))
+    minted(stage.remap, compact(SharedRemap(), last - 1))
     binder = stage.binder()
     assert first < binder.remap.since
     assert Antichain([last + 1]) == stage.capture(binder).frontier

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 
 from cdcv2 import failpoints
-from cdcv2.capture.commits import Commits
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.state_check import tells_alike
+from cdcv2.capture.state_check import declares_same
 from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
@@ -41,7 +41,7 @@ def feed(capture: Capture, topics: Topics, chance: random.Random, often: float =
     """Read all topics from the capture's positions on, releasing now and then, and in the end."""
     for record in read(topics, chance, capture.positions()):
         capture.absorb(record)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read({place: len(records) for place, records in topics.items()})
         if chance.random() < often:
             capture.release()
@@ -260,7 +260,7 @@ SCANNED = ("TABLE_SCAN_COMPLETED", "t", 2)
 ])  # fmt: skip
 def test_what_is_no_whole_snapshot_stops_and_is_never_mixed(said: list[Any], rows: int, stops: str) -> None:
     """Broken off, unannounced, with more rows than it said, or with none: everything before it stands."""
-    commits = Commits(["t"], notifications=True, again=[90])
+    commits = CommitTransactions(["t"], notifications=True, again=[90])
     for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED, *said]):
         commits.notification(*one, at)
     commits.snapshot_rows("t", 10, 1)
@@ -297,7 +297,7 @@ def test_what_is_told_must_be_possible() -> None:
 ])  # fmt: skip
 def test_a_first_snapshot_that_is_not_the_first_is_not_given_out(said: list[Any], lsn: int, stops: str) -> None:
     """Begun twice, its slot was there; and what comes behind one that was told of is not the first."""
-    commits = Commits(["t"], notifications=True, again=[90])
+    commits = CommitTransactions(["t"], notifications=True, again=[90])
     for at, one in enumerate(said):
         commits.notification(*one, at)
     commits.snapshot_rows("t", lsn, 1)
@@ -308,7 +308,7 @@ def test_a_first_snapshot_that_is_not_the_first_is_not_given_out(said: list[Any]
 
 def test_a_told_lsn_is_that_of_no_transaction() -> None:
     """Taken for released, it would let through what is behind the snapshot that was meant."""
-    commits = Commits(["t"], notifications=True, known=91, again=[90])
+    commits = CommitTransactions(["t"], notifications=True, known=91, again=[90])
     commits.end(1, 90, {})
     commits.end(2, 95, {})
     assert commits.ready() is None
@@ -318,7 +318,7 @@ def test_a_told_lsn_is_that_of_no_transaction() -> None:
 
 def test_a_snapshot_that_is_released_had_rows() -> None:
     """Also one that another run released; without any, nothing but what was told says that it was at that LSN."""
-    commits = Commits(["t"], notifications=True, known=91, again=[90])
+    commits = CommitTransactions(["t"], notifications=True, known=91, again=[90])
     first = [STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]
     for at, one in enumerate([*first, STARTED, ("TABLE_SCAN_COMPLETED", "t", 0), COMPLETED]):
         commits.notification(*one, at)
@@ -328,7 +328,7 @@ def test_a_snapshot_that_is_released_had_rows() -> None:
 
 def test_nothing_is_released_while_the_lsn_of_a_new_snapshot_is_not_known() -> None:
     """It would be without what was lost; once a row is found, what was committed before it is released."""
-    commits = Commits(["t"], notifications=True)
+    commits = CommitTransactions(["t"], notifications=True)
     for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]):
         commits.notification(*one, at)
     commits.snapshot_rows("t", 10, 1)
@@ -338,7 +338,7 @@ def test_nothing_is_released_while_the_lsn_of_a_new_snapshot_is_not_known() -> N
     commits.notification(*STARTED, 3)
     commits.end(1, 20, {})
     commits.end(2, 95, {})
-    assert commits.seeks_another and commits.ready() is None
+    assert commits.searches_resnapshot and commits.ready() is None
     assert "--snapshot-again LSN " in str(commits.stopped())
     commits.snapshot_found(90)
     release = commits.ready()
@@ -348,7 +348,7 @@ def test_nothing_is_released_while_the_lsn_of_a_new_snapshot_is_not_known() -> N
 
 def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told() -> None:
     """Its rows name no commit, as if it had come before the first one that is released; heard until then."""
-    commits = Commits(["t"], notifications=True)
+    commits = CommitTransactions(["t"], notifications=True)
     for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]):
         commits.notification(*one, at)
     commits.snapshot_rows("t", 10, 1)
@@ -359,8 +359,8 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
     assert commits.is_repeat(None, 7)
     assert commits.lost
     plain = json.loads(json.dumps(commits.export()))
-    assert tells_alike(plain, ()) and not tells_alike(plain, (90,))
-    again = Commits.restore(plain, ["t"], notifications=True, known=21)
+    assert declares_same(plain, ()) and not declares_same(plain, (90,))
+    again = CommitTransactions.restore(plain, ["t"], notifications=True, known=21)
     assert again.ready() is None
     assert "the END of transaction 7 is missing" in str(again.stopped()) and "begin anew" in str(again.stopped())
     again.snapshot_found(90)
@@ -369,7 +369,7 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
 
 def test_rows_that_nobody_told_of_stop_it_and_name_their_lsn() -> None:
     """Also behind one that was told of."""
-    commits = Commits(["t"], notifications=True, known=91, again=[90])
+    commits = CommitTransactions(["t"], notifications=True, known=91, again=[90])
     commits.snapshot_rows("t", 90, 1)
     assert commits.stopped() is None, "a repeat"
     commits.snapshot_read("t", 120, ("t", 0), 0)

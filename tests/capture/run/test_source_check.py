@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.capture.evidence import SourceEvidence
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.evidence import Evidence
-from cdcv2.capture.run.state_file import FileMemory
-from cdcv2.connectors.dumped import DumpedTopics
+from cdcv2.capture.run.state_file import StateFile
+from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.errors import ForeignStateError, SourceStop, UnsafeTopicError
 from cdcv2.logs.memory import MemoryLog
 from tests.recorded import TABLES, dump, recipe
@@ -30,8 +30,8 @@ SPANS = {"a": (100, 130), "b": (100, 100), "c": (110, 120), "d": None}
 ])  # fmt: skip
 def test_the_first_and_the_last_times_must_be_found(said: list[int | tuple[str, int]], found: str | None) -> None:
     """Rows of the snapshot where the log begins, an END where it has updates last."""
-    evidence = Evidence(SPANS)
-    assert not evidence.sure and Evidence({"a": None}).sure
+    evidence = SourceEvidence(SPANS)
+    assert not evidence.sure and SourceEvidence({"a": None}).sure
 
     def tell() -> None:
         for one in said:
@@ -73,7 +73,7 @@ def test_a_dump_that_ends_before_the_memory_is_refused(tmp_path: Path) -> None:
 
 def test_a_topic_that_was_made_anew_is_told_by_its_identity(tmp_path: Path) -> None:
     """However long it is by now; remembered from run to run, also of topics that are not there for a while."""
-    memory = FileMemory(tmp_path / "memory.json")
+    memory = StateFile(tmp_path / "memory.json")
 
     def started(**topics: str) -> None:
         capture = Capture(recipe("clean_full"), {table: MemoryLog() for table in TABLES}, memory=memory)
@@ -88,7 +88,11 @@ def test_a_topic_that_was_made_anew_is_told_by_its_identity(tmp_path: Path) -> N
 
 def test_it_is_sure_when_nothing_more_is_to_be_compared() -> None:
     """Not by a part of the rows and ENDs; where the logs have the snapshot alone, by a row of it, or a later END."""
-    evidence, scanned, ended = Evidence(SPANS), Evidence({"a": (100, 100)}), Evidence({"a": (100, 100)})
+    evidence, scanned, ended = (
+        SourceEvidence(SPANS),
+        SourceEvidence({"a": (100, 100)}),
+        SourceEvidence({"a": (100, 100)}),
+    )
     evidence.snapshot("a", 100, 130)
     evidence.end(120)
     assert not (evidence.sure or scanned.sure)
@@ -105,7 +109,7 @@ def test_one_that_is_stopped_before_it_is_sure_remembers_nothing(tmp_path: Path,
     logs = {table: MemoryLog() for table in TABLES}
     with pytest.raises(SourceStop, match="was truncated"):
         run(Capture(recipe(mine), logs), dump(mine))
-    memory = FileMemory(tmp_path / "memory.json")
+    memory = StateFile(tmp_path / "memory.json")
     capture = Capture(recipe(other), logs, memory=memory)
     run(capture, dump(other), stopping=lambda: True)
     capture.save()

@@ -17,7 +17,7 @@ def turns(capture: Capture, topics: Topics, chance: random.Random) -> Iterator[N
     """Read all topics, in some order, and release now and then; a turn for each record."""
     for fact, position in topics.read(chance, capture.positions()):
         capture.absorb_fact(fact, position)
-        if capture.wants_ends:
+        if capture.needs_ends:
             capture.ends_read(topics.ends())
         if chance.random() < 0.3:
             capture.release()

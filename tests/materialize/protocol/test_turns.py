@@ -73,7 +73,7 @@ def told(kinds: list[type[Any]]) -> Turns:
     """A conversation in which these were said."""
     talk = Turns()
     for kind in kinds:
-        talk.said(SAID[kind])
+        talk.record(SAID[kind])
     return talk
 
 
@@ -106,12 +106,12 @@ def test_every_cell_of_both_tables(pair: tuple[Phase, Phase], kind: type[Any]) -
         message = Loaded(0, ("another",), (1,))
     before = dict(talk.phases)
     if legal(pair, kind):
-        talk.said(message)
+        talk.record(message)
 
         assert {**before, side: TABLES[side][before[side]][kind]} == talk.phases
     else:
         with pytest.raises(TurnError) as caught:
-            talk.said(message)
+            talk.record(message)
 
         assert side == caught.value.side
         assert str(caught.value).startswith(f"the {side} sent ")
@@ -174,7 +174,7 @@ def test_the_tables_are_the_protocol(side: str) -> None:
 def test_an_error_names_the_side_and_the_rule(said: list[type[Any]], last: Any, side: str, text: str) -> None:
     """Whoever reads it knows whose program to mend."""
     with pytest.raises(TurnError) as caught:
-        told(said).said(last)
+        told(said).record(last)
 
     assert side == caught.value.side
     assert text in str(caught.value)

@@ -18,12 +18,12 @@ from cdcv2.errors import (
     UsageError,
     ViewError,
 )
-from cdcv2.materialize import Binding, Range, Runtime
+from cdcv2.materialize import Range, Runtime, ViewBinding
 from cdcv2.materialize.protocol.fence import LAST
 from cdcv2.materialize.protocol.messages import Acknowledged
 from cdcv2.materialize.targets.delta import tables as delta_tables
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta, orphans
-from cdcv2.materialize.targets.staging import DeltaHand
+from cdcv2.materialize.targets.file_workers import DeltaWorker
 from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
 from tests.faults import few
@@ -53,7 +53,7 @@ def test_a_crash_inside_of_a_commit_repeats_nothing(step: str, nth: int) -> None
     check_crash_inside_of_a_commit(DeltaSubject(), step, nth)
 
 
-def keep(folder: Path, source: Source, *bindings: Binding, name: str = "m", **options: Any) -> Runtime:
+def keep(folder: Path, source: Source, *bindings: ViewBinding, name: str = "m", **options: Any) -> Runtime:
     """Materialize to the end of the source; the recovery log lies beside the tables."""
     return keep_in(DeltaDriver(folder), folder, source, *bindings, name=name, **options)
 
@@ -86,7 +86,7 @@ def test_every_type_goes_there_and_back(tmp_path: Path, type_: Any, values: list
         "type": "record", "name": "one",
         "fields": [{"name": "id", "type": "long"}, {"name": "v", "type": ["null", type_]}],
     })  # fmt: skip
-    binding = Binding("entries", row_type, "t", ("id",))
+    binding = ViewBinding("entries", row_type, "t", ("id",))
     rows = [(number, value) for number, value in enumerate([*values, None])]
     other = [(number, value) for (number, _), (_, value) in zip(rows, reversed(rows))]
     once = cuts([(row, 1) for row in rows], row_type=row_type)
@@ -123,7 +123,7 @@ def test_every_kind_of_key_is_found_again(tmp_path: Path, type_: Any, values: li
             {"name": "_x0022_v", "type": ["null", "long"]},
         ],
     })  # fmt: skip
-    binding = Binding("entries", row_type, "Select * '", ("Or`der", "from"))
+    binding = ViewBinding("entries", row_type, "Select * '", ("Or`der", "from"))
     first = [((value, part, 1), 1) for value in values for part in "ab"]
     second = [((value, "b", 1), -1) for value in values] + [((value, "b", 2), 1) for value in values]
     gone = [((value, "a", 1), -1) for value in values]
@@ -203,7 +203,7 @@ def test_a_second_row_that_somebody_put_beside_ours_is_an_error(tmp_path: Path) 
     with pytest.raises(ViewError, match=r"entries, key \('a',\): it has more than one row.*changed by hand"):
         keep(delta, cuts(*changes))
     with pytest.raises(ViewError, match="more than one row"):
-        DeltaHand(open_delta(delta), [ENTRIES.view().table]).work(0).look([("a",)])
+        DeltaWorker(open_delta(delta), [ENTRIES.view().table]).work(0).look([("a",)])
     deltalake.DeltaTable(delta / "entries").delete("amount = 7")
     keep(delta, cuts(*changes))
 
@@ -263,11 +263,11 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
         return RowType({**wide.schema, "fields": [one for one in wide.schema["fields"] if one["name"] in names]})
 
     for binding, said in [
-        (Binding("entries", ENTRY, "t", delta=True), "leave delta out"),
-        (Binding("entries", ENTRY, "../t"), "cannot be a Delta table's name"),
-        (Binding("entries", only("id", "a_x0020_b"), "t", ("id",)), "takes no column 'a b'"),
-        (Binding("entries", only("id", "ID"), "t", ("id",)), "'ID' at most"),
-        (Binding("entries", only("id", "d"), "t", ("id",)), "'d' has 39 digits, and Delta's decimals 38"),
+        (ViewBinding("entries", ENTRY, "t", delta=True), "leave delta out"),
+        (ViewBinding("entries", ENTRY, "../t"), "cannot be a Delta table's name"),
+        (ViewBinding("entries", only("id", "a_x0020_b"), "t", ("id",)), "takes no column 'a b'"),
+        (ViewBinding("entries", only("id", "ID"), "t", ("id",)), "'ID' at most"),
+        (ViewBinding("entries", only("id", "d"), "t", ("id",)), "'d' has 39 digits, and Delta's decimals 38"),
     ]:
         with pytest.raises(UsageError, match=said):
             keep(tmp_path / "delta", cuts(), binding)
@@ -285,9 +285,9 @@ def test_a_folder_that_is_not_what_it_was_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ForeignStateError, match="of 'm', not of 'other'"):
         keep(delta, cuts(), name="other")
     with pytest.raises(RefusedError, match="'entries' has other columns"):
-        keep(delta, cuts(), Binding("entries", ENTRY, "entries"))
+        keep(delta, cuts(), ViewBinding("entries", ENTRY, "entries"))
     with pytest.raises(RefusedError, match="'more' is not in it"):
-        keep(delta, cuts(), ENTRIES, Binding("entries", ENTRY, "more"))
+        keep(delta, cuts(), ENTRIES, ViewBinding("entries", ENTRY, "more"))
 
     shutil.copytree(delta, copy)
     shutil.copytree(tmp_path / "delta-log", tmp_path / "log")

@@ -12,7 +12,7 @@ from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import create_topic
-from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, RecoveryLog, Runtime
+from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, RecoveryLog, Runtime, ViewBinding
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.materialize.targets import push
 from cdcv2.materialize.targets.kafka.driver import KafkaDriver
@@ -183,7 +183,7 @@ def written(broker: KafkaBroker, subject: KafkaSubject) -> int:
 
 def test_topics_that_cannot_take_it_are_named(broker: KafkaBroker) -> None:
     """One that is not there, one that forgets, a delta that is too large, a broker that is not there."""
-    binding = Binding("entries", ENTRIES, "deltas", delta=True)
+    binding = ViewBinding("entries", ENTRIES, "deltas", delta=True)
 
     def run(rows: list[Any], **options: Any) -> None:
         driver = KafkaDriver(options.pop("bootstrap", broker.bootstrap), **options)

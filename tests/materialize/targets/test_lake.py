@@ -20,10 +20,10 @@ from cdcv2.errors import (
     RefusedError,
     UsageError,
 )
-from cdcv2.materialize import Binding, Range, Runtime, Sum
+from cdcv2.materialize import Range, Runtime, Sum, ViewBinding
 from cdcv2.materialize.protocol.fence import LAST
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, orphans, read_lake
-from cdcv2.materialize.targets.lake.manifest import Folder
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.rows.row_type import RowType
 from cdcv2.store import numbered
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
@@ -47,7 +47,7 @@ def test_a_crash_inside_of_a_commit_repeats_nothing(step: str, nth: int) -> None
     check_crash_inside_of_a_commit(LakeSubject(), step, nth)
 
 
-def keep(folder: Path, source: Source, *bindings: Binding, name: str = "m", **options: Any) -> Runtime:
+def keep(folder: Path, source: Source, *bindings: ViewBinding, name: str = "m", **options: Any) -> Runtime:
     """Materialize to the end of the source; the recovery log lies beside the lake."""
     return keep_in(LakeDriver(folder, files=3), folder, source, *bindings, name=name, **options)
 
@@ -76,7 +76,7 @@ def test_every_type_goes_there_and_back(tmp_path: Path, type_: Any, values: list
         "fields": [{"name": "id", "type": "long"}, {"name": "v", "type": ["null", type_]}],
     })  # fmt: skip
     rows = [(number, value) for number, value in enumerate([*values, None])]
-    binding = Binding("entries", row_type, "t", ("id",))
+    binding = ViewBinding("entries", row_type, "t", ("id",))
     there, back = [(row, 1) for row in rows], [(row, -1) for row in rows]
     keep(tmp_path / "lake", cuts(there, row_type=row_type), binding)
 
@@ -89,7 +89,7 @@ def test_every_type_goes_there_and_back(tmp_path: Path, type_: Any, values: list
 
 def test_sums_are_numbers_that_other_readers_know(tmp_path: Path) -> None:
     """A decimal without a point; one that is too long is an error that names the column, and the lake stays."""
-    total = Binding("entries", ENTRY, "totals", ("id",), {"sum": Sum("amount")})
+    total = ViewBinding("entries", ENTRY, "totals", ("id",), {"sum": Sum("amount")})
     keep(tmp_path / "lake", cuts([(("a", 2**62), 3)]), total)
     table = read_lake(tmp_path / "lake", "totals")
 
@@ -110,8 +110,8 @@ def test_files_stay_few_and_what_is_replaced_goes(tmp_path: Path) -> None:
 
     assert {("39",): (39,)} == dict(view.rows("entries"))
     assert len(view.manifest.parts["entries"]) <= 5
-    assert len(list((lake / "_manifests").iterdir())) <= Folder.KEPT
-    assert len(list((lake / "entries").iterdir())) <= 5 + 2 * Folder.KEPT
+    assert len(list((lake / "_manifests").iterdir())) <= LakeFolder.KEPT
+    assert len(list((lake / "entries").iterdir())) <= 5 + 2 * LakeFolder.KEPT
     assert [] == orphans(lake)
     assert Antichain([41]) == view.frontier
 
@@ -121,17 +121,17 @@ def test_a_manifest_is_read_once_and_again_when_its_file_is_another(
 ) -> None:
     """However many are kept, and however often what counts is asked for; a folder that was restored is seen."""
     lake, read = tmp_path / "lake", list[Path]()
-    before = numbered.Numbered.read
+    before = numbered.NumberedFiles.read
 
-    def counted(files: numbered.Numbered, number: int) -> dict[str, Any]:
+    def counted(files: numbered.NumberedFiles, number: int) -> dict[str, Any]:
         read.append(files.folder)
         return before(files, number)
 
-    monkeypatch.setattr(numbered.Numbered, "read", counted)
+    monkeypatch.setattr(numbered.NumberedFiles, "read", counted)
     keep(lake, cuts(*([((str(number), number), 1)] for number in range(20))))
-    folder = Folder(lake)
+    folder = LakeFolder(lake)
     number, manifest = folder.last()
-    again, restored = folder.last(), Folder(lake)
+    again, restored = folder.last(), LakeFolder(lake)
 
     assert manifest is again[1] and manifest is not None
     assert read.count(lake / "_manifests") <= number + 3
@@ -147,13 +147,13 @@ def test_who_is_overtaken_while_a_merge_is_put_leaves_its_file(tmp_path: Path, m
 
     def slowly(*files: Path, **given: bool) -> None:
         flushed(*files, **given)
-        _, manifest = Folder(lake).last()
+        _, manifest = LakeFolder(lake).last()
         if files[0].parent.name == "_manifests" and manifest is not None:
             parts = manifest.parts.get("entries", ())
             if len(parts) == 1 and parts[0].rows > 1:
                 monkeypatch.undo()
                 other = dataclasses.replace(manifest, applied={**manifest.applied, Range(0, 9): Antichain([3])})
-                Folder(lake).change(lambda before: other)
+                LakeFolder(lake).change(lambda before: other)
 
     monkeypatch.setattr(numbered, "durable", slowly)
     keep(lake, cuts(*([((str(number), number), 1)] for number in range(4))))
@@ -219,8 +219,8 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
     """Changes, strange names, another materialization's folder, other columns, a folder that was emptied."""
     lake = tmp_path / "lake"
     for binding, said in [
-        (Binding("entries", ENTRY, "t", delta=True), "leave delta out"),
-        (Binding("entries", ENTRY, "../t"), "name of a lake's table"),
+        (ViewBinding("entries", ENTRY, "t", delta=True), "leave delta out"),
+        (ViewBinding("entries", ENTRY, "../t"), "name of a lake's table"),
     ]:
         with pytest.raises(UsageError, match=said):
             keep(lake, cuts(), binding)
@@ -232,9 +232,9 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ForeignStateError, match="of 'm', not of 'other'"):
         keep(lake, cuts(), name="other")
     with pytest.raises(RefusedError, match="'entries' has other columns"):
-        keep(lake, cuts(), Binding("entries", ENTRY, "entries"))
+        keep(lake, cuts(), ViewBinding("entries", ENTRY, "entries"))
     with pytest.raises(RefusedError, match="'more' is not in it"):
-        keep(lake, cuts(), ENTRIES, Binding("entries", ENTRY, "more"))
+        keep(lake, cuts(), ENTRIES, ViewBinding("entries", ENTRY, "more"))
     shutil.rmtree(lake)
     with pytest.raises(RefusedError, match="has lost commits"):
         keep(lake, cuts())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cdcv2.core import Antichain
 from cdcv2.errors import ViewError
-from cdcv2.materialize import Binding, Checkpoint, MemoryRecoveryLog, Runtime
+from cdcv2.materialize import Checkpoint, MemoryRecoveryLog, Runtime, ViewBinding
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.materialize.targets.lake import held
@@ -63,7 +63,7 @@ def test_json_that_was_spelled_otherwise_by_hand_is_the_same_value(tmp_path: Pat
         spell(tmp_path, "[4]")
         yield Cut({"rows": [(rows[1], 2, -1), (rows[2], 2, 1)]}, Antichain([2]), Antichain([3]))
 
-    binding = Binding("rows", row_type, "rows", ("id",))
+    binding = ViewBinding("rows", row_type, "rows", ("id",))
     walk = Runtime("m", [binding], LakeDriver(tmp_path), source, log=MemoryRecoveryLog("m"), rows=1)
     with pytest.raises(ViewError, match="would be there -1 times"):
         walk.run()

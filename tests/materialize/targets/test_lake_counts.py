@@ -13,7 +13,7 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, OutputError, ViewError
-from cdcv2.materialize import Binding
+from cdcv2.materialize import ViewBinding
 from cdcv2.materialize.protocol.messages import Open, Opened
 from cdcv2.materialize.targets.lake import manifest
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, read_lake
@@ -22,7 +22,7 @@ from cdcv2.rows.row_type import RowType
 from tests.lakes import ENTRY, Source, cuts, keep_in
 from tests.materialize.lake_counts import ends
 
-ENTRIES = Binding("entries", ENTRY, "entries")
+ENTRIES = ViewBinding("entries", ENTRY, "entries")
 A, B = ("a", 1), ("b", None)
 STEPS = ["lake.staged", "materialize.before-commit", "materialize.after-commit", "lake.applied"]
 
@@ -36,7 +36,7 @@ class EarlierRelease(LakeDriver):
         return replace(super().open(replace(message, tables=tables)), changes=frozenset())
 
 
-def keep(folder: Path, source: Source, binding: Binding = ENTRIES, driver: type[LakeDriver] = LakeDriver) -> None:
+def keep(folder: Path, source: Source, binding: ViewBinding = ENTRIES, driver: type[LakeDriver] = LakeDriver) -> None:
     """Materialize to the end of the source."""
     keep_in(driver(folder, files=1), folder, source, binding)
 
@@ -128,7 +128,7 @@ def test_a_folder_of_an_earlier_release_goes_on_in_its_form(tmp_path: Path) -> N
 def test_a_newer_version_of_the_manifest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an earlier release refuses changes of counts, which it would take for counts."""
     keep(tmp_path / "lake", cuts([(A, 1)]))
-    monkeypatch.setattr(manifest.Manifest, "NEWEST", 1)
+    monkeypatch.setattr(manifest.LakeManifest, "NEWEST", 1)
 
     with pytest.raises(ForeignStateError, match="holds no lake of cdcv2, version 1: .* or use a newer cdcv2"):
         read_lake(tmp_path / "lake", "entries")
@@ -138,7 +138,7 @@ def test_a_file_that_is_missing_in_the_sum_is_an_error(tmp_path: Path) -> None:
     """A reader is given no count below 0."""
     lake = tmp_path / "lake"
     keep(lake, cuts([(A, 1)], [(A, -1)]))
-    folder = manifest.Folder(lake)
+    folder = manifest.LakeFolder(lake)
     folder.change(lambda before: before and replace(before, parts={"entries": before.parts["entries"][1:]}))
 
     with pytest.raises(OutputError, match="has the row {'id': 'a', 'amount': 1} of entries -1 times: a file was lost"):
@@ -151,7 +151,7 @@ def test_rows_of_lists_alone_are_found(tmp_path: Path) -> None:
         {"name": "list", "type": {"type": "array", "items": ["null", "int"]},
          "cdcv2.source": {"type": "array", "items": {"type": "int4"}}},
     ]})  # fmt: skip
-    binding = Binding("entries", row_type, "entries")
+    binding = ViewBinding("entries", row_type, "entries")
     changes = cuts([(([1, 2],), 2), (([],), 1)], [(([1, 2],), -1)], row_type=row_type)
     keep(tmp_path / "lake", changes, binding)
 

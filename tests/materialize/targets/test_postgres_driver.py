@@ -13,7 +13,9 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import FencedError, MalformedError, OutputError, RefusedError, UnavailableError, UsageError, ViewError
-from cdcv2.materialize import Binding, Checkpoint, Count, Driver, Last, Min, Range, RecoveryLog, Runtime, Sum, Threaded
+from cdcv2.materialize import (
+    Checkpoint, Count, Driver, Last, Min, Range, RecoveryLog, Runtime, Sum, ThreadConnection, ViewBinding,
+)
 from cdcv2.materialize.protocol.fence import Holding, claim as claim_in_python
 from cdcv2.materialize.targets.postgres import driver as postgres, fence as postgres_fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
@@ -134,7 +136,7 @@ ENTRY = RowType({
     "type": "record", "name": "entry",
     "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "long"]}],
 })  # fmt: skip
-ENTRIES = Binding("entries", ENTRY, "entries", ("id",))
+ENTRIES = ViewBinding("entries", ENTRY, "entries", ("id",))
 
 
 def cuts(*rows: Any, row_type: RowType = ENTRY, start: int = 0) -> Callable[[Checkpoint], Iterator[Cut]]:
@@ -149,7 +151,7 @@ def cuts(*rows: Any, row_type: RowType = ENTRY, start: int = 0) -> Callable[[Che
     return source
 
 
-def run(connect: Connect, bindings: list[Binding], source: Any, **options: Any) -> Checkpoint:
+def run(connect: Connect, bindings: list[ViewBinding], source: Any, **options: Any) -> Checkpoint:
     """A materialization to the end of its source."""
     return Runtime("m", bindings, PostgresDriver(connect=connect), source, **options).run()
 
@@ -190,7 +192,7 @@ def test_values_of_every_type_come_back_as_they_were(connect: Connect, kind: str
     row_type = RowType({
         "type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}, {"name": "v", "type": ["null", avro]}],
     })  # fmt: skip
-    binding = Binding("entries", row_type, "values_of", ("id",))
+    binding = ViewBinding("entries", row_type, "values_of", ("id",))
     come = [([number, value], 1) for number, value in enumerate([None, *values])]
     go = [(row, -1) for row, _ in come]
     run(connect, [binding], cuts(come, row_type=row_type))
@@ -216,7 +218,7 @@ def test_what_a_user_has_set_changes_no_value(connect: Connect, setting: str) ->
         {"name": "real", "type": ["null", "double"], "cdcv2.source": {"type": "float8"}},
         {"name": "text", "type": ["null", "string"], "cdcv2.source": {"type": "text"}},
     ]})  # fmt: skip
-    binding = Binding("entries", row_type, "settings_of", ("id",))
+    binding = ViewBinding("entries", row_type, "settings_of", ("id",))
 
     def set_otherwise() -> Any:
         session = connect()
@@ -235,10 +237,10 @@ def test_views_are_what_the_log_says(connect: Connect) -> None:
     """Rows by key, a multiset and reductions of one log, in one transaction each, hard and soft."""
     bindings = [
         ENTRIES,
-        Binding("entries", ENTRY, "kept", ("id",), deletes="soft"),
-        Binding("entries", ENTRY, "all_rows"),
-        Binding("entries", ENTRY, "total", ("id",), {"n": Count(), "sum": Sum("amount"), "least": Min("amount")}),
-        Binding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")}, deletes="soft"),
+        ViewBinding("entries", ENTRY, "kept", ("id",), deletes="soft"),
+        ViewBinding("entries", ENTRY, "all_rows"),
+        ViewBinding("entries", ENTRY, "total", ("id",), {"n": Count(), "sum": Sum("amount"), "least": Min("amount")}),
+        ViewBinding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")}, deletes="soft"),
     ]
     gone = [(["b", 7], -1)]
     run(connect, bindings, cuts([(["a", 5], 1), (["b", 7], 1)], [(["a", 5], -1), (["a", None], 1)], gone), rows=1)
@@ -252,7 +254,7 @@ def test_views_are_what_the_log_says(connect: Connect) -> None:
 
 def test_the_last_write_is_found_again_when_a_later_one_goes(connect: Connect) -> None:
     """What it remembers comes back from jsonb as it was; of a row that is gone nothing is shown."""
-    latest = Binding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")})
+    latest = ViewBinding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")})
     history = [[(["a", 2**62], 2)], [(["a", 7], 1)], [(["a", 7], -1)], [(["a", 2**62], -2), (["a", None], 1)]]
     wanted = [(2**62, 2), (7, 3), (2**62, 2), (None, 1)]
     for number, row in enumerate(wanted, 1):
@@ -271,7 +273,7 @@ def test_large_things_fit(connect: Connect) -> None:
     })  # fmt: skip
     key = "".join(chr(plane * 0x10000 + 0x61) for plane in range(17))
     row = [key, "x" * 10_000_000, *["y"] * 999]
-    binding = Binding("entries", wide, 'A "wide" table', ("id",))
+    binding = ViewBinding("entries", wide, 'A "wide" table', ("id",))
     run(connect, [binding], cuts([(row, 1)], row_type=wide))
     run(connect, [binding], cuts([(row, 1)], [(row, -1), ([key, "z", *[None] * 999], 1)], row_type=wide))
 
@@ -290,7 +292,7 @@ def test_many_keys_are_looked_up_and_merged_at_once(connect: Connect) -> None:
 def test_it_works_on_a_thread_of_its_own(connect: Connect) -> None:
     """The runtime reduces the next transaction while this one is committed."""
     source = cuts(*([f"{number % 7}-{number}", number] for number in range(50)))
-    runtime = Runtime("m", [ENTRIES], Threaded(PostgresDriver(connect=connect)), source, rows=1)
+    runtime = Runtime("m", [ENTRIES], ThreadConnection(PostgresDriver(connect=connect)), source, rows=1)
 
     assert Checkpoint(Antichain([50])) == runtime.run()
     assert [(50, 1225)] == shown(connect, "SELECT count(*), sum(amount)::int FROM entries")
@@ -302,7 +304,7 @@ def test_it_works_on_a_thread_of_its_own(connect: Connect) -> None:
 @pytest.mark.parametrize(("step", "rows"), [(postgres.BEFORE_COMMIT, 1), (postgres.AFTER_COMMIT, 2)])
 def test_a_crash_around_the_commit_repeats_nothing(connect: Connect, step: str, rows: int) -> None:
     """Before it, nothing of the transaction is there; behind it, all, and its checkpoint."""
-    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    total = ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
     source = cuts(["a", 1], ["a", 10], ["a", 100])
     with pytest.raises(failpoints.PlacedCrash), failpoints.placed(step, nth=2):
         run(connect, [total], source, rows=1)
@@ -353,7 +355,7 @@ def test_a_session_that_was_replaced_is_told_so(connect: Connect) -> None:
 def test_one_that_is_closed_in_a_copy_logs_nothing(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     """psycopg would, of a COPY that it has to end itself."""
     driver = PostgresDriver(connect=connect)
-    walk = Runtime("m", [Binding("entries", ENTRY, "entries")], driver, cuts(["a", 1])).steps()
+    walk = Runtime("m", [ViewBinding("entries", ENTRY, "entries")], driver, cuts(["a", 1])).steps()
     assert any(step.__name__ == "Store" for step in walk) and next(walk)  # type: ignore[union-attr]
     driver.close()
 
@@ -387,7 +389,7 @@ def test_a_table_that_was_altered_is_refused_until_it_is_mended(connect: Connect
 def test_a_table_that_is_new_in_a_view_that_has_begun_is_refused(connect: Connect) -> None:
     """It would lack what came before; nothing of it is made, and without it the view goes on."""
     run(connect, [ENTRIES], cuts(["a", 1]))
-    new = Binding("entries", ENTRY, "total", ("id",), {"n": Count()})
+    new = ViewBinding("entries", ENTRY, "total", ("id",), {"n": Count()})
     with pytest.raises(RefusedError, match=r"'m' is at \[1\], and its view 'total' is new: .* Leave it out"):
         run(connect, [ENTRIES, new], cuts(["a", 1], ["b", 2]))
     run(connect, [ENTRIES], cuts(["a", 1], ["b", 2]))
@@ -418,7 +420,7 @@ def test_where_a_view_was_to_begin_is_no_checkpoint(connect: Connect) -> None:
 
 def test_rows_that_were_there_before_the_view_began_are_not_added_to(connect: Connect) -> None:
     """Another's, or its own under another name or with a lost checkpoint: sums would be twice what they are."""
-    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    total = ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
     run(connect, [total], cuts(["a", 1], ["a", 2]))
     with pytest.raises(RefusedError, match="'n' has not begun in this database .* the table total has rows"):
         Runtime("n", [total], PostgresDriver(connect=connect), cuts(["a", 1])).run()
@@ -437,9 +439,9 @@ def test_rows_that_were_there_before_the_view_began_are_not_added_to(connect: Co
 @pytest.mark.parametrize("rows", [[], [["a", 10]]], ids=["with no rows of it yet", "with rows"])
 def test_a_table_is_kept_by_one_materialization(connect: Connect, rows: list[Any]) -> None:
     """Two that begin at once find it empty, both; the second to commit is refused, as its rows would be added."""
-    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    total = ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
     ((schema,),) = shown(connect, "SELECT current_schema()::text")
-    other = Binding("entries", ENTRY, f"{schema}.total", ("id",), {"sum": Sum("amount")})
+    other = ViewBinding("entries", ENTRY, f"{schema}.total", ("id",), {"sum": Sum("amount")})
     second = Runtime("n", [other], PostgresDriver(connect=connect), cuts(["a", 1], ["a", 2]), rows=1)
     walk = second.steps()
     for step in walk:
@@ -468,14 +470,14 @@ def test_a_table_is_kept_by_one_materialization(connect: Connect, rows: list[Any
 @pytest.mark.parametrize("trial", range(5))
 def test_of_two_that_begin_at_once_one_has_the_table(connect: Connect, trial: int) -> None:
     """Whatever way they meet; the other is told so, and nothing of it is there."""
-    total = Binding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
+    total = ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
     start, found = threading.Barrier(2), dict[str, str]()
 
     def begin(name: str) -> None:
         start.wait(60)
         try:
             source = cuts([name, 1], ["both", 2], ["both", 3])
-            Runtime(name, [total], Threaded(PostgresDriver(connect=connect)), source, rows=1).run()
+            Runtime(name, [total], ThreadConnection(PostgresDriver(connect=connect)), source, rows=1).run()
             found[name] = "done"
         except RefusedError as cause:
             found[name] = "refused" if "is kept by" in str(cause) or "has rows" in str(cause) else str(cause)
@@ -514,7 +516,7 @@ def test_two_names_of_one_table_are_refused(connect: Connect) -> None:
     """With and without its schema: both logs would write it."""
     ((schema,),) = shown(connect, "SELECT current_schema()::text")
     with pytest.raises(UsageError, match="entries are one table in PostgreSQL"):
-        run(connect, [ENTRIES, Binding("more", ENTRY, f"{schema}.entries", ("id",))], cuts())
+        run(connect, [ENTRIES, ViewBinding("more", ENTRY, f"{schema}.entries", ("id",))], cuts())
 
 
 def test_a_row_that_comes_between_look_and_commit_is_an_error(connect: Connect) -> None:
@@ -536,13 +538,14 @@ def test_a_row_that_comes_between_look_and_commit_is_an_error(connect: Connect) 
     ("bindings", "rows", "error", "text"),
     [
         ([ENTRIES], [["a\x00b", 1]], MalformedError, "PostgreSQL cannot hold a value of entries"),
-        ([Binding("entries", ENTRY, "no_such.entries", ("id",))], [], OutputError, 'schema "no_such" does not exist'),
-        ([Binding("entries", ENTRY, "entries", delta=True)], [], UsageError, "PostgreSQL keeps views, not changes"),
+        ([ViewBinding("entries", ENTRY, "no_such.entries", ("id",))], [], OutputError,
+         'schema "no_such" does not exist'),
+        ([ViewBinding("entries", ENTRY, "entries", delta=True)], [], UsageError, "PostgreSQL keeps views, not changes"),
         ([ENTRIES], [["".join(map(chr, range(0x4E00, 0x9000))), 1]], OutputError, "index row"),
     ],
 )
 def test_what_does_not_fit_is_named(
-    connect: Connect, bindings: list[Binding], rows: list[Any], error: type[Exception], text: str
+    connect: Connect, bindings: list[ViewBinding], rows: list[Any], error: type[Exception], text: str
 ) -> None:
     """With the table, and nothing of the transaction is there."""
     with pytest.raises(error, match=text):

@@ -18,7 +18,7 @@ from cdcv2.materialize import Driver, MemoryRecoveryLog, RecoveryLog, Table
 from cdcv2.materialize.protocol.deltas import value_from_plain
 from cdcv2.materialize.protocol.messages import Store
 from cdcv2.materialize.targets.process.driver import ProcessDriver
-from cdcv2.testing import NotConforming, Scenario, Subject, Workload, conform, scenarios
+from cdcv2.testing import ConformanceError, Scenario, Subject, Workload, conform, scenarios
 from tests.toys import Rows, add
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -150,5 +150,5 @@ def test_planted_defects_are_caught(
     (tmp_path / "connector.py").write_text(text.replace(old, new), "utf-8")
     monkeypatch.setitem(globals(), name, tmp_path / "connector.py")
     [planted] = [one for one in scenarios(kind) if one.name == scenario]
-    with pytest.raises((NotConforming, ViewError)):
+    with pytest.raises((ConformanceError, ViewError)):
         conform(kind, planted)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cdcv2.errors import Cdcv2Error, FencedError, TurnError, UnavailableError, UsageError
-from cdcv2.materialize import Driver, MemoryRecoveryLog, Runtime, Threaded
+from cdcv2.materialize import Driver, MemoryRecoveryLog, Runtime, ThreadConnection
 from cdcv2.materialize.protocol.messages import Acknowledge, Flush, Open, Store
 from cdcv2.materialize.runtime import Pause
 from cdcv2.materialize.targets.process import connector
@@ -46,7 +46,7 @@ def materialized(driver: Driver, *, threaded: bool = False) -> Runtime:
     """The workload, put through the driver."""
     work = Workload("full", cuts=4)
     runtime = Runtime(
-        "conformance", work.bindings, Threaded(driver) if threaded else driver, work.source,
+        "conformance", work.bindings, ThreadConnection(driver) if threaded else driver, work.source,
         log=MemoryRecoveryLog("conformance"), rows=1,
     )  # fmt: skip
     runtime.run()
@@ -140,7 +140,7 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path, caplog: pytest.LogCapt
     until(lambda: "child" in caplog.text, "it has started a child")
     driver._connector._patience = 0.1
     with pytest.raises(UnavailableError, match=r"has answered nothing for 0.1 seconds \(patience\)"):
-        driver._connector.hear()
+        driver._connector.receive()
     found = re.search(r"child (\d+)", caplog.text)
     assert found is not None
     stat = Path(f"/proc/{found[1]}/stat")
@@ -152,7 +152,7 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path, caplog: pytest.LogCapt
 def test_close_from_another_thread_ends_the_waiting(tmp_path: Path, at: str) -> None:
     """As a second Ctrl-C does: the patience is not waited for."""
     driver = staging(tmp_path, fault={"at": at, "how": "hang"}, patience=600, grace=0.2, record=str(tmp_path / "heard"))
-    connection, work = Threaded(driver), Workload("full", cuts=4)
+    connection, work = ThreadConnection(driver), Workload("full", cuts=4)
     runtime = Runtime("conformance", work.bindings, connection, work.source, log=MemoryRecoveryLog("conformance"))
     outcome: list[str] = []
 

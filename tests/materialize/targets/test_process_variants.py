@@ -17,15 +17,7 @@ import pytest
 from cdcv2.core import Antichain
 from cdcv2.errors import RefusedError, TurnError, UnavailableError, UsageError
 from cdcv2.materialize import (
-    Binding,
-    Checkpoint,
-    Driver,
-    FileRecoveryLog,
-    MemoryRecoveryLog,
-    RecoveryLog,
-    Runtime,
-    Sum,
-    Threaded,
+    Checkpoint, Driver, FileRecoveryLog, MemoryRecoveryLog, RecoveryLog, Runtime, Sum, ThreadConnection, ViewBinding,
 )
 from cdcv2.materialize.protocol.messages import Acknowledge, Acknowledged, Open
 from cdcv2.materialize.targets.process.driver import ProcessDriver
@@ -77,8 +69,8 @@ def materialize(
     """The history into the connector, each cut a transaction."""
     config = {"path": "view.db", "durable": False, **settings.pop("config", {})}
     driver: Driver = ProcessDriver([*PYTHON, str(program)], config, folder=folder, **settings)
-    binding = Binding("t", ROWS, target, ("k",), deletes=deletes)
-    Runtime(name, [binding], Threaded(driver) if threaded else driver, cuts, log=log, rows=1).run()
+    binding = ViewBinding("t", ROWS, target, ("k",), deletes=deletes)
+    Runtime(name, [binding], ThreadConnection(driver) if threaded else driver, cuts, log=log, rows=1).run()
 
 
 def kept(folder: Path, query: str = "SELECT k, v FROM t ORDER BY 1") -> list[Any]:
@@ -230,7 +222,7 @@ def test_acknowledged_has_a_patience_of_its_own(
     with pytest.raises(UnavailableError, match=r"has answered nothing for 0.01 seconds \(patience\)"):
         materialize(tmp_path, program, log, acknowledge_patience=0.01)
     driver = ProcessDriver([*PYTHON, str(program)], {"path": "view.db"}, folder=tmp_path)
-    driver.open(Open("shop", (Binding("t", ROWS, "t", ("k",)).view().table,)))
+    driver.open(Open("shop", (ViewBinding("t", ROWS, "t", ("k",)).view().table,)))
     driver._connector._patience = 0.01
     heard = Heard()
     logging.getLogger("cdcv2").addHandler(heard)
@@ -277,7 +269,8 @@ def test_a_recovery_log_of_before_goes_on(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, tmp_path / "view")
     config = {"folder": str(tmp_path / "view"), "record": str(tmp_path / "heard")}
     bindings = [
-        Binding("t", ROWS, "odd names", ("k",)), Binding("t", ROWS, "sums", ("k",), {"total": Sum("v")}, "soft"),
+        ViewBinding("t", ROWS, "odd names", ("k",)),
+        ViewBinding("t", ROWS, "sums", ("k",), {"total": Sum("v")}, "soft"),
     ]
 
     def source(checkpoint: Checkpoint) -> Iterator[Cut]:

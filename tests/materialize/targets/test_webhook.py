@@ -15,7 +15,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.core import Antichain
 from cdcv2.errors import OutputError, RefusedError, UnavailableError, UsageError
-from cdcv2.materialize import Binding, Checkpoint, Driver, MemoryRecoveryLog, Range, RecoveryLog, Runtime
+from cdcv2.materialize import Checkpoint, Driver, MemoryRecoveryLog, Range, RecoveryLog, Runtime, ViewBinding
 from cdcv2.materialize.protocol.messages import Load, Open
 from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.materialize.targets.webhook.driver import WebhookDriver
@@ -269,7 +269,7 @@ class Flood(Workload):
 def flood(receiver: Receiver, *texts: str, **options: Any) -> list[tuple[int, int]]:
     """Push these rows; the messages and bytes of each request."""
     work = Flood(*texts)
-    binding = Binding("accounts", ACCOUNTS, "now", ("name",), delta=True)
+    binding = ViewBinding("accounts", ACCOUNTS, "now", ("name",), delta=True)
     driver = WebhookDriver(receiver.url, pause=[].append, **options)
     Runtime("m", [binding], driver, work.source, log=MemoryRecoveryLog("m")).run()
     return [(len(json.loads(body)["messages"]), len(body)) for _, body in receiver.asked]
@@ -325,7 +325,7 @@ def test_what_cannot_be_sent_is_said_at_once_and_without_secrets(url: str, heade
 def test_what_cannot_be_pushed_is_refused(receiver: Receiver) -> None:
     """Views, a share of the keys, wrong addresses and numbers, a look-up."""
     (binding,) = [one for one in Workload().bindings if one.target == "account_now"]
-    view, change = binding.view().table, Binding(binding.log, binding.row_type, "t", delta=True).view().table
+    view, change = binding.view().table, ViewBinding(binding.log, binding.row_type, "t", delta=True).view().table
     driver = WebhookDriver(receiver.url)
     for message, text in [(Open("m", (view,)), "set delta to true"), (Open("m", (change,), Range(0, 9)), "no ranges")]:
         with pytest.raises(UsageError, match=text):

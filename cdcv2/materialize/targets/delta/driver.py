@@ -19,15 +19,15 @@ from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.errors import OutputError, RefusedError
+from cdcv2.materialize.distributed import TargetWorker
 from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Store
-from cdcv2.materialize.spread import Hand
-from cdcv2.materialize.targets.delta.manifest import Applying, DeltaFolder, Files, Manifest
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder, DeltaManifest, PendingCommit, TransactionFiles
 from cdcv2.materialize.targets.delta.tables import Commit, DeltaView, check, commit, delta, demand, make, open_delta
+from cdcv2.materialize.targets.file_workers import DeltaWorker, demand_there
 from cdcv2.materialize.targets.lake.columns import canonical_keys
 from cdcv2.materialize.targets.lake.files import arrow
-from cdcv2.materialize.targets.manifests import Part
-from cdcv2.materialize.targets.staged import StagedDriver
-from cdcv2.materialize.targets.staging import DeltaHand, demand_there
+from cdcv2.materialize.targets.manifests import TableFile
+from cdcv2.materialize.targets.staged_driver import StagedDriver
 
 __all__ = ["DeltaDriver", "DeltaView", "open_delta", "orphans"]
 
@@ -63,9 +63,9 @@ class DeltaDriver(StagedDriver):
         state = message.state or {}
         self._message = message
         self._pending = dict(state.get("staged", {}))
-        number, manifest = self._begun(message)
+        number, manifest = self._manifest(message)
         self._folder.demand_there(number, state)
-        self._message = manifest.kept(message)
+        self._message = manifest.stored(message)
         for table in self._message.tables:
             demand(self._folder, manifest, table)
         return Opened(changes=frozenset(at for at, table in enumerate(message.tables) if not table.multiset))
@@ -96,32 +96,32 @@ class DeltaDriver(StagedDriver):
         if len(there):
             self._changed.add(message.binding)
 
-    def hand(self) -> Hand:
-        """See :class:`Spread`. Executors must see the folder under the same path."""
-        hand = DeltaHand(open_delta(self._folder.path), self._opened().tables)
+    def hand(self) -> TargetWorker:
+        """See :class:`DistributedDriver`. Executors must see the folder under the same path."""
+        hand = DeltaWorker(open_delta(self._folder.path), self._opened().tables)
         self._looked = dict(enumerate(hand.versions))
         return hand
 
     def took(self, number: int, receipt: Any) -> None:
-        """See :class:`Spread`."""
+        """See :class:`DistributedDriver`."""
         *part, there = receipt
         demand_there(self._folder.staged(part[0]))
-        self._name(number, Part(*part))
+        self._name(number, TableFile(*part))
         if there:
             self._changed.add(number)
 
-    def _name(self, number: int, part: Part) -> None:
+    def _name(self, number: int, part: TableFile) -> None:
         self._names.setdefault(number, []).append(part.name)
 
     def _take_files(self) -> dict[str, Any]:
         tables, files = self._opened().tables, dict[str, Any]()
         for number, names in self._names.items():
             unseen = None if number in self._changed else self._looked.get(number)
-            files[tables[number].name] = list(Files(names, unseen))
+            files[tables[number].name] = list(TransactionFiles(names, unseen))
         self._names, self._looked, self._changed = {}, {}, set()
         return files
 
-    def _begun(self, message: Open) -> tuple[int, Manifest]:
+    def _manifest(self, message: Open) -> tuple[int, DeltaManifest]:
         """The manifest that counts; the first one, and the tables, are made where there is none."""
         while True:
             number, manifest = self._folder.last()
@@ -135,10 +135,10 @@ class DeltaDriver(StagedDriver):
                     raise
                 continue  # another instance has begun meanwhile, and has come further
             tables = {table.name: table for table in message.tables}
-            self._folder.put(0, Manifest(message.materialization, message.start, tables, marks))
+            self._folder.put(0, DeltaManifest(message.materialization, message.start, tables, marks))
 
     def _apply(self, transaction: Mapping[str, Any]) -> None:
-        wanted = Applying.from_plain(transaction)
+        wanted = PendingCommit.from_plain(transaction)
         while True:
             number, manifest = self._folder.last()
             if manifest is None:
@@ -153,7 +153,7 @@ class DeltaDriver(StagedDriver):
                 self._folder.put(number + 1, replace(manifest, applying=wanted))
                 failpoints.reach(BEGUN)
 
-    def _finish(self, number: int, manifest: Manifest, transaction: Applying) -> None:
+    def _finish(self, number: int, manifest: DeltaManifest, transaction: PendingCommit) -> None:
         """Apply what manifest ``number`` says is being applied, whoever has begun it."""
         marks = {}
         for name, files in transaction.files.items():

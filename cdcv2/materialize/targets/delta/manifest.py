@@ -23,17 +23,17 @@ from typing import Any, NamedTuple
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.targets.manifests import Applied, Manifests, Part, is_staged
+from cdcv2.materialize.targets.manifests import Manifests, TableFile, TargetManifest, is_staged
 
 
-class Mark(NamedTuple):
+class TableVersion(NamedTuple):
     """A table at a commit: Delta's version, and the number of the last transaction that it has (None: none yet)."""
 
     version: int
     transaction: int | None
 
 
-class Files(NamedTuple):
+class TransactionFiles(NamedTuple):
     """What a transaction does to one table: staged files, of which no two have the same key.
 
     ``unseen``: Delta's version in which none of the keys was; None when some were.
@@ -44,12 +44,12 @@ class Files(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Applying:
+class PendingCommit:
     """A committed transaction, as the recovery log and a manifest name it."""
 
     range: Range
     upper: Antichain
-    files: Mapping[str, Files]
+    files: Mapping[str, TransactionFiles]
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -59,26 +59,26 @@ class Applying:
         }  # fmt: skip
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Applying:
+    def from_plain(cls, plain: Mapping[str, Any]) -> PendingCommit:
         """What :meth:`to_plain` made this of."""
-        files = {table: Files(*file) for table, file in plain["files"].items()}
+        files = {table: TransactionFiles(*file) for table, file in plain["files"].items()}
         return cls(Range(*plain["range"]), Antichain.from_plain(plain["upper"]), files)
 
 
 @dataclass(frozen=True)
-class Manifest(Applied):
+class DeltaManifest(TargetManifest):
     """What counts: see the module. ``marks``: table -> its version of the cut."""
 
     WHAT, FORMAT = "folder of Delta tables", "cdcv2 delta"
 
-    marks: Mapping[str, Mark]
-    applying: Applying | None = None
+    marks: Mapping[str, TableVersion]
+    applying: PendingCommit | None = None
 
     def under_way(self) -> list[tuple[Range, Antichain]]:
-        """See :class:`Applied`."""
+        """See :class:`TargetManifest`."""
         return [] if self.applying is None else [(self.applying.range, self.applying.upper)]
 
-    def done(self, marks: Mapping[str, Mark]) -> Manifest:
+    def done(self, marks: Mapping[str, TableVersion]) -> DeltaManifest:
         """After the transaction that was being applied: the tables that it has changed are at these marks."""
         if self.applying is None:
             raise RefusedError("no transaction is being applied")
@@ -86,7 +86,7 @@ class Manifest(Applied):
         return replace(self, marks={**self.marks, **marks}, applied=applied, applying=None)
 
     def more_to_plain(self) -> dict[str, Any]:
-        """See :class:`Applied`."""
+        """See :class:`TargetManifest`."""
         return {
             "marks": {name: list(mark) for name, mark in self.marks.items()},
             "applying": None if self.applying is None else self.applying.to_plain(),
@@ -94,19 +94,19 @@ class Manifest(Applied):
 
     @classmethod
     def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """See :class:`Applied`."""
+        """See :class:`TargetManifest`."""
         return {
-            "marks": {name: Mark(*mark) for name, mark in plain["marks"].items()},
-            "applying": None if plain["applying"] is None else Applying.from_plain(plain["applying"]),
+            "marks": {name: TableVersion(*mark) for name, mark in plain["marks"].items()},
+            "applying": None if plain["applying"] is None else PendingCommit.from_plain(plain["applying"]),
         }
 
 
-class DeltaFolder(Manifests[Manifest]):
+class DeltaFolder(Manifests[DeltaManifest]):
     """The folder of a materialization: its manifests, what is staged, and its Delta tables."""
 
-    KIND = Manifest
+    KIND = DeltaManifest
 
-    def put(self, number: int, manifest: Manifest) -> bool:
+    def put(self, number: int, manifest: DeltaManifest) -> bool:
         """Make it the one that counts; False when another instance has put this number, or a greater one."""
         try:
             self._numbered.put(number, manifest.to_plain())
@@ -119,7 +119,7 @@ class DeltaFolder(Manifests[Manifest]):
         """Where a Delta table lies."""
         return self.path / name
 
-    def file(self, table: str, part: Part) -> Path:
+    def file(self, table: str, part: TableFile) -> Path:
         """Where a staged file lies."""
         return self.staged(part.name)
 

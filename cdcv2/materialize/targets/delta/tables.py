@@ -20,7 +20,7 @@ from cdcv2.errors import (
     ForeignStateError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError, ViewError,
 )
 from cdcv2.materialize.protocol.messages import Key, Table, Values
-from cdcv2.materialize.targets.delta.manifest import DeltaFolder, Files, Manifest, Mark
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder, DeltaManifest, TableVersion, TransactionFiles
 from cdcv2.materialize.targets.lake.columns import as_logged, canonical_keys
 from cdcv2.materialize.targets.lake.files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
 from cdcv2.store.numbered import durable
@@ -29,7 +29,7 @@ from cdcv2.views.arrow_columns import DIGITS, arrow_column
 #: What column names of a Delta table must not have in them.
 _NEVER = set(" ,;{}()\n\t=")
 #: Puts a transaction's rows into a table: :func:`commit`, or what does the same by other means.
-Commit: TypeAlias = Callable[[DeltaFolder, Table, Files, int, str, Antichain], "Mark | None"]
+Commit: TypeAlias = Callable[[DeltaFolder, Table, TransactionFiles, int, str, Antichain], "TableVersion | None"]
 #: The property of a table that says whose it is.
 OWNER = "cdcv2.materialization"
 
@@ -70,10 +70,10 @@ def app(materialization: str) -> str:
     return f"cdcv2 {materialization}"
 
 
-def make(folder: DeltaFolder, table: Table, materialization: str) -> Mark:
+def make(folder: DeltaFolder, table: Table, materialization: str) -> TableVersion:
     """The table, new and empty. Raises RefusedError when there is one that has rows, or is of somebody else."""
     place = folder.table(table.name)
-    with told(place, "made"):
+    with delta_errors(place, "made"):
         made = delta().DeltaTable.create(
             str(place), schema=schema_of(table), mode="ignore", configuration={OWNER: materialization},
             raise_if_key_not_exists=False,
@@ -92,10 +92,10 @@ def make(folder: DeltaFolder, table: Table, materialization: str) -> Mark:
         )
     _demand_columns(made, place, table)
     sync(place, version)
-    return Mark(version, None)
+    return TableVersion(version, None)
 
 
-def demand(folder: DeltaFolder, manifest: Manifest, table: Table) -> None:
+def demand(folder: DeltaFolder, manifest: DeltaManifest, table: Table) -> None:
     """Raise RefusedError if the table has lost commits, or has other columns than the binding."""
     place, mark = folder.table(table.name), manifest.marks[table.name]
     if not delta().DeltaTable.is_deltatable(str(place)):
@@ -106,7 +106,7 @@ def demand(folder: DeltaFolder, manifest: Manifest, table: Table) -> None:
     _demand_columns(found, place, table)
 
 
-def _lost(place: Path, found: str, mark: Mark) -> RefusedError:
+def _lost(place: Path, found: str, mark: TableVersion) -> RefusedError:
     return RefusedError(
         f"the Delta table in {place} has lost commits: there is {found}, and version {mark.version} was there. Restore "
         "the folder, or start over with an empty folder and an empty recovery log"
@@ -135,13 +135,13 @@ def _columns(schema: Any) -> str:
 
 def opened(place: Path) -> Any:
     """The table as it is now. Raises OutputError."""
-    with told(place, "read"):
+    with delta_errors(place, "read"):
         return delta().DeltaTable(str(place))
 
 
 def commit(
-    folder: DeltaFolder, table: Table, files: Files, number: int, materialization: str, upper: Antichain
-) -> Mark | None:
+    folder: DeltaFolder, table: Table, files: TransactionFiles, number: int, materialization: str, upper: Antichain
+) -> TableVersion | None:
     """Put a transaction's rows into the table, unless it has them; its mark then. None: others have gone on already.
 
     Raises OutputError when the staged file or the table cannot be read, or the commit not be written.
@@ -154,7 +154,7 @@ def commit(
             return None
         if last == number:
             sync(place, found.version())
-            return Mark(found.version(), number)
+            return TableVersion(found.version(), number)
         rows = arrow().concat_tables([read_part(folder.staged(one)) for one in files.names])
         properties = delta().CommitProperties(
             custom_metadata={"cdcv2.upper": json.dumps(upper.to_plain())},
@@ -162,7 +162,7 @@ def commit(
             app_transactions=[delta().Transaction(name, number)],
         )
         before = found.version()
-        with told(place, "written"):
+        with delta_errors(place, "written"):
             try:
                 if files.unseen == before:
                     # Nothing has changed since its keys were looked up, and none was there.
@@ -212,7 +212,7 @@ def sync(place: Path, version: int) -> None:
 class DeltaView:
     """The tables of a materialization as of one cut. While it is read, others may commit; see :func:`open_delta`."""
 
-    def __init__(self, folder: DeltaFolder, manifest: Manifest) -> None:
+    def __init__(self, folder: DeltaFolder, manifest: DeltaManifest) -> None:
         self.folder, self.manifest = folder, manifest
 
     @property
@@ -229,14 +229,14 @@ class DeltaView:
         place, mark = self._place(name)
         found = opened(place)
         if found.transaction_version(app(self.manifest.materialization)) != mark.transaction:
-            with told(place, "read"):
+            with delta_errors(place, "read"):
                 found.load_as_version(mark.version)
         return found
 
     def read(self, table: str) -> Any:
         """The rows, as a pyarrow.Table with the table's columns."""
         place, _ = self._place(table)
-        with told(place, "read"):
+        with delta_errors(place, "read"):
             return _scanned(self.table(table), self.manifest.tables[table]).read_all()
 
     def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
@@ -273,21 +273,21 @@ class DeltaView:
         place, _ = self._place(table)
         view, found = self.manifest.tables[table], self.table(table)
         if version is not None and found.version() != version:
-            with told(place, "read"):
+            with delta_errors(place, "read"):
                 found.load_as_version(version)
         near = _near(view, keys)
-        with told(place, "read"):
+        with delta_errors(place, "read"):
             batches = [batch.filter(near) for batch in _scanned(found, view, _between(view, keys))]
             return found.version(), arrow().Table.from_batches(batches, schema_of(view))
 
-    def kept(self, table: Table) -> Table:
+    def stored_table(self, table: Table) -> Table:
         """The table with its columns in the types that they were made in."""
-        return self.manifest.kept_table(table)
+        return self.manifest.stored_table(table)
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _place(self, name: str) -> tuple[Path, Mark]:
+    def _place(self, name: str) -> tuple[Path, TableVersion]:
         try:
             return self.folder.table(name), self.manifest.marks[name]
         except KeyError:
@@ -341,7 +341,7 @@ def open_delta(folder: str | Path) -> DeltaView:
 
 
 @contextmanager
-def told(place: Path, what: str) -> Iterator[None]:
+def delta_errors(place: Path, what: str) -> Iterator[None]:
     """Errors of deltalake as ours; its words are in the cause."""
     try:
         yield

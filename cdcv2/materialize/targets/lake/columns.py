@@ -1,6 +1,6 @@
 """Changes of a lake's rows as columns: how keys are found, and whether what goes is what is there.
 
-Everything here is for whole columns what :class:`~cdcv2.materialize.targets.lake.files.Staged` and
+Everything here is for whole columns what :class:`~cdcv2.materialize.targets.lake.files.StagedFile` and
 :func:`~cdcv2.materialize.intake.canonical` are for a row.
 """
 
@@ -68,9 +68,9 @@ def conflict(
 ) -> tuple[Key, Values | None] | None:
     """The least key at which the rows that are ``there`` are not those that the changes go with, and what is at it.
 
-    ``gone`` and ``come`` are the keys of the changes, as the column has them; ``there`` has the columns of a lake's
-    files, without what is gone. None where all is as it should be: each row that goes is there, and where one only
-    comes is none.
+    ``gone`` and ``come`` are the keys of the changes, as the column has them; ``there`` has the columns of a
+    lake's files, without what is gone. None where all is as it should be: each row that goes is there, and where one
+    only comes is none.
     """
     if table.marked:
         there = there.filter(pc.invert(there[DELETED]))

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Table
 from cdcv2.materialize.targets.lake.columns import as_logged
-from cdcv2.materialize.targets.lake.files import DIFF, Staged
+from cdcv2.materialize.targets.lake.files import DIFF, StagedFile
 from cdcv2.rows.columns import summed
 
 
-def stage(table: Table, message: Changes, staged: Staged, like: Callable[[Any], Any]) -> None:
+def stage(table: Table, message: Changes, staged: StagedFile, like: Callable[[Any], Any]) -> None:
     """Put the changes of counts into a new file, when what goes is there. Raises ConflictError otherwise.
 
     ``like`` gives what a lake has that could be some rows, in the columns of a file. Cost: of rows that come, writing
@@ -38,7 +38,7 @@ def stage(table: Table, message: Changes, staged: Staged, like: Callable[[Any], 
     staged.add_table(pa.concat_tables([goes, comes]))
 
 
-def _going(table: Table, message: Changes, staged: Staged) -> Any:
+def _going(table: Table, message: Changes, staged: StagedFile) -> Any:
     """The rows that go as a file has them. Raises ConflictError for one that no file can hold: it is not there."""
     gone = message.gone
     try:

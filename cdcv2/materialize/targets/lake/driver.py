@@ -22,20 +22,20 @@ from typing import Any
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError, UsageError
+from cdcv2.materialize.distributed import TargetWorker
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Table
-from cdcv2.materialize.spread import Hand
+from cdcv2.materialize.targets.file_workers import LakeWorker, demand_there
 from cdcv2.materialize.targets.lake import counts
 from cdcv2.materialize.targets.lake.columns import keys_by
 from cdcv2.materialize.targets.lake.files import (
-    DIFF, GONE, KEY, Staged, arrow, current, key_column, read_part, type_of,
+    DIFF, GONE, KEY, StagedFile, arrow, current, key_column, read_part, type_of,
 )
 from cdcv2.materialize.targets.lake.held import HeldFiles
-from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
+from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
-from cdcv2.materialize.targets.manifests import Part
-from cdcv2.materialize.targets.staged import StagedDriver
-from cdcv2.materialize.targets.staging import LakeHand, demand_there
+from cdcv2.materialize.targets.manifests import TableFile
+from cdcv2.materialize.targets.staged_driver import StagedDriver
 
 __all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
 
@@ -58,11 +58,11 @@ class LakeDriver(StagedDriver):
     def __init__(self, folder: str | Path, *, files: int = 8) -> None:
         if files < 1:
             raise UsageError(f"files={files}: a table of a lake is at least one file")
-        self._folder, self._most = Folder(folder), files
+        self._folder, self._most = LakeFolder(folder), files
         super().__init__(self._folder)
         self._held = HeldFiles()
         # Number of the table -> the files of the transaction.
-        self._parts: dict[int, list[Part]] = {}
+        self._parts: dict[int, list[TableFile]] = {}
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UsageError for tables that no lake can have, ForeignStateError, RefusedError."""
@@ -71,19 +71,19 @@ class LakeDriver(StagedDriver):
             _check(table)
         state = message.state or {}
         self._message, self._pending = message, dict(state.get("staged", {}))
-        found = self._folder.change(lambda before: self._begun(before, message))
+        found = self._folder.change(lambda before: self._manifest_with_tables(before, message))
         self._folder.demand_there(found, state)
-        self._message = self._view().manifest.kept(message)
+        self._message = self._view().manifest.stored(message)
         # A multiset that an earlier release began goes on as it was: a Load and a Store for each row.
         both = zip(message.tables, self._message.tables)
         return Opened(changes=frozenset(at for at, (one, kept) in enumerate(both) if one.multiset == kept.multiset))
 
-    def _begun(self, before: Manifest | None, message: Open) -> Manifest:
+    def _manifest_with_tables(self, before: LakeManifest | None, message: Open) -> LakeManifest:
         """The manifest with all the tables of this materialization."""
         if before is None:
             tables = {table.name: table for table in message.tables}
             multisets = {name: table.soft for name, table in tables.items() if table.multiset}
-            return Manifest(message.materialization, message.start, tables, counts=multisets)
+            return LakeManifest(message.materialization, message.start, tables, counts=multisets)
         self._folder.demand_same(before, message)
         return before
 
@@ -108,29 +108,29 @@ class LakeDriver(StagedDriver):
         there = view.at(table.name, pa.compute.unique(pa.chunked_array([gone, come])), column)
         self._stage(message, gone, come, there, column)
 
-    def hand(self) -> Hand:
-        """See :class:`Spread`. Executors must see the folder under the same path."""
-        return LakeHand(self._view(), self._opened().tables)
+    def hand(self) -> TargetWorker:
+        """See :class:`DistributedDriver`. Executors must see the folder under the same path."""
+        return LakeWorker(self._view(), self._opened().tables)
 
     def _view(self, held: HeldFiles | None = None) -> LakeView:
         _, manifest = self._folder.last()
         if manifest is None:
-            raise self._gone()
-        return LakeView(Folder(self._folder.path), manifest, held)
+            raise self._missing_file()
+        return LakeView(LakeFolder(self._folder.path), manifest, held)
 
-    def _gone(self) -> OutputError:
+    def _missing_file(self) -> OutputError:
         return OutputError(
             f"the manifests in {self._folder.path} are gone, and were there before: mount or restore the folder, and "
             "start again"
         )
 
     def took(self, number: int, receipt: Any) -> None:
-        """See :class:`Spread`."""
-        part = Part(*receipt)
+        """See :class:`DistributedDriver`."""
+        part = TableFile(*receipt)
         demand_there(self._folder.file(self._opened().tables[number].name, part))
         self._name(number, part)
 
-    def _name(self, number: int, part: Part) -> None:
+    def _name(self, number: int, part: TableFile) -> None:
         self._parts.setdefault(number, []).append(part)
 
     def _take_files(self) -> dict[str, Any]:
@@ -140,13 +140,13 @@ class LakeDriver(StagedDriver):
 
     def _apply(self, transaction: Mapping[str, Any]) -> None:
         wanted, upper = Range(*transaction["range"]), Antichain.from_plain(transaction["upper"])
-        parts = {table: [Part(*part) for part in one] for table, one in transaction["files"].items()}
+        parts = {table: [TableFile(*part) for part in one] for table, one in transaction["files"].items()}
 
-        def decide(before: Manifest | None) -> Manifest | None:
+        def decide(before: LakeManifest | None) -> LakeManifest | None:
             # What is applied of a range is applied in the order of its commits: whoever commits has applied the last.
             if before is None:
                 # It was there when we opened it. To pass over that would be to acknowledge what is nowhere.
-                raise self._gone()
+                raise self._missing_file()
             if before.has(wanted, upper):
                 return None
             return before.with_transaction(wanted, upper, parts)
@@ -171,12 +171,12 @@ class LakeDriver(StagedDriver):
         if first == 0 and not table.multiset:
             # There is nothing before it that could come back.
             rows = rows.filter(arrow().compute.invert(rows[GONE]))
-        staged = Staged(self._folder, table)
+        staged = StagedFile(self._folder, table)
         staged.add_table(rows)
         merged = staged.finish()
         won = False
 
-        def decide(before: Manifest | None) -> Manifest | None:
+        def decide(before: LakeManifest | None) -> LakeManifest | None:
             nonlocal won
             there = self._folder.file(table.name, merged).exists()
             after = before.with_merged(table.name, parts[first:], merged) if before is not None and there else None
@@ -194,7 +194,7 @@ def orphans(folder: str | Path) -> list[Path]:
     """Files that no manifest names; **what was committed and not yet applied is among them**, see
     :class:`~cdcv2.materialize.targets.manifests.Manifests`. ``cdcv2 orphans`` tells them apart, and removes the others.
     """
-    return Folder(folder).orphans()
+    return LakeFolder(folder).orphans()
 
 
 def _first_merged(rows: list[int]) -> int:

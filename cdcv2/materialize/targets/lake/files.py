@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from cdcv2.errors import MalformedError, OutputError, UsageError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
-from cdcv2.materialize.targets.manifests import Part
+from cdcv2.materialize.targets.manifests import TableFile
 from cdcv2.rows.columns import counted
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
@@ -83,14 +83,14 @@ def type_of(column: Field) -> Any:
     return made[column.kind]()
 
 
-class Place(Protocol):
+class StagingFolder(Protocol):
     """A folder in which files are staged."""
 
     @property
     def path(self) -> Path:
         """The folder, as errors name it."""
 
-    def file(self, table: str, part: Part) -> Path:
+    def file(self, table: str, part: TableFile) -> Path:
         """Where a file of a table lies."""
 
 
@@ -102,10 +102,10 @@ def file_schema(table: Table) -> Any:
     return pa.schema([*columns, *own])
 
 
-class Staged:
+class StagedFile:
     """A new file of a table, under a name that nobody else uses; it counts when a manifest names it."""
 
-    def __init__(self, folder: Place, table: Table) -> None:
+    def __init__(self, folder: StagingFolder, table: Table) -> None:
         self._pa, self._folder, self._table = arrow(), folder, table
         self._schema = file_schema(table)
         # What the columns of the source's types take, by their places.
@@ -113,7 +113,7 @@ class Staged:
         self._put = {at: one.put for at, one in typed if one is not None}
         # Of keys and numbers a dictionary takes longer to make than it saves, and zstd needs none.
         self._repeating = [one.name for one in table.values if one.kind in _REPEATING]
-        self._part = Part(uuid.uuid4().hex, 0)
+        self._part = TableFile(uuid.uuid4().hex, 0)
         self._rows: list[tuple[Any, ...]] = []
         self._writer: Any = None
 
@@ -145,15 +145,15 @@ class Staged:
 
     def add_table(self, rows: Any) -> None:
         """Take rows as they stand in other files."""
-        self._told(lambda: self._opened().write_table(rows))
+        self._errors(lambda: self._opened().write_table(rows))
         self._part = replace(self._part, rows=self._part.rows + rows.num_rows)
 
-    def finish(self) -> Part:
+    def finish(self) -> TableFile:
         """Make it durable."""
         path = self._folder.file(self._table.name, self._part)
         self._write()
-        self._told(self._opened().close)
-        self._told(lambda: durable(path, path.parent))
+        self._errors(self._opened().close)
+        self._errors(lambda: durable(path, path.parent))
         return self._part
 
     def discard(self) -> None:
@@ -201,10 +201,10 @@ class Staged:
                     path, self._schema, compression="zstd", use_dictionary=self._repeating
                 )
 
-            self._writer = self._told(made)
+            self._writer = self._errors(made)
         return self._writer
 
-    def _told(self, work: Callable[[], Any]) -> Any:
+    def _errors(self, work: Callable[[], Any]) -> Any:
         try:
             return work()
         except OSError as cause:

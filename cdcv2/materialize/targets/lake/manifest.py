@@ -26,11 +26,11 @@ from cdcv2.core.own_json import checked
 from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Table
-from cdcv2.materialize.targets.manifests import Applied, Manifests, Part, is_staged
+from cdcv2.materialize.targets.manifests import Manifests, TableFile, TargetManifest, is_staged
 
 
 @dataclass(frozen=True)
-class Manifest(Applied):
+class LakeManifest(TargetManifest):
     """What counts: see the module. ``parts``: table -> its files in order.
 
     ``removing``: names of files that are being removed, which nobody may name any more. ``counts``: the multisets whose
@@ -40,25 +40,29 @@ class Manifest(Applied):
 
     WHAT, FORMAT, NEWEST = "lake", "cdcv2 lake", 2
 
-    parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    parts: Mapping[str, tuple[TableFile, ...]] = field(default_factory=dict)
     removing: tuple[str, ...] = ()
     counts: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
-        """See :class:`Applied`. An earlier release would take changes of counts for counts: it must refuse them."""
+        """See :class:`TargetManifest`. An earlier release would take changes of counts for counts: it must refuse
+        them.
+        """
         return 2 if self.counts else 1
 
-    def kept_table(self, table: Table) -> Table:
-        """See :class:`Applied`."""
-        return replace(super().kept_table(table), multiset=table.name in self.counts)
+    def stored_table(self, table: Table) -> Table:
+        """See :class:`TargetManifest`."""
+        return replace(super().stored_table(table), multiset=table.name in self.counts)
 
-    def with_transaction(self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[Part]]) -> Manifest:
+    def with_transaction(
+        self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[TableFile]]
+    ) -> LakeManifest:
         """After a transaction; its files for one table have different keys."""
         merged = {name: (*self.parts.get(name, ()), *parts.get(name, ())) for name in self.tables}
         return replace(self, parts=merged, applied={**self.applied, wanted: upper})
 
-    def with_merged(self, table: str, old: Sequence[Part], new: Part) -> Manifest | None:
+    def with_merged(self, table: str, old: Sequence[TableFile], new: TableFile) -> LakeManifest | None:
         """With one file in place of some that follow each other; None when they do not any more, or it is removed."""
         there = () if new.name in self.removing else self.parts.get(table, ())
         for at in range(len(there) - len(old) + 1):
@@ -67,7 +71,7 @@ class Manifest(Applied):
         return None
 
     def more_to_plain(self) -> dict[str, Any]:
-        """See :class:`Applied`."""
+        """See :class:`TargetManifest`."""
         return {
             "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
             **({"removing": list(self.removing)} if self.removing else {}),
@@ -76,20 +80,20 @@ class Manifest(Applied):
 
     @classmethod
     def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """See :class:`Applied`."""
-        parts = {name: tuple(map(Part.from_plain, parts)) for name, parts in plain["files"].items()}
+        """See :class:`TargetManifest`."""
+        parts = {name: tuple(map(TableFile.from_plain, parts)) for name, parts in plain["files"].items()}
         return {
             "parts": parts, "removing": tuple(checked(one, str) for one in plain.get("removing", ())),
             "counts": {name: checked(zeros, bool) for name, zeros in plain.get("counts", {}).items()},
         }  # fmt: skip
 
 
-class Folder(Manifests[Manifest]):
+class LakeFolder(Manifests[LakeManifest]):
     """The folder of a lake: its manifests, its files. Both of the last ones are kept, for readers that are slow."""
 
-    KIND = Manifest
+    KIND = LakeManifest
 
-    def change(self, decide: Callable[[Manifest | None], Manifest | None]) -> int:
+    def change(self, decide: Callable[[LakeManifest | None], LakeManifest | None]) -> int:
         """Put what ``decide`` makes of the manifest that counts, if it makes something; the number that counts then.
 
         ``decide`` is asked again when another instance was faster.
@@ -152,7 +156,7 @@ class Folder(Manifests[Manifest]):
         """
         wanted, going = list(orphans), list[Path]()
 
-        def decide(before: Manifest | None) -> Manifest | None:
+        def decide(before: LakeManifest | None) -> LakeManifest | None:
             # Named meanwhile: it stays.
             named = self._paths()
             going[:] = [path for path in wanted if path not in named]
@@ -164,7 +168,7 @@ class Folder(Manifests[Manifest]):
         self.change(lambda before: before and replace(before, removing=()))
         return going
 
-    def file(self, table: str, part: Part) -> Path:
+    def file(self, table: str, part: TableFile) -> Path:
         """Where a file lies."""
         return self._path(table, part.name)
 

@@ -19,15 +19,15 @@ from cdcv2.materialize.targets.lake.files import (
     DIFF, GONE, KEY, arrow, current, file_schema, read_part, rows_of, type_of,
 )
 from cdcv2.materialize.targets.lake.held import HeldFiles
-from cdcv2.materialize.targets.lake.manifest import Folder, Manifest
+from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 
 
 @dataclass(frozen=True)
 class LakeView:
     """A lake as it was at one commit. While it is read, the lake may go on for a while; see :func:`open_lake`."""
 
-    folder: Folder
-    manifest: Manifest
+    folder: LakeFolder
+    manifest: LakeManifest
     #: files that need not be read
     held: HeldFiles | None = None
 
@@ -65,9 +65,9 @@ class LakeView:
         """The same as Python values: keys and values; of a multiset, the row, and the row with its count."""
         return rows_of(self._table(table), self.read(table))
 
-    def kept(self, table: Table) -> Table:
+    def stored_table(self, table: Table) -> Table:
         """The table with its columns in the types that they were made in."""
-        return self.manifest.kept_table(table)
+        return self.manifest.stored_table(table)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -93,7 +93,7 @@ class LakeView:
 
     def _table(self, name: str) -> Table:
         try:
-            return self.manifest.kept_table(self.manifest.tables[name])
+            return self.manifest.stored_table(self.manifest.tables[name])
         except KeyError:
             there = ", ".join(self.manifest.tables)
             raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
@@ -119,7 +119,7 @@ def open_lake(folder: str | Path) -> LakeView:
     Files that were replaced since stay for some more commits; a view that is older raises OutputError: open it anew.
     Raises MissingLogError where no lake is.
     """
-    place = Folder(folder)
+    place = LakeFolder(folder)
     _, manifest = place.last()
     if manifest is None:
         raise MissingLogError(f"there is no lake in {place.path}: the name is wrong, or nothing was materialized yet")

@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
+from cdcv2.materialize.distributed import DistributedDriver, TargetWorker
 from cdcv2.materialize.protocol.fence import fenced, meet_of, pieces
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, Checkpoint, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit,
     StartedCommit, Store, Table,
 )
-from cdcv2.materialize.spread import Hand, Spread
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
-from cdcv2.materialize.targets.postgres.hand import PostgresHand, Staging
-from cdcv2.materialize.targets.postgres.tables import (
-    SETTINGS, PostgresTable, alterations, check_names, demand_fit, kept_columns, lock, numbers_of, told,
-)
 from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
+from cdcv2.materialize.targets.postgres.tables import (
+    SETTINGS, PostgresTable, alterations, check_names, demand_fit, lock, numbers_of, postgres_errors, stored_columns,
+)
+from cdcv2.materialize.targets.postgres.worker import PostgresWorker, StagingTable
 from cdcv2.store.postgres_session import connect as connect_to
-from cdcv2.views.identity import demand_begun
+from cdcv2.views.identity import demand_known_view
 
 if TYPE_CHECKING:
     from psycopg import Connection, Copy
@@ -50,7 +50,7 @@ AFTER_COMMIT = failpoints.declare(
 )
 
 
-class PostgresDriver(Spread):
+class PostgresDriver(DistributedDriver):
     """One session.
 
     Args:
@@ -79,7 +79,7 @@ class PostgresDriver(Spread):
         # Whether nothing of the materialization was committed yet.
         self._new = True
         # Where executors stage rows, once they do.
-        self._staging: Staging | None = None
+        self._staging: StagingTable | None = None
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UnavailableError, UsageError for tables of changes or an old server."""
@@ -89,14 +89,14 @@ class PostgresDriver(Spread):
         for table in message.tables:
             check_names(table)
         self._message = message
-        with told("open", message.materialization):
+        with postgres_errors("open", message.materialization):
             session = self._session = self._connect()
             if session.info.server_version < 150000:
                 version = session.info.server_version // 10000
                 raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
             session.execute(SETTINGS)
             session.execute(postgres_fence.LOCK, {"name": "tables"})
-            kept = [kept_columns(session, table) for table in message.tables]
+            kept = [stored_columns(session, table) for table in message.tables]
             self._tables = [PostgresTable(number, table) for number, table in enumerate(kept)]
             self.remarks = [one for pair in zip(message.tables, kept) for one in _remarks(*pair)]
             if "cdcv2_checkpoints" not in numbers_of(session, ["cdcv2_checkpoints"]):
@@ -120,7 +120,7 @@ class PostgresDriver(Spread):
             if same:
                 raise UsageError(f"{table} and {same[0]} are one table in PostgreSQL: give each binding its own target")
             if last is not None and found.missing:
-                demand_begun(name, table, last)
+                demand_known_view(name, table, last)
                 raise RefusedError(
                     f"{name!r} is at {begun}, and its table {table} is not there: a new one would lack what came "
                     "before. Restore it; or materialize again, under another name and into other targets"
@@ -166,8 +166,8 @@ class PostgresDriver(Spread):
             "name": message.materialization, "begin": message.range.begin, "end": message.range.end, "fence": fence,
         }  # fmt: skip
         start = message.start
-        found = pieces(near, message.range, lambda text: _checkpoint(text).begun_at(start).frontier, start)
-        own = next(_checkpoint(one.value).begun_at(start) for one in near if one.range == message.range)
+        found = pieces(near, message.range, lambda text: _checkpoint(text).started_at(start).frontier, start)
+        own = next(_checkpoint(one.value).started_at(start) for one in near if one.range == message.range)
         even = len(found) == 1 and found[0].frontier == own.frontier
         return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
@@ -185,15 +185,15 @@ class PostgresDriver(Spread):
         session = self._open_session()
         for number, keys in self._asked.items():
             table = self._tables[number]
-            with told("read", table.name):
+            with postgres_errors("read", table.name):
                 rows = table.look(session, keys)
             yield from (Loaded(number, *table.inward(row)) for row in rows)
         if self._asked:
-            with told("read", "pg_attribute"):
+            with postgres_errors("read", "pg_attribute"):
                 # What was looked up is locked until the end of the transaction: so it was these columns that were read.
                 demand_fit(session, self._tables)
         self._asked = {}
-        with told("read", "cdcv2_checkpoints"):
+        with postgres_errors("read", "cdcv2_checkpoints"):
             held = session.execute(postgres_fence.HELD, self._holding).rowcount
             session.commit()
         if held != 1:
@@ -203,7 +203,7 @@ class PostgresDriver(Spread):
     def store(self, message: Store) -> None:
         """Into the temporary table. Raises MalformedError for text that PostgreSQL cannot hold."""
         table = self._tables[message.binding]
-        with told("write", table.name):
+        with postgres_errors("write", table.name):
             if self._copying is None or self._copying[0] != message.binding:
                 self._end_copy()
                 copy = self._copy_end.enter_context(self._open_session().cursor().copy(table.copy_rows))
@@ -215,7 +215,7 @@ class PostgresDriver(Spread):
         """Into the temporary table of changes. Raises MalformedError for text that PostgreSQL cannot hold."""
         session, number = self._open_session(), message.binding
         self._end_copy()
-        with told("write", self._tables[number].name):
+        with postgres_errors("write", self._tables[number].name):
             if number not in self._changes:
                 self._changes[number] = PostgresChanges(self._tables[number])
                 self._changes[number].make(session)
@@ -226,7 +226,7 @@ class PostgresDriver(Spread):
         """Fence, checkpoint and rows, in one transaction; committed on return."""
         session = self._open_session()
         text = json.dumps(message.checkpoint.to_plain())
-        with told("write", "cdcv2_checkpoints"):
+        with postgres_errors("write", "cdcv2_checkpoints"):
             self._end_copy()
             if self._new:
                 self._demand_alone(session, one_by_one=True)
@@ -235,35 +235,37 @@ class PostgresDriver(Spread):
                 raise self._fenced()
         self._lock(session)
         for number in self._changed:
-            with told("write", self._tables[number].name):
+            with postgres_errors("write", self._tables[number].name):
                 if not self._changes[number].merge(session):
                     conflict = self._changes[number].conflict(session)
                     session.rollback()
                     raise conflict
         for number, count in self._staged.items():
             table = self._tables[number]
-            with told("write", table.name):
+            with postgres_errors("write", table.name):
                 session.execute(table.analyse_rows)
                 if session.execute(table.merge).rowcount != count:
                     self._refuse_merge(session, table)
         self._merge_staging(session)
         failpoints.reach(BEFORE_COMMIT)
-        with told("commit", self._holding["name"]):
+        with postgres_errors("commit", self._holding["name"]):
             session.commit()
         failpoints.reach(AFTER_COMMIT)
         self._staged, self._changed, self._new = {}, [], False
         return StartedCommit()
 
-    def hand(self) -> Hand:
-        """See :class:`Spread`. Executors connect with the same ``conninfo`` and the environment that they have."""
+    def hand(self) -> TargetWorker:
+        """See :class:`DistributedDriver`. Executors connect with the same ``conninfo`` and the environment that they
+        have.
+        """
         if self._staging is None:
-            self._staging = Staging([table.table for table in self._tables], self._holding)
-            with told("make staging tables for", self._holding["name"]):
+            self._staging = StagingTable([table.table for table in self._tables], self._holding)
+            with postgres_errors("make staging tables for", self._holding["name"]):
                 self._staging.make(self._open_session())
-        return PostgresHand(self._connect, [table.table for table in self._tables], self._staging.names)
+        return PostgresWorker(self._connect, [table.table for table in self._tables], self._staging.names)
 
     def took(self, number: int, receipt: Any) -> None:
-        """See :class:`Spread`."""
+        """See :class:`DistributedDriver`."""
         if self._staging is None:
             raise RefusedError("no executor has been given a hand in this transaction")
         attempt, rows = receipt
@@ -275,7 +277,7 @@ class PostgresDriver(Spread):
         tables = [self._tables[number] for number in sorted(written)]
         if not tables:
             return
-        with told("lock", ", ".join(table.name for table in tables)):
+        with postgres_errors("lock", ", ".join(table.name for table in tables)):
             lock(session, tables)
             demand_fit(session, tables)
 
@@ -284,7 +286,7 @@ class PostgresDriver(Spread):
             return
         for number, table in enumerate(self._staging.tables):
             if number in self._staging.took:
-                with told("write", table.name):
+                with postgres_errors("write", table.name):
                     if not self._staging.merged(session, number):
                         self._refuse_merge(session, table)
         self._staging.took = {}

@@ -76,7 +76,7 @@ def type_of(field: Field) -> str:
     return TYPES[field.kind]
 
 
-def kept_columns(session: Connection[Any], table: Table) -> Table:
+def stored_columns(session: Connection[Any], table: Table) -> Table:
     """The table as it is, or would be made, there: without the source's types of columns that are not kept in these.
 
     They are kept as the log has them where a table was made so, and where the server lacks the type (an enum, say).
@@ -87,7 +87,9 @@ def kept_columns(session: Connection[Any], table: Table) -> Table:
     place = identifier(table.name).as_string(session)
     plain = [replace(field, source=None) for field in typed]
     # Those of which the table has a column of the log's type, rather than another or none.
-    misfits = {number for number, _ in session.execute(_MISFITS, _wanted([(place, one) for one in plain])).fetchall()}
+    misfits = {
+        number for number, _ in session.execute(_MISFITS, _expected_columns([(place, one) for one in plain])).fetchall()
+    }
     as_log = {
         field.name for number, field in enumerate(typed)
         if number not in misfits or _maybe(field) not in (None, *there)
@@ -125,7 +127,7 @@ def _maybe(field: Field) -> str | None:
     return None if kept is None else kept.optional
 
 
-def _wanted(fields: Sequence[tuple[str, Field]]) -> list[list[str | None]]:
+def _expected_columns(fields: Sequence[tuple[str, Field]]) -> list[list[str | None]]:
     """The four arrays of :data:`_MISFITS`."""
     rows = [(place, field.name, type_of(field), _maybe(field)) for place, field in fields]
     return [[row[at] for row in rows] for at in range(4)]
@@ -146,7 +148,7 @@ def check_names(table: Table) -> None:
             )
 
 
-class Found(NamedTuple):
+class ExistingTable(NamedTuple):
     """What of a table was there: PostgreSQL's number of it, whether it had to be made, whether it has no rows."""
 
     number: int | None
@@ -242,7 +244,7 @@ class PostgresTable:
             "loose": listed("{c} {loose}", table.fields),
         }
 
-    def make(self, session: Connection[Any]) -> Found:
+    def make(self, session: Connection[Any]) -> ExistingTable:
         """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
         place = self.place(session)
         missing = session.execute(_PLACE, [place]).fetchone() is None
@@ -264,7 +266,7 @@ class PostgresTable:
             )
         session.execute(self.create_keys)
         session.execute(self._create_rows)
-        return Found(number, missing, session.execute(self._any).fetchone() is None)
+        return ExistingTable(number, missing, session.execute(self._any).fetchone() is None)
 
     def place(self, session: Connection[Any]) -> str:
         """Its name, as SQL has it."""
@@ -324,7 +326,9 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
     """
     fields = [(table, field) for table in tables for field in table.table.fields]
     places = {table.name: table.place(session) for table, _ in fields}
-    wrong = session.execute(_MISFITS, _wanted([(places[table.name], field) for table, field in fields])).fetchone()
+    wrong = session.execute(
+        _MISFITS, _expected_columns([(places[table.name], field) for table, field in fields])
+    ).fetchone()
     if wrong is not None:
         (table, field), found = fields[wrong[0]], wrong[1]
         state = "is missing" if found is None else f"has the type {found}"
@@ -347,17 +351,17 @@ def numbers_of(session: Connection[Any], targets: Iterable[str]) -> dict[str, in
 
 
 @contextmanager
-def told(what: str, place: str) -> Iterator[None]:
+def postgres_errors(what: str, place: str) -> Iterator[None]:
     """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
     import psycopg
 
     try:
         yield
     except psycopg.Error as cause:
-        raise _ours(cause, what, place) from cause
+        raise _own_columns(cause, what, place) from cause
 
 
-def _ours(cause: psycopg.Error, what: str, place: str) -> Exception:
+def _own_columns(cause: psycopg.Error, what: str, place: str) -> Exception:
     import psycopg
 
     state = cause.sqlstate or ""

@@ -12,7 +12,7 @@ from cdcv2.materialize.protocol.fence import Holding, Range, pieces
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.recovery_log import holding_value
 from cdcv2.materialize.targets.postgres.driver import plain_checkpoint
-from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, kept_columns, told
+from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, postgres_errors, stored_columns
 from cdcv2.materialize.texts import side
 from cdcv2.rows.fingerprint import Side
 from cdcv2.store.postgres_session import connect
@@ -39,7 +39,7 @@ class PostgresView:
         *,
         connect: Callable[[str], Connection[Any]] = connect,
     ) -> None:
-        with told("open", materialization):
+        with postgres_errors("open", materialization):
             self._session = connect(conninfo)
             self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._session.execute(SETTINGS)
@@ -59,14 +59,14 @@ class PostgresView:
         self.checkpoints = [Checkpoint.from_plain(one.value) for one in holdings]
         #: everything not beyond it is in the tables
         self.frontier = found[0].frontier
-        with told("read", "pg_attribute"):
-            kept = [kept_columns(self._session, table) for table in tables]
+        with postgres_errors("read", "pg_attribute"):
+            kept = [stored_columns(self._session, table) for table in tables]
         self._tables = {table.name: PostgresTable(number, table) for number, table in enumerate(kept)}
 
     def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
         """Keys and values, a part of them in memory at a time."""
         found = self._tables[table]
-        with told("read", table), self._session.cursor(name="cdcv2_view") as cursor:
+        with postgres_errors("read", table), self._session.cursor(name="cdcv2_view") as cursor:
             for row in cursor.execute(found.select_all):
                 yield found.inward(row)
 
@@ -74,7 +74,7 @@ class PostgresView:
         """The table, whose fingerprints the database works out itself; None where it cannot."""
         return side(self._session, table, self._tables[table.name].table, where)
 
-    def kept(self, table: Table) -> Table:
+    def stored_table(self, table: Table) -> Table:
         """The table as it is asked for: nothing is materialized into columns of other types. A row has its digest."""
         return replace(table, multiset=False)
 
@@ -90,7 +90,7 @@ def committed(
 
     Nothing is changed, and nobody fenced off. Raises UnavailableError and OutputError as the driver does.
     """
-    with told("open", materialization):
+    with postgres_errors("open", materialization):
         session = connect(conninfo)
     try:
         held = _holdings(session, materialization)
@@ -100,7 +100,7 @@ def committed(
 
 
 def _holdings(session: Connection[Any], materialization: str) -> list[Holding]:
-    with told("read", "cdcv2_checkpoints"):
+    with postgres_errors("read", "cdcv2_checkpoints"):
         there = session.execute("SELECT to_regclass('cdcv2_checkpoints') IS NOT NULL").fetchone()
         wanted = {"name": materialization}
         held = session.execute(_HOLDINGS, wanted).fetchall() if there and there[0] else []

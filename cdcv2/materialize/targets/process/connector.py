@@ -123,14 +123,14 @@ class Connector:
                         said = said[os.write(stdin, said):]
                     until = time.monotonic() + self._patience
                 elif self._interrupted:
-                    self._gone(_News.INTERRUPTED)
+                    self._ended(_News.INTERRUPTED)
                 elif time.monotonic() > until:
                     self._fail(f"has taken in nothing for {self._patience:g} seconds (patience)")
         except OSError:
             # Nobody reads any more.
-            self._gone(_News.ENDED)
+            self._ended(_News.ENDED)
 
-    def hear(self, *patience: float | None) -> dict[str, Any]:
+    def receive(self, *patience: float | None) -> dict[str, Any]:
         """Its next answer, when it has come; ``patience``: for this one, None for any time."""
         self.flush()
         self._running()
@@ -143,7 +143,7 @@ class Connector:
                     self._fail(f"has answered nothing for {seconds:g} seconds (patience)")
                 _LOG.info("%s has answered nothing for %g seconds, and is waited for", self.name, self._patience)
 
-    def heard(self) -> dict[str, Any] | None:
+    def received(self) -> dict[str, Any] | None:
         """Its next answer, or None while there is none."""
         return None if self._news.empty() else self._parsed(self._news.get())
 
@@ -179,7 +179,7 @@ class Connector:
 
     def _parsed(self, news: bytes | _News) -> dict[str, Any]:
         if isinstance(news, _News):
-            self._gone(news)
+            self._ended(news)
         try:
             found = parse_json(news, parse_constant=_no_constant)
         except ValueError:
@@ -190,7 +190,7 @@ class Connector:
         text = news[:80].decode("utf-8", "backslashreplace")
         raise TurnError("driver", f"({self.name}) wrote to its output what is no JSON object: {text!r}")
 
-    def _gone(self, news: _News) -> NoReturn:
+    def _ended(self, news: _News) -> NoReturn:
         """It is gone, or as good as gone: say so, and what it said itself."""
         if news is _News.LONG:
             self.close(kill=True)
@@ -205,9 +205,9 @@ class Connector:
         self.close(kill=kill)
         if code is not None:
             what = f"was ended by the signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise self._told(what)
+        raise self._described(what)
 
-    def _told(self, what: str) -> Cdcv2Error:
+    def _described(self, what: str) -> Cdcv2Error:
         words = " / ".join(self._words)
         said = f"; it said: {words}" if words else ""
         if FENCED in words.lower():
@@ -243,10 +243,10 @@ class Connector:
             if len(rest) > _BUFFER:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._note(line.decode("utf-8", "replace").rstrip())
-        self._note(rest.decode("utf-8", "replace").rstrip())
+                self._keep(line.decode("utf-8", "replace").rstrip())
+        self._keep(rest.decode("utf-8", "replace").rstrip())
 
-    def _note(self, line: str) -> None:
+    def _keep(self, line: str) -> None:
         if not line:
             return
         level, text = logging.WARNING, line

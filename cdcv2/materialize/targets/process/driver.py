@@ -86,7 +86,7 @@ class ProcessDriver(Driver):
         self._spec: Spec | None = None
         self._last: dict[str, Any] = {}
         self._rounds: int | None = 0
-        self._gone = _Gone()
+        self._gone = _DeletedKeys()
 
     def prepare(self, message: Open) -> Patch | None:
         """See :class:`Driver`: start it, agree on the tables; then apply them, as often as it has more to apply.
@@ -105,7 +105,7 @@ class ProcessDriver(Driver):
             if self._rounds == _ROUNDS:
                 raise TurnError("driver", f"sent Applied with a state {_ROUNDS} times, and never one without")
             asked = {**self._whole(self._spec), **self._last, "state": self._state}
-            patch = self._patch(self._ask("apply", asked, "applied"))
+            patch = self._patch(self._request("apply", asked, "applied"))
             self._rounds += 1
             if patch is not None:
                 return patch
@@ -116,7 +116,7 @@ class ProcessDriver(Driver):
         """See :class:`Driver`. Raises UsageError also for a share of the keys where its commit counts."""
         while self._spec is None or self._rounds is not None:
             self.prepare(message)
-        self._turns.said(message)
+        self._turns.record(message)
         spec = self._spec
         self._untold = self._applied != spec.bindings or self._agreed is not None
         self._applied, self._agreed = spec.bindings, None
@@ -125,29 +125,29 @@ class ProcessDriver(Driver):
         self._tables = message.tables
         keys = {"keyBegin": message.range.begin, "keyEnd": message.range.end, "rClockBegin": 0, "rClockEnd": 2**32 - 1}
         asked = {**self._whole(spec), "range": keys, "state": self._state}
-        opened = self._opened(self._ask("open", asked, "opened"), message)
-        self._turns.said(opened)
+        opened = self._opened(self._request("open", asked, "opened"), message)
+        self._turns.record(opened)
         return opened
 
     def acknowledge(self, message: Acknowledge) -> Acknowledged:
         """See :class:`Driver`. The recovery log learns here, at first, what was applied."""
-        self._say(message, {"acknowledge": {}})
+        self._send(message, {"acknowledge": {}})
         response = self._expect(Acknowledged, self._acknowledge_patience)
         if self._untold:
             self._untold = False
-            return Acknowledged(self._kept())
+            return Acknowledged(self._full_patch())
         return response
 
     def load(self, message: Load) -> Iterable[Loaded]:
         """See :class:`Driver`. What it has answered by now is given out; the rest comes with ``flush``."""
         key = self._documents[message.binding].key(message.key)
-        self._say(message, {"load": {"binding": message.binding, "key": key, "keyPacked": packed(key)}})
+        self._send(message, {"load": {"binding": message.binding, "key": key, "keyPacked": packed(key)}})
         return list(self._there())
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """See :class:`Driver`."""
-        self._say(message, {"flush": {}})
-        while not isinstance(response := self._response(self._connector.hear()), Flushed):
+        self._send(message, {"flush": {}})
+        while not isinstance(response := self._response(self._connector.receive()), Flushed):
             if isinstance(response, Loaded):
                 yield response
         yield response
@@ -157,8 +157,8 @@ class ProcessDriver(Driver):
         operation = "d" if message.delete else "u" if message.exists else "c"
         key, values, document = self._documents[message.binding].row(message.key, message.values, operation)
         if self._tables[message.binding].erased:
-            self._gone.note(message)
-        self._say(message, {"store": {
+            self._gone.record(message)
+        self._send(message, {"store": {
             "binding": message.binding,
             "key": key, "keyPacked": packed(key),
             "values": values, "valuesPacked": packed(values),
@@ -170,7 +170,7 @@ class ProcessDriver(Driver):
 
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """See :class:`Driver`."""
-        self._say(message, {"startCommit": {"runtimeCheckpoint": checkpoint_to_plain(message.checkpoint)}})
+        self._send(message, {"startCommit": {"runtimeCheckpoint": checkpoint_to_plain(message.checkpoint)}})
         return self._expect(StartedCommit)
 
     def interrupt(self) -> None:
@@ -191,12 +191,12 @@ class ProcessDriver(Driver):
 
     def _agree(self, message: Open) -> Spec:
         """Ask what it is, and whether it takes the tables."""
-        said = self._ask("spec", {"connectorType": "IMAGE", "config": self._config}, "spec")
+        said = self._request("spec", {"connectorType": "IMAGE", "config": self._config}, "spec")
         known = self._applied if self._agreed is None else self._agreed
         spec = Spec(message.materialization, message.tables, self._config, self._resource, said, known)
         if known:
             self._last = {"lastMaterialization": spec.materialization(known), "lastVersion": version_of(known)}
-        spec.agree(self._ask("validate", {**spec.validate(), **self._last}, "validated"))
+        spec.agree(self._request("validate", {**spec.validate(), **self._last}, "validated"))
         self._demand_same(spec)
         return spec
 
@@ -204,10 +204,10 @@ class ProcessDriver(Driver):
     def _whole(spec: Spec) -> dict[str, Any]:
         return {"materialization": spec.materialization(), "version": version_of(spec.bindings)}
 
-    def _ask(self, kind: str, question: Mapping[str, Any], wanted: str) -> Any:
+    def _request(self, kind: str, question: Mapping[str, Any], wanted: str) -> Any:
         """A question before Open, and its answer."""
         self._connector.send({kind: question})
-        found, said = _sub_message(self._connector.hear())
+        found, said = _sub_message(self._connector.receive())
         if found != wanted:
             raise TurnError("driver", f"sent {_shown(found)} out of turn (expected {_shown(wanted)})")
         return said
@@ -236,20 +236,20 @@ class ProcessDriver(Driver):
 
     # --- talking
 
-    def _say(self, message: Any, plain: dict[str, Any]) -> None:
-        self._turns.said(message)
+    def _send(self, message: Any, plain: dict[str, Any]) -> None:
+        self._turns.record(message)
         self._connector.send(plain)
 
     def _there(self) -> Iterator[Loaded]:
         """The answers that are there, and may be: Loaded only, or it speaks out of turn."""
-        while (plain := self._connector.heard()) is not None:
+        while (plain := self._connector.received()) is not None:
             response = self._response(plain)
             if isinstance(response, Loaded):
                 yield response
 
     def _expect(self, kind: type[R], *patience: float | None) -> R:
         """The next answer, which is of this kind."""
-        response = self._response(self._connector.hear(*patience))
+        response = self._response(self._connector.receive(*patience))
         if not isinstance(response, kind):
             raise TurnError("driver", f"sent {type(response).__name__} out of turn (expected {kind.__name__})")
         return response
@@ -268,7 +268,7 @@ class ProcessDriver(Driver):
             response = Acknowledged()
         else:
             raise TurnError("driver", f"sent {_shown(kind)} out of turn (it has said Opened before)")
-        self._turns.said(response)
+        self._turns.record(response)
         if isinstance(response, Loaded):
             return response
         return type(response)(self._patch(said))
@@ -279,7 +279,7 @@ class ProcessDriver(Driver):
             raise TurnError("driver", f"sent Loaded for the table {binding!r} of {len(self._documents)}")
         documents, table, plain = self._documents[binding], self._tables[binding], said.get("doc")
         loaded = Loaded(binding, *documents.back(plain))
-        if table.erased and (documents.gone(plain) or self._gone.has(loaded)):
+        if table.erased and (documents.is_deleted(plain) or self._gone.has(loaded)):
             raise RefusedError(
                 f"{table.name}: the connector has {loaded.key!r} still, which was deleted, and deletes is 'hard': it "
                 f"does not delete. Turn its own option for that on ({HARD_DELETES[0]}, or what its documentation calls "
@@ -299,21 +299,21 @@ class ProcessDriver(Driver):
             self._state = merge_patch(self._state, updated)
             return Patch({"connector": updated})
         self._state = updated
-        return self._kept()
+        return self._full_patch()
 
-    def _kept(self) -> Patch:
+    def _full_patch(self) -> Patch:
         """All that the recovery log is to have."""
         agreed = {} if self._agreed is None else {"agreed": self._agreed}
         return Patch({"connector": self._state, "applied": self._applied, **agreed}, merge=False)
 
 
-class _Gone:
+class _DeletedKeys:
     """Keys that a connector was told to delete, the last ones: none of them may come back of itself."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[int, Key], None] = {}
 
-    def note(self, store: Store) -> None:
+    def record(self, store: Store) -> None:
         """Take note of what is to be at a key."""
         place = (store.binding, store.key)
         self._keys.pop(place, None)

@@ -145,7 +145,7 @@ class Spec:
                 f"{table.name}: the connector keeps no rows, it takes changes: set delta to true" if not table.delta
                 else f"{table.name}: the connector keeps rows there, it takes no changes: leave delta out"
             )  # fmt: skip
-        values, document = _taken(table, limits)
+        values, document = _covered(table, limits)
         return {
             "resourceConfig": self._resources[number],
             "resourcePath": path,
@@ -242,7 +242,7 @@ def _weight(constraint: Mapping[str, Any]) -> int:
     return _WEIGHTS.get(_kind(constraint), 0)
 
 
-def _taken(table: Table, limits: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], bool]:
+def _covered(table: Table, limits: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], bool]:
     """Which columns are values, and whether there is the document: all columns, or the document with all of them.
 
     Raises UsageError where a column could not be kept at all, or where another one is wanted.

@@ -77,7 +77,7 @@ class Documents:
             document[META] = {"op": operation}
         return plain[:width], [plain[width + at] for at in self._order], document
 
-    def gone(self, document: Any) -> bool:
+    def is_deleted(self, document: Any) -> bool:
         """Whether it is of a row that is gone."""
         meta = document.get(META) if self._marked and isinstance(document, Mapping) else None
         return isinstance(meta, Mapping) and meta.get("op") == "d"

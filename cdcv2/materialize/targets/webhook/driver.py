@@ -117,7 +117,7 @@ class WebhookDriver(PushDriver):
                     said = f"{cause.code} {cause.reason}"
                 if cause.code not in _PASSING:
                     raise self._refused(cause.code, said) from None
-                wait = _asked(cause.headers.get("Retry-After"), wait)
+                wait = _retry_after(cause.headers.get("Retry-After"), wait)
             except (OSError, HTTPException) as cause:
                 # URLError is an OSError; its reason says more.
                 said = str(getattr(cause, "reason", "") or cause or type(cause).__name__)
@@ -185,6 +185,6 @@ def _body(messages: list[bytes]) -> bytes:
     return b'{"version":1,"messages":[' + b",".join(messages) + b"]}"
 
 
-def _asked(header: str | None, wait: float) -> float:
+def _retry_after(header: str | None, wait: float) -> float:
     """How long to wait, if the receiver says so in seconds; never for more than a minute."""
     return min(60.0, float(header)) if header is not None and header.isdecimal() else wait

@@ -74,14 +74,14 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
     def http_open(self, request: urllib.request.Request) -> HTTPResponse:
         """Without TLS."""
-        return self.do_open(partial(_Watched, self._limit), request)
+        return self.do_open(partial(_WatchedConnection, self._limit), request)
 
     def https_open(self, request: urllib.request.Request) -> HTTPResponse:
         """With it."""
         return self.do_open(partial(_Secure, self._limit), request)
 
 
-class _Watched(HTTPConnection):
+class _WatchedConnection(HTTPConnection):
     def __init__(self, limit: Limit, host: str, **options: Any) -> None:
         self._limit = limit
         super().__init__(host, **options)
@@ -93,7 +93,7 @@ class _Watched(HTTPConnection):
             self._limit.watch(value)
 
 
-class _Secure(_Watched, HTTPSConnection):
+class _Secure(_WatchedConnection, HTTPSConnection):
     """The same with TLS."""
 
 

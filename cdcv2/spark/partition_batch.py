@@ -15,7 +15,7 @@ from cdcv2.spark.codec import POSITION, RowCodec
 
 
 @dataclass
-class Heard:
+class PartitionBatch:
     """What one partition brought: its range, how many messages of updates, the statements, the first odd message."""
 
     place: str
@@ -29,7 +29,7 @@ class Heard:
     files: set[int]
 
 
-def statements(codec: RowCodec, one: Heard) -> list[tuple[Progress, Position]]:
+def statements(codec: RowCodec, one: PartitionBatch) -> list[tuple[Progress, Position]]:
     """The statements of a partition, decoded, in the order of their positions. Raises DecodeError."""
     said = []
     for offset, index, value, _ in sorted(one.statements, key=lambda row: (row["offset"], row["index"])):

@@ -23,7 +23,7 @@ def output_known(
     A log that states where it begins, and nothing else yet, counts up to there. ``missing`` are tables whose logs are
     not there. Cost: a read of TEMP while a log is behind it. Raises what reading TEMP raises.
     """
-    known = tables.knowns() | dict.fromkeys(missing, 0)
+    known = tables.log_frontiers() | dict.fromkeys(missing, 0)
     upper = 0 if temp is None else check_int(temp.known.elements[0])
     begins = upper
     if temp is not None and any(at < upper for at in known.values()):

@@ -29,7 +29,7 @@ _ADDED = "_capture.{}.json"
 _LISTS, _TEXTS = ("tables", "empty"), ("id", "timeline", "ordering", "snapshot_completeness")
 
 
-def noted(folder: Path) -> dict[str, Any]:
+def manifest_of(folder: Path) -> dict[str, Any]:
     """The note in a directory, with what was added to it; empty where there is none.
 
     Raises RefusedError where it is damaged, as it says which logs there must be; UnavailableError if it cannot be read.
@@ -50,9 +50,9 @@ def noted(folder: Path) -> dict[str, Any]:
 def log_set_in(folder: Path | None) -> LogDescription:
     """What the note in a directory says of all logs there: a timeline, if it names one, and the log set, its ``id``.
 
-    Without a directory, or a note, it is nothing. Raises as :func:`noted`.
+    Without a directory, or a note, it is nothing. Raises as :func:`manifest_of`.
     """
-    return LogDescription() if folder is None else _log_set_of(noted(folder))
+    return LogDescription() if folder is None else _log_set_of(manifest_of(folder))
 
 
 def _log_set_of(note: Mapping[str, Any]) -> LogDescription:
@@ -60,13 +60,13 @@ def _log_set_of(note: Mapping[str, Any]) -> LogDescription:
     return LogDescription(timeline=named.get("timeline"), log_set=named.get("id"))
 
 
-def described_by_note(folder: Path, log: str, own: LogDescription) -> LogDescription:
+def described_by_manifest(folder: Path, log: str, own: LogDescription) -> LogDescription:
     """What one of the logs in a directory states, ``own``, with what the note there states of it, which it need not.
 
-    The timeline of logs by commit times is the ``id`` of the note, if it names none. Raises as :func:`noted`, and
+    The timeline of logs by commit times is the ``id`` of the note, if it names none. Raises as :func:`manifest_of`, and
     ForeignStateError where the note is of other logs, and names both.
     """
-    note = noted(folder)
+    note = manifest_of(folder)
     ordering = str(note.get("ordering", COMMIT_ORDER))
     if log not in note.get("tables", ()):
         return replace(LogDescription(ordering), **own.to_plain())
@@ -83,7 +83,7 @@ def described_by_note(folder: Path, log: str, own: LogDescription) -> LogDescrip
     return replace(beside, **own.to_plain())
 
 
-def add_to_note(folder: Path, plain: Mapping[str, Any]) -> None:
+def add_to_manifest(folder: Path, plain: Mapping[str, Any]) -> None:
     """Add to the note that is there, durably: ``tables``, and an ``ordering``. Raises OSError."""
     text = json.dumps(plain, sort_keys=True, indent=2) + "\n"
     path = folder / _added_name(text.encode())
@@ -99,7 +99,7 @@ def _added_name(raw: bytes) -> str:
 
 
 def _read(path: Path, *, named: bool = False) -> dict[str, Any]:
-    """What a file states; one that is ``named`` is called by the digest of it."""
+    """What a file states; one that is ``log_names`` is called by the digest of it."""
     try:
         raw = path.read_bytes()
         plain = parse_json(raw)
@@ -132,7 +132,7 @@ def _damaged(path: Path, what: str) -> RefusedError:
     )
 
 
-def put_note(folder: Path, plain: Mapping[str, Any]) -> None:
+def put_manifest(folder: Path, plain: Mapping[str, Any]) -> None:
     """Put a note there, durably, with a name for these logs (``id``), unless there is one. Raises OSError.
 
     Logs that are there keep the name that they state: a note that was removed may be put again. Raises what reading

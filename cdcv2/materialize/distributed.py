@@ -3,7 +3,7 @@
 A driver that can be *spread* gives out a *hand*: a picklable value that goes to where the rows are, and does Loads and
 Stores there, for keys that nobody else has. What it has staged counts when its *receipt* is brought back and named in
 the commit, so work that is done twice, or half, by executors that die, is nothing. The rest of the protocol is as ever,
-between :class:`SpreadRuntime` and the driver, in one process::
+between :class:`DistributedRuntime` and the driver, in one process::
 
     Open  Acknowledge  ( Flush  [hands: look, reduce, stage -> receipts]  StartCommit  Acknowledge )*
 
@@ -28,10 +28,10 @@ from cdcv2.materialize.protocol.messages import (
     Values,
 )
 from cdcv2.materialize.protocol.turns import Turns
-from cdcv2.materialize.recovery_log import Claimed, RecoveryLog
+from cdcv2.materialize.recovery_log import RangeClaim, RecoveryLog
 from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT
 from cdcv2.protocol.messages import Update
-from cdcv2.views.combine import Binding, Combined, View
+from cdcv2.views.combine import CombinedUpdates, View, ViewBinding
 from cdcv2.views.identity import demand_same, marks
 
 #: How many keys a hand looks up and stages at once.
@@ -42,7 +42,7 @@ CARRIED = failpoints.declare(
 )
 
 
-class Work(ABC):
+class TargetTask(ABC):
     """What one task does for one table, on an executor. Used by one thread; nobody else has its keys."""
 
     #: whether it takes Changes, in place of looking and staging
@@ -69,19 +69,19 @@ class Work(ABC):
         """Release what is held; also after errors."""
 
 
-class Hand(ABC):
+class TargetWorker(ABC):
     """A part of a driver, for one transaction, that can be pickled and sent to executors."""
 
     @abstractmethod
-    def work(self, number: int) -> Work:
+    def work(self, number: int) -> TargetTask:
         """Begin a task for the table with this number."""
 
 
-class Spread(Driver):
+class DistributedDriver(Driver):
     """A driver of which executors can do the work in between."""
 
     @abstractmethod
-    def hand(self) -> Hand:
+    def hand(self) -> TargetWorker:
         """For the transaction that Flush has begun."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Spread(Driver):
         """Make what a task for a table has staged part of the transaction. Raises OutputError if it is not there."""
 
 
-def carry(view: View, number: int, hand: Hand, groups: Iterable[tuple[Key, Iterable[Update]]]) -> Any:
+def carry(view: View, number: int, hand: TargetWorker, groups: Iterable[tuple[Key, Iterable[Update]]]) -> Any:
     """On an executor: what becomes of these keys, each with all its updates, staged; the receipt, or None.
 
     Raises what the view and the hand do. Memory: the updates of :data:`AT_ONCE` keys, reduced.
@@ -110,28 +110,28 @@ def carry(view: View, number: int, hand: Hand, groups: Iterable[tuple[Key, Itera
         work.close()
 
 
-def _carry_rows(work: Work, view: View, number: int, groups: Iterable[tuple[Key, Iterable[Update]]]) -> None:
-    combined, keys = Combined([view]), list[Key]()
+def _carry_rows(work: TargetTask, view: View, number: int, groups: Iterable[tuple[Key, Iterable[Update]]]) -> None:
+    combined, keys = CombinedUpdates([view]), list[Key]()
     for key, updates in groups:
         keys += combined.add(0, ((key, update) for update in updates))
         if len(keys) >= AT_ONCE:
             _stage(work, number, combined, keys)
-            combined, keys = Combined([view]), []
+            combined, keys = CombinedUpdates([view]), []
     if keys:
         _stage(work, number, combined, keys)
 
 
-def _carry_columns(work: Work, view: View, groups: Iterable[tuple[Key, Iterable[Update]]]) -> None:
-    combined = Combined([view])
+def _carry_columns(work: TargetTask, view: View, groups: Iterable[tuple[Key, Iterable[Update]]]) -> None:
+    combined = CombinedUpdates([view])
     for _, updates in groups:
         combined.hold(0, [*updates])
         if combined.size >= AT_ONCE:
             _stage_columns(work, combined)
-            combined = Combined([view])
+            combined = CombinedUpdates([view])
     _stage_columns(work, combined)
 
 
-def _stage_columns(work: Work, combined: Combined) -> None:
+def _stage_columns(work: TargetTask, combined: CombinedUpdates) -> None:
     worked = combined.net(0)
     if worked is None:
         return
@@ -142,7 +142,7 @@ def _stage_columns(work: Work, combined: Combined) -> None:
         raise combined.judged(cause) from None
 
 
-def _stage(work: Work, number: int, combined: Combined, keys: Sequence[Key]) -> None:
+def _stage(work: TargetTask, number: int, combined: CombinedUpdates, keys: Sequence[Key]) -> None:
     for key, values in work.look(keys):
         combined.loaded(Loaded(0, key, values))
     stores = [store._replace(binding=number) for store in combined.stores()]
@@ -150,7 +150,7 @@ def _stage(work: Work, number: int, combined: Combined, keys: Sequence[Key]) -> 
         work.stage(stores)
 
 
-class SpreadRuntime:
+class DistributedRuntime:
     """A materialization whose transactions are carried out by executors. ``open`` it first; then ``transact``.
 
     Raises UsageError for a driver that cannot be spread, and what the driver and the recovery log raise: FencedError
@@ -160,23 +160,23 @@ class SpreadRuntime:
     def __init__(
         self,
         materialization: str,
-        bindings: Sequence[Binding],
+        bindings: Sequence[ViewBinding],
         driver: Driver,
         *,
         log: RecoveryLog | None = None,
         start: Iterable[int] = (0,),
     ) -> None:
-        if not isinstance(driver, Spread):
+        if not isinstance(driver, DistributedDriver):
             raise UsageError(
                 f"{type(driver).__name__} takes its rows from one process, one after the other, not from executors: "
                 "use cdcv2 materialize, which needs no Spark"
             )
         self.name, self.bindings = materialization, tuple(bindings)
         self.views, self._marks = tuple(binding.view() for binding in bindings), marks(bindings)
-        self._driver: Spread = driver
+        self._driver: DistributedDriver = driver
         self._log, self._start = log, Antichain(start)
         self._turns = Turns()
-        self._claimed: Claimed | None = None
+        self._claimed: RangeClaim | None = None
         self._log_rules = False
         #: what was committed last, by whomever
         self.checkpoint = Checkpoint(self._start)
@@ -191,7 +191,7 @@ class SpreadRuntime:
             state, known = self._claimed.recovered.state, self._claimed.recovered.pieces
         tables = tuple(view.table for view in self.views)
         try:
-            opened = self._said(self._driver.open, Open(self.name, tables, Range(), state, self._start, known))
+            opened = self._exchange(self._driver.open, Open(self.name, tables, Range(), state, self._start, known))
         except RefusedError:
             # Whoever has taken over meanwhile may have brought the store further than our recovery log says.
             if self._claimed is not None:
@@ -208,7 +208,7 @@ class SpreadRuntime:
         self._acknowledge()
 
     def transact(
-        self, upper: Antichain, carried: Callable[[Hand], Iterable[tuple[int, Any]]], state: Any = None
+        self, upper: Antichain, carried: Callable[[TargetWorker], Iterable[tuple[int, Any]]], state: Any = None
     ) -> None:
         """Commit the transaction of the times beyond the checkpoint and not beyond ``upper``.
 
@@ -229,7 +229,7 @@ class SpreadRuntime:
             raise
         failpoints.reach(CARRIED)
         checkpoint = Checkpoint(upper, state, self._marks)
-        started = self._said(self._driver.start_commit, StartCommit(checkpoint))
+        started = self._exchange(self._driver.start_commit, StartCommit(checkpoint))
         failpoints.reach(BEFORE_COMMIT)
         if self._claimed is not None:
             if self._log_rules:
@@ -259,13 +259,13 @@ class SpreadRuntime:
         return self._claimed.recovered.pieces
 
     def _acknowledge(self) -> None:
-        self._patch(self._said(self._driver.acknowledge, Acknowledge()).state)
+        self._patch(self._exchange(self._driver.acknowledge, Acknowledge()).state)
 
     def _flush(self, upper: Antichain) -> Iterator[Any]:
         message = Flush(self.checkpoint.frontier, upper)
-        self._turns.said(message)
+        self._turns.record(message)
         for answer in self._driver.flush(message):
-            self._turns.said(answer)
+            self._turns.record(answer)
             yield answer
 
     def _demand(self, upper: Antichain) -> None:
@@ -284,9 +284,9 @@ class SpreadRuntime:
         if self._claimed is not None:
             self._claimed.patch(patch)
 
-    def _said(self, method: Callable[[Any], Any], message: Any) -> Any:
+    def _exchange(self, method: Callable[[Any], Any], message: Any) -> Any:
         """Say it, hear the answer; both in turn."""
-        self._turns.said(message)
+        self._turns.record(message)
         answer = method(message)
-        self._turns.said(answer)
+        self._turns.record(answer)
         return answer

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.run.in_use import FolderInUse
+from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.state_file import MEMORY_FILE
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, OutputError
 from cdcv2.logs import log_json
-from cdcv2.logs.captured import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
 
@@ -27,7 +27,7 @@ _FACTS = "*.avro"
 _NOTES = (CAPTURE_FILE, "_capture.*.json")
 
 
-def clear_unbegun(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
+def clear_empty(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
     """Remove the descriptions of a capture that ended without a fact from a folder, if they are of another than ours.
 
     ``begun`` is what our note says that must be the same, ``rows`` the row types of our logs, by their folders' names.
@@ -36,11 +36,11 @@ def clear_unbegun(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str
     at every folder.
     """
     folder = used.path
-    if _is_ours(folder, begun, rows) or _has_facts(folder):
+    if _is_same(folder, begun, rows) or _has_facts(folder):
         return False
     with used.alone() as alone:
         # Another capture may have begun since we looked.
-        if not alone or _is_ours(folder, begun, rows) or _has_facts(folder):
+        if not alone or _is_same(folder, begun, rows) or _has_facts(folder):
             return False
         _clear(folder)
     return True
@@ -61,7 +61,7 @@ def _clear(folder: Path) -> None:
         ) from error
 
 
-def _is_ours(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
+def _is_same(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
     """Whether all descriptions that are there are those that we would make; also where one cannot be read."""
     try:
         note = parse_json((folder / CAPTURE_FILE).read_bytes()) if is_there(folder / CAPTURE_FILE) else begun

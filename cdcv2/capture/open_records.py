@@ -25,18 +25,18 @@ Tx: TypeAlias = Union[int, str]
 SNAPSHOT: Tx = "snapshot"
 
 
-class Row(NamedTuple):
+class RowRecord(NamedTuple):
     """A change of ``table`` in the transaction ``tx``: pairs of data and diff.
 
     ``order`` tells it from the other rows of the transaction. ``after`` is a commit from that of the transaction
     before, in the order of commits, up to but without its own (Debezium's ``sequence[0]``); None: none was known yet.
     Of rows of the snapshot it is where that was taken. ``number`` counts the rows of its table in the transaction, from
-    1 (Debezium's ``data_collection_order``); None: that is not known. ``anew``: it is of a connector that numbers a
-    transaction anew when it is restarted inside it. A connector may send a row again with another ``after``, so that is
-    no part of which row it is: see :meth:`is_copy`. What a record tells of a row that must be looked up is one
-    change of diff 0: see :mod:`cdcv2.capture.state`.
+    1 (Debezium's ``data_collection_order``); None: that is not known. ``renumbered``: it is of a connector that
+    numbers a transaction anew when it is restarted inside it. A connector may send a row again with another ``after``,
+    so that is no part of which row it is: see :meth:`is_copy`. What a record tells of a row that must be looked up is
+    one change of diff 0: see :mod:`cdcv2.capture.state`.
 
-    >>> Row("orders", 7, 1, None, (("tea", 1),)).tx
+    >>> RowRecord("orders", 7, 1, None, (("tea", 1),)).tx
     7
     """
 
@@ -46,12 +46,12 @@ class Row(NamedTuple):
     after: int | None
     changes: tuple[tuple[Any, int], ...]
     number: int | None = None
-    anew: bool = False
+    renumbered: bool = False
 
-    def is_copy(self, other: Row) -> bool:
+    def is_copy(self, other: RowRecord) -> bool:
         """Whether that one, which has the same place in the same transaction, is the same row.
 
-        >>> one = Row("orders", 7, 1, None, (("tea", 1),), 1)
+        >>> one = RowRecord("orders", 7, 1, None, (("tea", 1),), 1)
         >>> one.is_copy(one._replace(after=100)), one.is_copy(one._replace(number=2))
         (True, False)
         """
@@ -60,28 +60,28 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """The transaction begins. What follows from that depends on the record before it: see :class:`Restart`."""
+class BeginRecord:
+    """The transaction begins. What follows from that depends on the record before it: see :class:`RestartRecord`."""
 
     tx: Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class RestartRecord:
     """Two BEGINs of the transaction, with nothing between: the connector was restarted inside it, or at its start."""
 
     tx: Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class DoubtRecord:
     """Whether that is so of the transaction nobody can know any more. Never in TEMP, as others may know it."""
 
     tx: Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Halt:
+class HaltRecord:
     """Something in the transaction that no update can say (a TRUNCATE): it is never given out, nor what follows it.
 
     ``table`` and ``number`` are those of its row, which TEMP does not hold: they show whether a transaction that is
@@ -97,7 +97,7 @@ class Halt:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndRecord:
     """The transaction was committed, at ``commit``, with so many rows of each table; see :meth:`of`.
 
     The Ends of one source come in the order of their commits, again and again if it likes. Raises MalformedError for a
@@ -113,17 +113,17 @@ class End:
             raise MalformedError(f"{self.commit!r} is no commit of a transaction: those are integers from 1 on")
 
     @classmethod
-    def of(cls, tx: Tx, commit: int, counts: Mapping[str, int]) -> End:
+    def of(cls, tx: Tx, commit: int, counts: Mapping[str, int]) -> EndRecord:
         """The End that counts these rows; tables without rows may be named.
 
-        >>> End.of(7, 100, {"b": 2, "a": 1, "c": 0})
-        End(tx=7, commit=100, counts=(('a', 1), ('b', 2)))
+        >>> EndRecord.of(7, 100, {"b": 2, "a": 1, "c": 0})
+        EndRecord(tx=7, commit=100, counts=(('a', 1), ('b', 2)))
         """
         return cls(tx, commit, tuple(sorted((table, number) for table, number in counts.items() if number)))
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ReleaseRecord:
     """The transaction was given out, and one that was committed before it was not."""
 
     tx: Tx
@@ -131,7 +131,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class ThroughRecord:
     """All transactions through ``commit`` (H) are given out. What comes after no known commit comes after ``base``."""
 
     commit: int
@@ -139,7 +139,7 @@ class Through:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartRecord:
     """How the capture was begun: in which order it gives out, of which tables, after a snapshot or without one.
 
     It marks what is given out as soon as it is complete: see :mod:`cdcv2.timeline.ordering`. ``looked_up`` says that
@@ -153,6 +153,6 @@ class Begun:
 
 
 #: What a source of transactions says.
-Said: TypeAlias = Union[Row, Halt, End, Restart]
+Said: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord]
 #: What TEMP holds, each once.
-Held: TypeAlias = Union[Row, Halt, End, Restart, Done, Through, Begun]
+Held: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord, ReleaseRecord, ThroughRecord, StartRecord]

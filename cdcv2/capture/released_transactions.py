@@ -27,13 +27,13 @@ KNOWN = 1024
 _Counts = tuple[tuple[str, int], ...]
 
 
-class Released(Generic[T]):
+class ReleasedTransactions(Generic[T]):
     """The last :data:`KNOWN` released transactions; ``through`` is the END up to which all is released, None: nothing.
 
     With ``whole`` everything older than what is known is a duplicate; without it there are ENDs between ``through`` and
     what is known that the transaction topic does not hold any more.
 
-    >>> released = Released[int](0)
+    >>> released = ReleasedTransactions[int](0)
     >>> released.add([(7, 100, {"a": 1}), (8, 110, {})])
     >>> released.row(7, 90, "a", 1), released.row(7, 90, "a", 2).reason.partition(";")[0]
     (None, 'transaction 7 has a row of a numbered 2, but its END 100 counts 1')

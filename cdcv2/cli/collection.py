@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cdcv2.cli.display import frontier_text, row_text, through_text, time_text
 from cdcv2.cli.logs import LOG_FILE, bar_of
-from cdcv2.cli.shown import frontier_text, row_text, through_text, time_text
 from cdcv2.cli.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
@@ -13,12 +13,12 @@ from cdcv2.core.order import Time, less_equal, sort_key
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.logs.coverage import SNAPSHOT_OF_IT
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, noted_tables
+from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, manifest_tables
 from cdcv2.logs.quarantine import Quarantine
-from cdcv2.logs.read import Reading
+from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Updates
-from cdcv2.protocol.missing import Missing
-from cdcv2.protocol.timeline import demand_begun
+from cdcv2.protocol.missing import MissingUpdates
+from cdcv2.protocol.timeline import demand_started
 from cdcv2.rows.row_type import Row
 from cdcv2.store.file_system import is_there
 
@@ -40,7 +40,7 @@ def collection(
     # What is before a start that was given, and would be left out, may stand anywhere in the log.
     later = list(begin) != start_of(None, logs)
     with bar_of(logs, "adding up") as bar:
-        reading = Reading(found, start=start, observer=bar, quarantine=quarantine)
+        reading = LogReader(found, start=start, observer=bar, quarantine=quarantine)
         for updates, frontier in reading:
             of_table = updates.get(logs[0].table, [])
             wanted = [(data, diff) for data, time, diff in of_table if at is None or less_equal(time, at)]
@@ -49,7 +49,7 @@ def collection(
             if at is not None and not frontier.less_equal(at) and not later:
                 break
     frontier = reading.readers[logs[0].table].frontier
-    missing = reading.missing().get(logs[0].table, Missing())
+    missing = reading.missing().get(logs[0].table, MissingUpdates())
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(
             f"time {time_text(at)} is not finished in {logs[0].table}: {through_text(frontier)}, and {missing}"
@@ -57,7 +57,7 @@ def collection(
     if at is None and frontier == begin:
         raise IncompleteError(f"no time is finished in {logs[0].table} yet: {missing}")
     if at is not None and not happened:
-        demand_begun(at, _first(logs, at))
+        demand_started(at, _first(logs, at))
     for data, count in rows:
         if count < 0:
             when = time_text(at) if at is not None else f"the end, {frontier_text(frontier)}"
@@ -78,7 +78,7 @@ def _why_less(logs: list[NamedLog]) -> str:
 def demand_history(logs: list[NamedLog], at: Time, start: list[Time]) -> None:
     """Raise UsageError for a time before the start, or before anything is known in these logs and those beside them."""
     _demand_start("these logs", at, start)
-    demand_begun(at, _first(logs, at))
+    demand_started(at, _first(logs, at))
 
 
 def _demand_start(which: str, at: Time, start: list[Time]) -> None:
@@ -105,6 +105,6 @@ def _first(logs: list[NamedLog], at: Time) -> Time | None:
 def _beside(logs: list[NamedLog]) -> Iterator[DirectoryLog]:
     paths = {named.log.path.absolute() for named in logs if isinstance(named.log, DirectoryLog)}
     for folder in sorted({path.parent for path in paths}):
-        for path in [folder / table for table in noted_tables(folder)]:
+        for path in [folder / table for table in manifest_tables(folder)]:
             if path not in paths and is_there(path / LOG_FILE):
                 yield DirectoryLog(path)

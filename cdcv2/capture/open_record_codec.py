@@ -14,7 +14,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from cdcv2.capture.temp import Begun, Done, End, Halt, Held, Restart, Row, Through
+from cdcv2.capture.open_records import (
+    EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, StartRecord, ThroughRecord,
+)
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.rows import row_type
 from cdcv2.rows.row_type import RowType
@@ -63,15 +65,15 @@ class DataCodec(Protocol):
         """What they are called."""
 
 
-class TempRows:
+class OpenRecordCodec:
     """What TEMP holds as rows of :data:`TEMP`, and back; ``tables`` are the row types of what is captured.
 
     ``told`` has, by table, the codec of what is told of its rows (diff 0), for captures that look them up.
 
-    >>> temp = TempRows({})
-    >>> row = temp.row(Through(commit=70, base=3))
+    >>> temp = OpenRecordCodec({})
+    >>> row = temp.row(ThroughRecord(commit=70, base=3))
     >>> row.kind, row.commit, temp.held(row)
-    ('through', 70, Through(commit=70, base=3))
+    ('through', 70, ThroughRecord(commit=70, base=3))
     """
 
     def __init__(self, tables: Mapping[str, DataCodec], told: Mapping[str, DataCodec] | None = None) -> None:
@@ -104,7 +106,7 @@ class TempRows:
 
         return by_diff
 
-    def _of_row(self, held: Row) -> dict[str, Any]:
+    def _of_row(self, held: RowRecord) -> dict[str, Any]:
         codec = self._codec(held.table)
         return {
             "kind": "row", "transaction": _text(held.tx), "table": held.table, "place": _text(_place(held)),
@@ -112,68 +114,71 @@ class TempRows:
             "changes": [{"data": codec(diff).encode(data), "diff": diff} for data, diff in held.changes],
         }
 
-    def _to_row(self, row: row_type.Row) -> Row:
+    def _to_row(self, row: row_type.Row) -> RowRecord:
         codec = self._codec(row.table)
         changes = tuple((codec(change.diff).decode(change.data), change.diff) for change in row.changes)
         tx, place = _value(row.transaction), _value(row.place)
         if not isinstance(place, dict):
-            return Row(row.table, tx, place, row.after, changes)
-        return Row(row.table, tx, place["order"], row.after, changes, place["number"], "anew" in place)
+            return RowRecord(row.table, tx, place, row.after, changes)
+        return RowRecord(row.table, tx, place["order"], row.after, changes, place["number"], "anew" in place)
 
-    def _of_halt(self, held: Halt) -> dict[str, Any]:
+    def _of_halt(self, held: HaltRecord) -> dict[str, Any]:
         return {"kind": "halt", "transaction": _text(held.tx), "after": held.after, "reason": held.reason,
                 "remedy": held.remedy}  # fmt: skip
 
-    def _to_halt(self, row: row_type.Row) -> Halt:
-        return Halt(_value(row.transaction), row.after, row.reason, row.remedy)
+    def _to_halt(self, row: row_type.Row) -> HaltRecord:
+        return HaltRecord(_value(row.transaction), row.after, row.reason, row.remedy)
 
-    def _of_end(self, held: End) -> dict[str, Any]:
+    def _of_end(self, held: EndRecord) -> dict[str, Any]:
         counts = [{"table": table, "rows": number} for table, number in held.counts]
         return {"kind": "end", "transaction": _text(held.tx), "commit": held.commit, "counts": counts}
 
-    def _to_end(self, row: row_type.Row) -> End:
-        return End(_value(row.transaction), row.commit, tuple((count.table, count.rows) for count in row.counts))
+    def _to_end(self, row: row_type.Row) -> EndRecord:
+        return EndRecord(_value(row.transaction), row.commit, tuple((count.table, count.rows) for count in row.counts))
 
-    def _of_restart(self, held: Restart) -> dict[str, Any]:
+    def _of_restart(self, held: RestartRecord) -> dict[str, Any]:
         return {"kind": "restart", "transaction": _text(held.tx)}
 
-    def _to_restart(self, row: row_type.Row) -> Restart:
-        return Restart(_value(row.transaction))
+    def _to_restart(self, row: row_type.Row) -> RestartRecord:
+        return RestartRecord(_value(row.transaction))
 
-    def _of_done(self, held: Done) -> dict[str, Any]:
+    def _of_done(self, held: ReleaseRecord) -> dict[str, Any]:
         return {"kind": "done", "transaction": _text(held.tx), "commit": held.commit}
 
-    def _to_done(self, row: row_type.Row) -> Done:
-        return Done(_value(row.transaction), row.commit)
+    def _to_done(self, row: row_type.Row) -> ReleaseRecord:
+        return ReleaseRecord(_value(row.transaction), row.commit)
 
-    def _of_through(self, held: Through) -> dict[str, Any]:
+    def _of_through(self, held: ThroughRecord) -> dict[str, Any]:
         return {"kind": "through", "commit": held.commit, "after": held.base}
 
-    def _to_through(self, row: row_type.Row) -> Through:
-        return Through(row.commit, row.after)
+    def _to_through(self, row: row_type.Row) -> ThroughRecord:
+        return ThroughRecord(row.commit, row.after)
 
-    def _of_begun(self, held: Begun) -> dict[str, Any]:
+    def _of_start(self, held: StartRecord) -> dict[str, Any]:
         return {"kind": "begun", "ordering": held.ordering, "tables": held.tables, "snapshot": held.snapshot,
                 "looked_up": held.looked_up}  # fmt: skip
 
-    def _to_begun(self, row: row_type.Row) -> Begun:
-        return Begun(row.ordering, tuple(row.tables), row.snapshot, row.looked_up)
+    def _to_start(self, row: row_type.Row) -> StartRecord:
+        return StartRecord(row.ordering, tuple(row.tables), row.snapshot, row.looked_up)
 
 
-_ENCODE: dict[type, Callable[[TempRows, Any], dict[str, Any]]] = {
-    Row: TempRows._of_row, Halt: TempRows._of_halt, End: TempRows._of_end, Done: TempRows._of_done,
-    Restart: TempRows._of_restart, Through: TempRows._of_through, Begun: TempRows._of_begun,
+_ENCODE: dict[type, Callable[[OpenRecordCodec, Any], dict[str, Any]]] = {
+    RowRecord: OpenRecordCodec._of_row, HaltRecord: OpenRecordCodec._of_halt, EndRecord: OpenRecordCodec._of_end,
+    ReleaseRecord: OpenRecordCodec._of_done,
+    RestartRecord: OpenRecordCodec._of_restart, ThroughRecord: OpenRecordCodec._of_through,
+    StartRecord: OpenRecordCodec._of_start,
 }  # fmt: skip
-_DECODE: dict[str, Callable[[TempRows, row_type.Row], Held]] = {
-    "row": TempRows._to_row, "halt": TempRows._to_halt, "end": TempRows._to_end, "done": TempRows._to_done,
-    "restart": TempRows._to_restart, "through": TempRows._to_through, "begun": TempRows._to_begun,
+_DECODE: dict[str, Callable[[OpenRecordCodec, row_type.Row], Held]] = {
+    "row": OpenRecordCodec._to_row, "halt": OpenRecordCodec._to_halt, "end": OpenRecordCodec._to_end,
+    "done": OpenRecordCodec._to_done,
+    "restart": OpenRecordCodec._to_restart, "through": OpenRecordCodec._to_through, "begun": OpenRecordCodec._to_start,
 }  # fmt: skip
 
 
-def _place(row: Row) -> object:
-    if row.number is None and not row.anew:
+def _place(row: RowRecord) -> object:
+    if row.number is None and not row.renumbered:
         return row.order
-    return {"order": row.order, "number": row.number, **({"anew": True} if row.anew else {})}
+    return {"order": row.order, "number": row.number, **({"anew": True} if row.renumbered else {})}
 
 
 def _text(value: object) -> str:

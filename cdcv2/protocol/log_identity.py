@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Entry, Log, Positions
-from cdcv2.protocol.messages import Garbled, Message
+from cdcv2.protocol.messages import GarbledMessage, Message
 
 
-class Marked:
+class LogIdentity:
     """What a log has last in each part when it is read: by that its state knows it again.
 
     Reading from positions begins one before each, and what stands there must be what ``marks`` say.
@@ -26,21 +26,21 @@ class Marked:
     ...     name = "one"
     ...     def read(self, after=None, *, follow=False):
     ...         yield Entry(Position("one", 0, 0), Progress([0], [2]))
-    >>> first = Marked(One(), {})
+    >>> first = LogIdentity(One(), {})
     >>> len(list(first.read()))
     1
-    >>> list(Marked(One(), first.marks()).read({0: 1}))
+    >>> list(LogIdentity(One(), first.marks()).read({0: 1}))
     []
     """
 
     def __init__(self, log: Log, marks: Mapping[str, str]) -> None:
         self._log, self._marks = log, marks
-        self._last: dict[int, tuple[int, list[Message | Garbled]]] = {}
+        self._last: dict[int, tuple[int, list[Message | GarbledMessage]]] = {}
 
     def read(self, after: Positions | None = None) -> Iterator[Entry]:
         """The same entries, to the log's present end. Raises ForeignStateError where something else stands before."""
         wanted = {part: offset for part, offset in (after or {}).items() if offset > 0}
-        before: dict[int, list[Message | Garbled]] = {part: [] for part in wanted}
+        before: dict[int, list[Message | GarbledMessage]] = {part: [] for part in wanted}
         for entry in self._log.read({part: offset - 1 for part, offset in wanted.items()} or None):
             if entry is None:
                 continue
@@ -57,7 +57,7 @@ class Marked:
         for part in list(before):
             self._check(part, wanted, before)
 
-    def _check(self, part: int, wanted: Positions, before: dict[int, list[Message | Garbled]]) -> None:
+    def _check(self, part: int, wanted: Positions, before: dict[int, list[Message | GarbledMessage]]) -> None:
         if part in before and _mark(before.pop(part)) != self._marks.get(str(part)):
             raise ForeignStateError(
                 f"the state was not made from the log {self._log.name}, which holds something else before "
@@ -69,7 +69,7 @@ class Marked:
         return {str(part): _mark(messages) for part, (_, messages) in sorted(self._last.items())}
 
 
-def _mark(messages: list[Message | Garbled]) -> str:
+def _mark(messages: list[Message | GarbledMessage]) -> str:
     digest = hashlib.sha256()
     for message in messages:
         digest.update(repr(message).encode())

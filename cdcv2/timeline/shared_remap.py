@@ -25,11 +25,11 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnsafeTopicError
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.timeline.binding import Binding
-from cdcv2.timeline.records import Genesis, Held, Proposal, Recipe, Record, Summary, decode
+from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, RecipeEpoch, Record, Summary, decode
 from cdcv2.timeline.remap import Remap
 
 
-class View(NamedTuple):
+class LogView(NamedTuple):
     """What is in the log from some place on, at some moment.
 
     ``records`` are places and bytes, in order, every one that was there; ``end`` is the place behind the last, also
@@ -41,13 +41,13 @@ class View(NamedTuple):
     end: int
 
 
-class Won(NamedTuple):
+class AcceptedBinding(NamedTuple):
     """A binding that holds: after ``before``, under ``recipe``, by the record (or the summary) at ``position``."""
 
     position: int
     binding: Binding
     before: Antichain
-    recipe: Recipe
+    recipe: RecipeEpoch
 
     def messages(self) -> tuple[Updates, Progress]:
         """The binding in the terms of CDCv2: the from-times that come and go, and that these are all.
@@ -56,7 +56,7 @@ class Won(NamedTuple):
         there is at its time: read from there on, it begins a collection; it is no part of one that was read from an
         earlier time.
 
-        >>> won = Won(4, Binding(3, 1001, Antichain([7])), Antichain([5]), Recipe(0, 0, "v1"))
+        >>> won = AcceptedBinding(4, Binding(3, 1001, Antichain([7])), Antichain([5]), RecipeEpoch(0, 0, "v1"))
         >>> updates, statement = won.messages()
         >>> updates.updates, statement.counts, statement.upper
         (((5, 1000, -1), (7, 1000, 1)), ((1000, 2),), Antichain([1001]))
@@ -68,15 +68,15 @@ class Won(NamedTuple):
         return Updates(changes), Progress([binding.lower], upper, counts)
 
 
-class Shared:
+class SharedRemap:
     """One reader of a shared remap, who may propose.
 
     >>> from cdcv2.timeline.records import encode
     >>> log = []
-    >>> capture = Shared(Antichain([0]), recipe="v1", name="a")
+    >>> capture = SharedRemap(Antichain([0]), recipe="v1", name="a")
     >>> for line in (0, 7):  # the first proposal is the genesis
     ...     log.append((len(log), encode(capture.propose(Antichain([line]), now=1000))))
-    ...     _ = capture.absorb(View(log[capture.next:], len(log)))
+    ...     _ = capture.absorb(LogView(log[capture.next:], len(log)))
     >>> capture.remap.into_of(6)
     1000
 
@@ -93,7 +93,7 @@ class Shared:
         self._start, self._wanted, self._name = start, recipe, name
         self._remap: Remap | None = None
         # Ascending; the last one is current. The first is that of the remap's since, or an earlier one.
-        self._recipes: list[Recipe] = []
+        self._recipes: list[RecipeEpoch] = []
         self._holds: dict[str, int] = {}
         # What people call them.
         self._called: dict[str, str] = {}
@@ -101,7 +101,7 @@ class Shared:
         self.next = 0
 
     @property
-    def begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the remap's genesis, or a summary, has been read."""
         return self._remap is not None
 
@@ -112,17 +112,17 @@ class Shared:
             raise MissingLogError("the shared remap is empty: nobody has begun it; is its place right?")
         return self._remap
 
-    def recipe_at(self, time: int) -> Recipe:
+    def recipe_at(self, time: int) -> RecipeEpoch:
         """The recipe that a time is bound under, the current one for times that are not decided."""
         return [self._recipes[0], *(recipe for recipe in self._recipes if recipe.since <= time)][-1]
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> RecipeEpoch:
         """The current recipe. Raises MissingLogError before the remap is begun."""
         return self.recipe_at(self.remap.last + 1)
 
     @property
-    def recipes(self) -> tuple[Recipe, ...]:
+    def recipes(self) -> tuple[RecipeEpoch, ...]:
         """Those that are known, as they followed each other; the first is in force at the remap's since."""
         return tuple(self._recipes)
 
@@ -137,7 +137,7 @@ class Shared:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def absorb(self, view: View) -> list[Won]:
+    def absorb(self, view: LogView) -> list[AcceptedBinding]:
         """Take in what is in the log from ``next`` on; the bindings that have won by it, each once, in order.
 
         Raises UnsafeTopicError when records are gone that no summary stands for, ForeignStateError for a remap of
@@ -150,11 +150,11 @@ class Shared:
                 "has lost its end. Restore it, or begin a new timeline"
             )
         fresh = [(place, decode(raw, place)) for place, raw in view.records if place >= self.next]
-        won: list[Won] = []
+        won: list[AcceptedBinding] = []
         summaries = [(record.position, place, record) for place, record in fresh if isinstance(record, Summary)]
         covering = max(summaries, key=lambda found: found[:2], default=None)
         if covering is not None and covering[0] > self.next:
-            won = self._go_on_at(covering[2], covering[1])
+            won = self._resume_at(covering[2], covering[1])
         for place, record in fresh:
             if place < self.next:
                 continue
@@ -167,17 +167,17 @@ class Shared:
             self.next += 1
         return won
 
-    def _judged(self, place: int, record: Record) -> list[Won]:
+    def _judged(self, place: int, record: Record) -> list[AcceptedBinding]:
         if self._remap is None:
             if not isinstance(record, Genesis):
                 raise UnsafeTopicError(
                     f"the log of the remap begins at {place} with no genesis: what came before was removed. Restore "
                     "it, or begin a new timeline"
                 )
-            self._begin(Remap(record.start), [Recipe(0, 0, record.recipe)])
-            return [Won(place, Binding(0, 1, record.start), Antichain(), self._recipes[0])]
+            self._begin(Remap(record.start), [RecipeEpoch(0, 0, record.recipe)])
+            return [AcceptedBinding(place, Binding(0, 1, record.start), Antichain(), self._recipes[0])]
         before = self._remap.current
-        if isinstance(record, Held):
+        if isinstance(record, HoldRecord):
             if record.since is None:
                 self._holds.pop(record.of, None)
                 self._called.pop(record.of, None)
@@ -190,10 +190,10 @@ class Shared:
         if not self._remap.follow(record.binding):
             return []
         if record.recipe is not None:
-            self._recipes.append(Recipe(record.epoch + 1, record.binding.lower, record.recipe))
-        return [Won(place, record.binding, before, self._recipes[-1])]
+            self._recipes.append(RecipeEpoch(record.epoch + 1, record.binding.lower, record.recipe))
+        return [AcceptedBinding(place, record.binding, before, self._recipes[-1])]
 
-    def _go_on_at(self, summary: Summary, place: int) -> list[Won]:
+    def _resume_at(self, summary: Summary, place: int) -> list[AcceptedBinding]:
         """Know what the summary knows; what that adds to what was known here."""
         other = Remap.restore(summary.remap)
         recipes = list(summary.recipes)
@@ -202,7 +202,7 @@ class Shared:
             known = {"upper": other.since + 1, "bindings": summary.remap["bindings"][:1]}
             self._begin(Remap.restore({**summary.remap, **known}), recipes)
             first = Binding(other.since, other.since + 1, other.at(other.since))
-            won = [Won(place, first, Antichain(), self.recipe_at(other.since))]
+            won = [AcceptedBinding(place, first, Antichain(), self.recipe_at(other.since))]
         else:
             won = []
             self._recipes = [recipe for recipe in self._recipes if recipe.epoch < recipes[0].epoch] + recipes
@@ -214,14 +214,14 @@ class Shared:
             # What lies between is forgotten, so a collection begins anew.
             before = remap.at(remap.since)
             first = Binding(remap.since, remap.since + 1, before)
-            won.append(Won(place, first, Antichain(), self.recipe_at(remap.since)))
+            won.append(AcceptedBinding(place, first, Antichain(), self.recipe_at(remap.since)))
         for binding in bindings:
-            won.append(Won(place, binding, before, self.recipe_at(binding.lower)))
+            won.append(AcceptedBinding(place, binding, before, self.recipe_at(binding.lower)))
             before = binding.frontier
         self.next = summary.position
         return won
 
-    def _begin(self, remap: Remap, recipes: list[Recipe]) -> None:
+    def _begin(self, remap: Remap, recipes: list[RecipeEpoch]) -> None:
         if self._start is not None and self._start != remap.start:
             raise ForeignStateError(
                 f"the shared remap is of sources that begin at {remap.start}, and ours begin at {self._start}: it "
@@ -231,7 +231,7 @@ class Shared:
 
     # -- proposing ----------------------------------------------------------------------------------------------
 
-    def want(self, recipe: str) -> None:
+    def use_recipe(self, recipe: str) -> None:
         """Propose under this recipe from now on: one that says the same as the one that is bound, or the next."""
         self._wanted = recipe
 
@@ -268,7 +268,7 @@ class Shared:
         binding = Binding(lower, max(now, lower) + 1, self._remap.current)
         return Proposal(self._recipes[-1].epoch, binding, self._wanted, self._name)
 
-    def propose_hold(self, of: str, since: int | None, called: str = "") -> Held | None:
+    def propose_hold(self, of: str, since: int | None, called: str = "") -> HoldRecord | None:
         """What to append so that ``of`` is known to be read from ``since`` on, or (None) no more; None when it is.
 
         ``of`` is an identity: two log sets of one name, on two clusters or machines, hold the remap each for itself.
@@ -279,7 +279,7 @@ class Shared:
         """
         held = self._holds.get(of)
         known = held is None if since is None else held is not None and held >= since
-        return None if known else Held(of, since, self._name, "" if since is None or called == of else called)
+        return None if known else HoldRecord(of, since, self._name, "" if since is None or called == of else called)
 
     def summarize(self, since: int) -> Summary:
         """What to append so that everything before ``next`` may be trimmed; times before ``since`` are forgotten.

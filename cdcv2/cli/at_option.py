@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cdcv2.cli.console import remark
-from cdcv2.cli.times import asked_times
+from cdcv2.cli.times import given_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
-from cdcv2.logs.captured import noted
+from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
-from cdcv2.logs.release_times import Keeping, ReleaseTime, clock_text, committed_by
+from cdcv2.logs.release_times import ReleaseTime, ReleaseTimeLog, clock_text, committed_by
 from cdcv2.timeline.gauges import lsn, lsn_text
 
 #: What it takes, for the help.
@@ -29,7 +29,7 @@ _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(Z|[+-]\d{2}(:?\d{2})?)?\Z")
 
 
-def asked_at(text: str, logs: Sequence[NamedLog], who: str) -> Time | None:
+def time_at(text: str, logs: Sequence[NamedLog], who: str) -> Time | None:
     """The time of the logs that is meant; None: the last one that is finished (``now``). ``who`` asks, for remarks.
 
     Raises UsageError for what is no time of these logs, with the first moment that is known if that is later;
@@ -44,14 +44,14 @@ def asked_at(text: str, logs: Sequence[NamedLog], who: str) -> Time | None:
                 "moment, as 2026-11-21T09:02:06Z. cdcv2 when states at which of them a record of a topic was in "
                 "(shop.transaction=0@17)"
             )
-        return asked_times("--at", [_position(text)], logs)[0]
+        return given_times("--at", [_position(text)], logs)[0]
     if not _MOMENT.match(text):
         if not _TIME.match(text):
             raise UsageError(f"--at {text!r} is no time: write {TAKES}; or 3,4 where times have several coordinates")
-        return asked_times("--at", [text], logs)[0]
+        return given_times("--at", [text], logs)[0]
     moment = _milliseconds(text)
     if _on_remap(logs[0]):
-        return asked_times("--at", [str(moment)], logs)[0]
+        return given_times("--at", [str(moment)], logs)[0]
     return _release(text, moment, logs, who).lsn
 
 
@@ -64,7 +64,7 @@ def _position(text: str) -> str:
 
 
 def _release(text: str, moment: int, logs: Sequence[NamedLog], who: str) -> ReleaseTime:
-    kept = {release for named in logs if isinstance(named.log, Keeping) for release in named.log.release_times()}
+    kept = {release for named in logs if isinstance(named.log, ReleaseTimeLog) for release in named.log.release_times()}
     releases = sorted(kept)
     if not releases:
         raise UsageError(
@@ -115,7 +115,7 @@ def _on_remap(named: NamedLog) -> bool:
     So has a note that names its connector; and in Kafka its log set stands for the timeline.
     """
     if isinstance(named.log, DirectoryLog):
-        note = noted(named.log.path.absolute().parent)
+        note = manifest_of(named.log.path.absolute().parent)
         if named.log.release_times():
             return False
         if note:

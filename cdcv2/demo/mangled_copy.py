@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cdcv2.protocol.messages import Message, Progress, Updates
 
 
-class Mangled(NamedTuple):
+class MangledCopy(NamedTuple):
     """A copy of a log, by numbers."""
 
     name: str
@@ -33,7 +33,7 @@ class Mangled(NamedTuple):
         return min(self.repeats, self.inversions, self.other_bounds) > 0
 
 
-def describe(name: str, original: Iterable[Message], copy: Iterable[Message]) -> Mangled:
+def describe(name: str, original: Iterable[Message], copy: Iterable[Message]) -> MangledCopy:
     """Compare a copy, in the order in which it is read, with the log that it was made of.
 
     >>> log = [Updates([("a", 1, 1)]), Progress([0], [2], {1: 1}), Progress([2], [])]
@@ -45,7 +45,7 @@ def describe(name: str, original: Iterable[Message], copy: Iterable[Message]) ->
     updates = [update[:2] for message in there if isinstance(message, Updates) for update in message.updates]
     said = [message for message in there if isinstance(message, Progress)]
     inversions = sum(one.lower != two.lower and one.lower.dominates(two.lower) for one, two in zip(said, said[1:]))
-    return Mangled(
+    return MangledCopy(
         name,
         len(there),
         len(before),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from cdcv2.logs import log_json
 from cdcv2.protocol.log import LogAddress
-from cdcv2.rows.altered import kept_text
+from cdcv2.rows.altered_columns import altered_text
 from cdcv2.rows.row_type import RowType
 
 
 def kept_types(logs: Iterable[tuple[Path, RowType]]) -> list[str]:
     """A line for each directory log, given with its row schema, that keeps another. Raises what reading it raises."""
-    found = [kept_text(folder, log_json.read(folder).row_type, given) for folder, given in logs]
+    found = [altered_text(folder, log_json.read(folder).row_type, given) for folder, given in logs]
     return [text for text in found if text is not None]
 
 

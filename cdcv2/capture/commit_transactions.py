@@ -25,16 +25,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cdcv2.capture.begins import Begins
+from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.contradictions import (
-    LOST, Commit, Contradiction, early_end, lacked_row, second_snapshot, unwanted_snapshot,
+    LOST, Commit, Contradiction, early_end, lacked_row, second_snapshot, unexpected_snapshot,
 )
-from cdcv2.capture.coverage import Uncovered
+from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.initial_snapshot import Snapshot
-from cdcv2.capture.recalled import Recalled
-from cdcv2.capture.release import Release, Waiting, without_end
-from cdcv2.capture.resnapshots import WRONGLY_TOLD, Again
-from cdcv2.capture.snapshot import ANEW, Runs
+from cdcv2.capture.release import Release, WaitReason, without_end
+from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.resnapshots import WRONGLY_TOLD, Resnapshots
+from cdcv2.capture.snapshot import ANEW, SnapshotRuns
 from cdcv2.capture.state_check import MEMORY_VERSION, check_memory
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
@@ -42,7 +42,7 @@ from cdcv2.errors import SourceStop, UsageError
 from cdcv2.protocol.log import Place, Position
 
 
-class Commits:
+class CommitTransactions:
     """Decides what is complete. Feed it facts in any order; ask ``ready`` and ``stopped``; ``settle`` what is durable.
 
     ``known`` is the meet of the frontiers up to which the logs are stated: with the state lost, all before it is
@@ -52,7 +52,7 @@ class Commits:
     ``uncovered`` are tables of which it never spoke, as the logs state, ``partial`` those of which they state that rows
     of them are in no record; ``leaves_out``: the others go on without such.
 
-    >>> commits = Commits(["public.t"], snapshot="none")
+    >>> commits = CommitTransactions(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
     True
     >>> commits.rows_seen(7, "public.t", 1)
@@ -79,7 +79,7 @@ class Commits:
         self.tables = tuple(sorted(tables))
         self._mode = snapshot
         told, empty = tuple(again), frozenset(empty)
-        self._runs = Runs(declared=len(told), empty=empty)
+        self._runs = SnapshotRuns(declared=len(told), empty=empty)
         runs = self._runs if notifications else None
         self._partial = frozenset(partial)
         self._uncovered, self._leaves_out = frozenset(uncovered) | self._partial, leaves_out
@@ -88,7 +88,7 @@ class Commits:
         self._snapshot = Snapshot(
             self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty, leaves_out=leaves_out,
         )
-        self._again = Again(self.tables, told, self._runs)
+        self._again = Resnapshots(self.tables, told, self._runs)
         # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
         self._first_ones: set[int] = set()
         # Where snapshots were told of: the least commit that the rows of an open transaction name.
@@ -109,7 +109,7 @@ class Commits:
         self._snapshots_seen: set[int] = set()
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
-        self._begins = Begins[int]()
+        self._begins = BeginRecords[int]()
         # What was found only after the logs were stated beyond it, so that no log can be right any more.
         self._spoilt: tuple[str, str] | None = None
         # Whether that was a row that names no commit: the first transaction of a new slot has such rows, too.
@@ -165,7 +165,7 @@ class Commits:
 
         Not before the topics were read to their ends for what explains it: what is remembered is not judged again.
         """
-        seeking = self.seeks and not self._sought and self.seeks_another
+        seeking = self.seeks and not self._sought and self.searches_resnapshot
         return not seeking and (self._spoilt is not None or self._tracker.lost() is not None)
 
     @property
@@ -238,11 +238,11 @@ class Commits:
         if self._begins.doubts():
             self._tracker.doubt(tx)
 
-    def numbers_anew(self, tx: int) -> None:
+    def renumbered(self, tx: int) -> None:
         """A row of ``tx`` that is no repeat is of a connector that numbers a transaction anew when it is restarted."""
-        self._tracker.numbers_anew(tx)
+        self._tracker.renumbered(tx)
 
-    def recall(self, recalled: Recalled[int]) -> None:
+    def recall(self, recalled: ReleasedEnds[int]) -> None:
         """What was read again of the transaction topic, before the first fact."""
         self._begins.recall(recalled.last, gone=recalled.gone)
         for tx in recalled.restarted:
@@ -353,7 +353,7 @@ class Commits:
         if self._again.rows_seen(table, lsn, distinct):
             self._check_snapshot()
         elif self._mode == "none":
-            self._unwanted(lsn)
+            self._unexpected_snapshot(lsn)
         else:
             self._snapshot.rows_seen(table, lsn, distinct)
             self._check_snapshot()
@@ -368,10 +368,10 @@ class Commits:
             self._snapshot.positions.read(table, place, offset, rows)
             return
         self._snapshots_seen.add(lsn)
-        if self.is_told(lsn):
+        if self.is_declared(lsn):
             return
         if self._mode == "none":
-            self._unwanted(lsn)
+            self._unexpected_snapshot(lsn)
             return
         through, base = self.through or 0, self._snapshot.lsn
         if lsn > through or (base is not None and lsn != base):
@@ -382,10 +382,10 @@ class Commits:
             self._spoil(found.reason, found.remedy, False)
         self._learn_base(lsn <= through, lsn)
 
-    def _unwanted(self, lsn: int) -> None:
+    def _unexpected_snapshot(self, lsn: int) -> None:
         """There are rows of a snapshot where none is wanted: they are before all that is committed behind it."""
         through = self.through or 0
-        self._contradicted(unwanted_snapshot(lsn, through, begun=through > 0), lsn - 1)
+        self._contradicted(unexpected_snapshot(lsn, through, begun=through > 0), lsn - 1)
 
     @property
     def snapshot_read_to(self) -> dict[Place, int]:
@@ -423,21 +423,21 @@ class Commits:
             self._runs.forget(self._again.done)
 
     @property
-    def wants_ends(self) -> bool:
+    def needs_ends(self) -> bool:
         """Whether the end positions of the tables' partitions should be read now, for :meth:`ends_read`."""
-        return self._snapshot.wants_ends or self._again.wants_ends or self._wants_topics
+        return self._snapshot.needs_ends or self._again.needs_ends or self._needs_topics
 
     @property
-    def _wants_topics(self) -> bool:
+    def _needs_topics(self) -> bool:
         """Whether the topics that there are say which tables the history covers, which no snapshot begins."""
         return self._leaves_out and self._mode == "none" and not self.through and not self._snapshot.topics_known
 
     def ends_read(self, ends: Mapping[Place, int], tables: Iterable[str] | None = None) -> None:
-        """The next offsets of all partitions, read after ``wants_ends`` became true. Then say ``consumed``.
+        """The next offsets of all partitions, read after ``needs_ends`` became true. Then say ``consumed``.
 
         ``tables`` are those that have a topic (default: all of them).
         """
-        begins = self._wants_topics
+        begins = self._needs_topics
         self._snapshot.ends_read(ends, self.tables if tables is None else tables)
         if begins:
             self._uncovered |= self._snapshot.uncovered
@@ -448,7 +448,7 @@ class Commits:
         """Whether ``consumed`` is wanted."""
         return not self._snapshot.released or self._again.pending is not None
 
-    def is_told(self, lsn: int) -> bool:
+    def is_declared(self, lsn: int) -> bool:
         """Whether a snapshot with this LSN was told of."""
         return lsn in self._again.told
 
@@ -493,7 +493,7 @@ class Commits:
     def ready(self) -> Release | None:
         """What may be released now, or None. Changes nothing but finding contradictions: ask as often as you like."""
         snapshot, through = None, self.through
-        if self._spoilt is not None or (self._another and self.seeks_another and self._again.pending is None):
+        if self._spoilt is not None or (self._another and self.searches_resnapshot and self._again.pending is None):
             # What was committed behind that snapshot would be released, as if nothing had been lost before it.
             return None
         if not self._snapshot.released:
@@ -506,7 +506,7 @@ class Commits:
                 return None
         again = self._again.pending
         transactions, lost = list[Commit[int]](), self._lost(again)
-        begins, uncovered = dict[str, int](), Uncovered(self._uncovered, self._partial)
+        begins, uncovered = dict[str, int](), UncoveredTables(self._uncovered, self._partial)
         if snapshot is not None:
             uncovered.add(self._snapshot.uncovered)
         for end in self._tracker.ends():
@@ -522,7 +522,7 @@ class Commits:
         assumed = snapshot is not None and self._snapshot.assumed
         first = snapshot is not None or (self._mode == "none" and not self.through)
         empty = self._snapshot.assumed_empty if first else frozenset[str]()
-        if again is not None and self._again_is_whole(again, uncovered.tables):
+        if again is not None and self._resnapshot_is_whole(again, uncovered.tables):
             named = [table for table in uncovered.tables if self._again.names(table)]
             begins.update(dict.fromkeys(uncovered.scanned(named), again))
             return Release(
@@ -553,7 +553,7 @@ class Commits:
             return lost
         return lost if self._tracker.up_to(again, after=lost[1]) else None
 
-    def _again_is_whole(self, again: int, uncovered: Iterable[str]) -> bool:
+    def _resnapshot_is_whole(self, again: int, uncovered: Iterable[str]) -> bool:
         whole = self._again.whole(uncovered)
         self._check_snapshot()
         if not whole or (self._cap is not None and self._cap < again):
@@ -613,7 +613,7 @@ class Commits:
         if not reason:
             return None
         seen = self._snapshots_seen
-        told = self._again.untold(seen, self.through) or (self._spoilt and self._again.late(seen, self.through))
+        told = self._again.undeclared(seen, self.through) or (self._spoilt and self._again.late(seen, self.through))
         if (self._another and not self._lasts) or (may_be and told):
             remedy = self._again.remedy(self._snapshots_seen, self.through)
         # Without a snapshot the logs begin at 0, and nothing is in them yet.
@@ -632,7 +632,7 @@ class Commits:
         another = len(self._snapshots_seen) > 1
         return not self._spoilt_by_none or (self._spoilt_by_lost and self._sought and not another)
 
-    def sought(self) -> None:
+    def searched(self) -> None:
         """All topics were read for the rows of a snapshot that this run was not told of: see ``snapshot_found``."""
         self._sought = True
         self._find_early()
@@ -651,34 +651,34 @@ class Commits:
         return "", "", False
 
     @property
-    def seeks_another(self) -> bool:
+    def searches_resnapshot(self) -> bool:
         """Whether a snapshot nobody has told of stops it, perhaps, and its LSN is not known: see ``snapshot_found``."""
-        return self._stop_reached()[2] and not self._again.untold(self._snapshots_seen, self.through)
+        return self._stop_reached()[2] and not self._again.undeclared(self._snapshots_seen, self.through)
 
     def snapshot_found(self, lsn: int) -> None:
         """There are rows of a snapshot with this LSN, wherever they stand."""
         self._snapshots_seen.add(lsn)
-        for untold in self._again.untold(self._snapshots_seen, self.through)[:1]:
+        for untold in self._again.undeclared(self._snapshots_seen, self.through)[:1]:
             self._halt_all(*self._stop_reached()[:2], untold)
             self._perhaps_another = True
 
-    def waits(self) -> Waiting:
+    def waits(self) -> WaitReason:
         """Why nothing more can be released now."""
         if self._stop is not None:
-            return Waiting("stop", self._stop[0])
+            return WaitReason("stop", self._stop[0])
         if not self._snapshot.released:
-            return Waiting("snapshot", self._snapshot.waits(), missing=self._snapshot.missing())
+            return WaitReason("snapshot", self._snapshot.waits(), missing=self._snapshot.missing())
         for lsn, tx, counts in self._tracker.ends():
             missing = self._tracker.missing(tx)
             if self._again.pending is not None and lsn > self._again.pending:
                 break
             if tx in self._halts:
-                return Waiting("stop", f"transaction {tx} (END {lsn}): {self._halts[tx][0]}", tx, lsn)
+                return WaitReason("stop", f"transaction {tx} (END {lsn}): {self._halts[tx][0]}", tx, lsn)
             if missing:
                 lacks = ", ".join(f"{lack} of {counts[table]} rows of {table}" for table, lack in missing.items())
-                return Waiting("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
+                return WaitReason("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
         if self._again.pending is not None:
-            return Waiting("snapshot", self._again.waits(), missing=self._again.missing())
+            return WaitReason("snapshot", self._again.waits(), missing=self._again.missing())
         return without_end(self._tracker.without_end())
 
     def open_transactions(self) -> int:
@@ -703,10 +703,10 @@ class Commits:
             "snapshot": self._snapshot.export(),
             "lost": self._tracker.lost(),
             "spoilt": self._spoilt and [*self._spoilt, not self._lasts],
-            **self._export_again(),
+            **self._export_resnapshots(),
         }
 
-    def _export_again(self) -> dict[str, Any]:
+    def _export_resnapshots(self) -> dict[str, Any]:
         if not self._again.told:
             return {}
         return {"again": self._again.export(), "first": sorted(self._finished & self._first_ones)}
@@ -717,7 +717,7 @@ class Commits:
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
         held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
         uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
-    ) -> Commits:
+    ) -> CommitTransactions:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
         The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
@@ -729,10 +729,10 @@ class Commits:
         )
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
-        commits._snapshot.remember(plain["snapshot"])
+        commits._snapshot.restore(plain["snapshot"])
         commits._tracker = commits._tracking(through)
         if plain.get("again"):
-            commits._again.remember(plain["again"], plain["snapshot"].get("notified", 0))
+            commits._again.restore(plain["again"], plain["snapshot"].get("notified", 0))
             commits._finished.update(plain["first"])
             commits._first_ones.update(plain["first"])
             commits._again.released_through(-1 if through is None else through)

@@ -14,24 +14,24 @@ from typing import Any, ClassVar, Protocol
 
 from cdcv2 import failpoints
 from cdcv2.errors import RefusedError
+from cdcv2.materialize.distributed import DistributedDriver
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, ConflictError, Key, Load, Loaded, Open, Patch, StartCommit, StartedCommit,
     Store,
 )
-from cdcv2.materialize.spread import Spread
 from cdcv2.materialize.targets.lake.columns import canonical_keys, conflict
-from cdcv2.materialize.targets.lake.files import KEY, Place, Staged, arrow
-from cdcv2.materialize.targets.manifests import Part
+from cdcv2.materialize.targets.lake.files import KEY, StagedFile, StagingFolder, arrow
+from cdcv2.materialize.targets.manifests import TableFile
 
 
-class Numbered(Place, Protocol):
+class ManifestFolder(StagingFolder, Protocol):
     """A folder with numbered manifests, and staged files."""
 
     def last(self) -> tuple[int, Any]:
         """The manifest that counts, and its number."""
 
 
-class StagedDriver(Spread):
+class StagedDriver(DistributedDriver):
     """One instance on a folder. A subclass opens it, looks keys up in ``flush``, and applies.
 
     Args:
@@ -44,7 +44,7 @@ class StagedDriver(Spread):
     #: what it is, in an error
     WHAT: ClassVar[str]
 
-    def __init__(self, folder: Numbered) -> None:
+    def __init__(self, folder: ManifestFolder) -> None:
         self._place = folder
         self._message: Open | None = None
         # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
@@ -52,14 +52,14 @@ class StagedDriver(Spread):
         self._done: list[str] = []
         # Number of the table -> the keys that are to be looked up; the file that is being written.
         self._asked: dict[int, list[Key]] = {}
-        self._staged: dict[int, Staged] = {}
+        self._staged: dict[int, StagedFile] = {}
 
     @abstractmethod
     def _apply(self, transaction: Mapping[str, Any]) -> None:
         """Apply what the state says of a transaction, unless it was."""
 
     @abstractmethod
-    def _name(self, number: int, part: Part) -> None:
+    def _name(self, number: int, part: TableFile) -> None:
         """A finished file of a table belongs to the transaction."""
 
     @abstractmethod
@@ -87,7 +87,8 @@ class StagedDriver(Spread):
     def _stage(self, message: Changes, gone: Any, come: Any, there: Any, column: str = KEY) -> None:
         """Changes into the table's new file, when the rows that are ``there`` are what they go with.
 
-        ``gone`` and ``come`` are their keys, as this column of ``there`` has them. Raises ConflictError otherwise.
+        ``gone`` and ``come`` are their keys, as this column of ``there`` has them. Raises ConflictError
+        otherwise.
         """
         pa, table = arrow(), self._opened().tables[message.binding]
         odd = conflict(table, message, gone, come, there, column)
@@ -100,11 +101,11 @@ class StagedDriver(Spread):
         rows = rows.take(order)
         self._file(message.binding).add_columns(rows, canonical_keys(table, rows), marks.take(order))
 
-    def _file(self, number: int) -> Staged:
+    def _file(self, number: int) -> StagedFile:
         """The table's new file."""
         staged = self._staged.get(number)
         if staged is None:
-            staged = self._staged[number] = Staged(self._place, self._opened().tables[number])
+            staged = self._staged[number] = StagedFile(self._place, self._opened().tables[number])
         return staged
 
     def start_commit(self, message: StartCommit) -> StartedCommit:

@@ -19,13 +19,13 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
-from cdcv2.capture.temp_rows import TEMP
+from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo import both
 from cdcv2.demo.bank import TABLES, row_types
-from cdcv2.demo.road import ROWS, Source, before, cents, fetch_jars, text
+from cdcv2.demo.road import ROWS, BankSource, before, cents, fetch_jars, text
 from cdcv2.demo.service import PATIENCE, Service, arrives
-from cdcv2.demo.story import Failed, Story, folder_of, tell
+from cdcv2.demo.story import FailedCheck, Story, folder_of, run_demo
 from cdcv2.demo.transit import Couriers, introduce
 from cdcv2.demo.watch import LogWatch, end_of
 from cdcv2.exits import Exit
@@ -33,12 +33,12 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.protocol.messages import Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.servers.installed import check_demo
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.processes import Child
+from cdcv2.servers.spark_home import check_demo
 from cdcv2.servers.submit import spark_submit
-from cdcv2.timeline.asked import known, when
 from cdcv2.timeline.positions import position
+from cdcv2.timeline.questions import known, when
 
 BANKS = ("bank", "shop")
 TIMELINE = "timeline"
@@ -48,7 +48,7 @@ MIN_TIMES, MIN_SUMS = 100, 80
 TRANSACTIONS, RECORDS = 2500, 150
 
 
-class Demo:
+class DoubledDemo:
     """One run, in a folder that it empties first. ``seed`` is that of banks, couriers and kills."""
 
     def __init__(self, folder: Path, *, seed: int = 0, rate: float = 10.0) -> None:
@@ -84,7 +84,8 @@ class Demo:
         fetch_jars()
         self.kafka = opened.enter_context(KafkaBroker(self.folder / "kafka"))
         self.sources = [
-            Source(name, self.folder / f"connect-{name}", opened, seed=self.seed + at) for at, name in enumerate(BANKS)
+            BankSource(name, self.folder / f"connect-{name}", opened, seed=self.seed + at) for at,
+            name in enumerate(BANKS)
         ]
         for source in self.sources:
             introduce(source.bank)
@@ -96,9 +97,11 @@ class Demo:
         (self.folder / "rows" / "temp.avsc").write_text(json.dumps(TEMP.schema), "utf-8")
         self.watch = LogWatch(self.kafka.bootstrap, {table: f"log.{table}" for table in self.rows}, self.rows)
         self.money = sum(source.bank.money for source in self.sources)
-        self.story.say(f"{len(TABLES)} tables in each; the money of both banks is {cents(self.money)} at any moment")
-        self.story.say("no transaction spans two databases: a payment leaves one bank, and later comes into the other;")
-        self.story.say("each books what the other one owes it, and what is owed to both together is on its way")
+        self.story.fact(f"{len(TABLES)} tables in each; the money of both banks is {cents(self.money)} at any moment")
+        self.story.fact(
+            "no transaction spans two databases: a payment leaves one bank, and later comes into the other;"
+        )
+        self.story.fact("each books what the other one owes it, and what is owed to both together is on its way")
 
     def _capture(self, working: ExitStack) -> None:
         """Both captures die once, while everything is at work; return when enough frontiers have come."""
@@ -119,7 +122,7 @@ class Demo:
         self.kills = [self._kill(first, second), self._kill(second, first)]
         for one in self.captures:
             one.wait_moved()
-        self.story.say("both are up again, and write")
+        self.story.fact("both are up again, and write")
         self._until(lambda: sum(self._committed()) >= TRANSACTIONS, "the banks have done enough")
 
     def _kill(self, one: Service, other: Service) -> Antichain:
@@ -129,7 +132,7 @@ class Demo:
         Event().wait(self._draw.uniform(0.0, 2.0))
         one.kill9()
         at, turns = self.watch.known(), other.moves
-        self.story.say(f"killed {one.name} when the logs were complete up to {text(at)}")
+        self.story.fact(f"killed {one.name} when the logs were complete up to {text(at)}")
         self._until(lambda: other.moves >= turns + 2, f"{other.name} goes on", one)
         further = self.watch.known()
         self.story.check(before(at, further), f"{other.name} goes on alone, by then up to {text(further)}")
@@ -169,7 +172,7 @@ class Demo:
             "a third capture, without Spark, goes over it: nothing is held that is not whole "
             f"({left.get('records')} records were left for it)",
         )
-        self.story.say(
+        self.story.fact(
             f"{' and '.join(map(str, self._committed()))} transactions were committed in the banks, and "
             f"{self.couriers.sent} payments went between them"
         )
@@ -185,7 +188,7 @@ class Demo:
             counted.update(one["counters"])
         distinct = counted["updates"] - counted["repeats"]
         messages = sum(sum(self._log(name).values()) for name in judged["tables"])
-        story.say(
+        story.fact(
             f"{messages} messages in {len(judged['tables'])} logs: {counted['statements']} statements, and "
             f"{counted['updates']} updates, of them {distinct} different ones"
         )
@@ -193,7 +196,7 @@ class Demo:
             counted["repeats"] * 5 >= distinct,
             f"{counted['repeats']} updates were told again by the other capture: both wrote, and said the same",
         )
-        turns = [which for _, which in sorted(self._told())]
+        turns = [which for _, which in sorted(self._turn_lines())]
         changes = sum(one != other for one, other in zip(turns, turns[1:]))
         story.check(
             changes >= 8,
@@ -224,7 +227,7 @@ class Demo:
             seen.totals == {self.money},
             f"at each of {seen.times} frontiers the money of both banks was {cents(self.money)}",
         )
-        story.say(f"({len(set(seen.frontiers))} were given out as such, and a bank is there from its snapshot on)")
+        story.fact(f"({len(set(seen.frontiers))} were given out as such, and a bank is there from its snapshot on)")
         story.check(
             {source.prefix: {source.bank.money} for source in self.sources} == seen.of_bank,
             "and with what it is owed by the other one, that of each was its own constant",
@@ -235,14 +238,14 @@ class Demo:
         )
         below = sum(amount < 0 for amount in seen.on_its_way)
         most = cents(max(seen.on_its_way))
-        story.say(f"on its way were {len(set(seen.on_its_way))} different amounts, up to {most}; at {below} of")
-        story.say("these frontiers less than nothing: received before it was sent, as databases have no common order")
+        story.fact(f"on its way were {len(set(seen.on_its_way))} different amounts, up to {most}; at {below} of")
+        story.fact("these frontiers less than nothing: received before it was sent, as databases have no common order")
         self._judge_sums(seen)
 
-    def _judge_sums(self, seen: both.Seen) -> None:
+    def _judge_sums(self, seen: both.BankChecks) -> None:
         """The constant is one of no part of what it is the sum of."""
         sums = {**seen.sums, **{f"{bank} without what it is owed": held for bank, held in seen.held.items()}}
-        self.story.say("distinct sums: " + ", ".join(f"{name} {len(found)}" for name, found in sorted(sums.items())))
+        self.story.fact("distinct sums: " + ", ".join(f"{name} {len(found)}" for name, found in sorted(sums.items())))
         self.story.check(
             seen.times >= MIN_TIMES and min(map(len, sums.values())) >= MIN_SUMS,
             f"at least {MIN_TIMES} frontiers were looked at, and {MIN_SUMS} sums of each table and of each bank alone",
@@ -289,9 +292,9 @@ class Demo:
         return launch
 
     def _turns(self, name: str) -> Callable[[], int]:
-        return lambda: sum(which == name for _, which in self._told())
+        return lambda: sum(which == name for _, which in self._turn_lines())
 
-    def _told(self) -> Iterator[tuple[float, str]]:
+    def _turn_lines(self) -> Iterator[tuple[float, str]]:
         """When which capture came a turn further, as they say."""
         for name in ("first", "second"):
             log = self.folder / name / "capture.log"
@@ -330,7 +333,7 @@ class Demo:
             return condition()
 
         if not arrives(watched, lambda: [one.moves for one in self.captures], pause=0.5):
-            raise Failed(f"nothing has moved for {PATIENCE:g} s before {what}")
+            raise FailedCheck(f"nothing has moved for {PATIENCE:g} s before {what}")
 
     def _check(self, dead: Service | None) -> None:
         """Raises what has gone wrong in the background."""
@@ -339,8 +342,8 @@ class Demo:
             clients.check()
         for service in self.captures:
             if service is not dead and not service.child.running:
-                raise Failed(f"{service.name} ended by itself, with code {service.child.returncode}:\n"
-                             f"{service.child.log_tail()}")  # fmt: skip
+                raise FailedCheck(f"{service.name} ended by itself, with code {service.child.returncode}:\n"
+                                  f"{service.child.log_tail()}")  # fmt: skip
 
     def _cdcv2(self, *words: str) -> tuple[int, str, str]:
         """The exit code of ``cdcv2``, and what it printed to standard output and to standard error."""
@@ -348,12 +351,12 @@ class Demo:
             [sys.executable, "-m", "cdcv2", *words], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         if done.returncode not in (Exit.DONE, Exit.MISSING, Exit.WRONG):
-            raise Failed(f"cdcv2 {words[0]} ended with exit code {done.returncode}: {done.stderr.strip()[-500:]}")
+            raise FailedCheck(f"cdcv2 {words[0]} ended with exit code {done.returncode}: {done.stderr.strip()[-500:]}")
         return done.returncode, done.stdout, done.stderr
 
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
-    """Run the demonstration, as :func:`~cdcv2.demo.story.tell` does. Raises as :func:`check_demo` does."""
+    """Run the demonstration, as :func:`~cdcv2.demo.story.run_demo` does. Raises as :func:`check_demo` does."""
     check_demo()  # before anything is told or started
     folder = folder or folder_of("demo-doubled")
-    return tell(Demo(folder, seed=seed), folder)
+    return run_demo(DoubledDemo(folder, seed=seed), folder)

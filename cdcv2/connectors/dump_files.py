@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.topics import Look, Ranges
+from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import (
     DecodeError, MalformedError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError,
@@ -131,9 +131,11 @@ class DumpedRanges:
                 elif record != kept[-1]:
                     raise MalformedError(f"the dumps have two different records at {record.position}: dump it anew")
 
-    def look(self) -> Look:
+    def look(self) -> TopicExtents:
         """How far the dumps go."""
-        return Look({place: (records[0].offset, records[-1].offset + 1) for place, records in self._records.items()})
+        return TopicExtents(
+            {place: (records[0].offset, records[-1].offset + 1) for place, records in self._records.items()}
+        )
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """The records; see :class:`~cdcv2.capture.topics.Ranges`."""

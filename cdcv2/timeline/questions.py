@@ -9,10 +9,10 @@ from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.timeline.minting import RemapLog, follow, run
 from cdcv2.timeline.remap import Remap
-from cdcv2.timeline.shared import Shared
+from cdcv2.timeline.shared_remap import SharedRemap
 
 
-class When(NamedTuple):
+class TimeAnswer(NamedTuple):
     """The time of the timeline at which something happened; ``earlier``: or before it, as that is forgotten."""
 
     time: int
@@ -24,18 +24,18 @@ def known(log: RemapLog) -> Remap:
 
     Raises MissingLogError for one that nobody has begun, and what reading raises. Cost: the whole log.
     """
-    shared = Shared()
+    shared = SharedRemap()
     run(log, follow(shared))
     return shared.remap
 
 
-def when(remap: Remap, position: Time) -> When | None:
+def when(remap: Remap, position: Time) -> TimeAnswer | None:
     """When that which is at a position of the sources happened on the timeline; None when no binding covers it yet.
 
     >>> remap = Remap(Antichain([0]))
     >>> _ = remap.mint(Antichain([3]), now=1000), remap.mint(Antichain([5]), now=2000)
     >>> when(remap, 2), when(remap, 3), when(remap, 5)
-    (When(time=1000, earlier=False), When(time=2000, earlier=False), None)
+    (TimeAnswer(time=1000, earlier=False), TimeAnswer(time=2000, earlier=False), None)
 
     Raises UsageError for a position of another kind than the sources of this remap have. Cost: O(log bindings).
     """
@@ -46,7 +46,7 @@ def when(remap: Remap, position: Time) -> When | None:
         raise UsageError(f"{position!r} is no position in sources that begin at {remap.start}: {cause}") from cause
     if not fits:
         raise UsageError(f"{position!r} is before where the sources of this remap begin: {remap.start}")
-    return None if into is None else When(into, into == remap.since > 0)
+    return None if into is None else TimeAnswer(into, into == remap.since > 0)
 
 
 def where(remap: Remap, time: int | None = None) -> Antichain:

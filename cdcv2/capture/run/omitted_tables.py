@@ -20,7 +20,7 @@ from cdcv2 import failpoints
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
-from cdcv2.capture.run.request import Wanted
+from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.core.antichain import Antichain
@@ -34,7 +34,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import MAPPING, BoundRecipe
-from cdcv2.timeline.records import Recipe as Bound
+from cdcv2.timeline.records import RecipeEpoch as Bound
 
 IN_FORCE = failpoints.declare(
     "left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before"
@@ -46,7 +46,7 @@ _UNKNOWN = RowType({"type": "record", "name": "unknown", "fields": [{"name": "un
 _LOST = (RefusedError, MalformedError, MissingLogError, IncompleteError)
 
 
-class Left(NamedTuple):
+class EarlierRecipe(NamedTuple):
     """A recipe that was followed by one without some of its tables, and where that one begins."""
 
     recipe: BoundRecipe
@@ -55,7 +55,7 @@ class Left(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Logs:
+class CaptureLogs:
     """Where the logs of a capture are. ``rows``: the folder of row types; ``opened`` opens a log that is there.
 
     ``ranges`` reads the topics that are asked for. ``at_most``: about how many records are read at once.
@@ -64,7 +64,7 @@ class Logs:
     address: LogAddress
     rows: Path
     opened: Callable[[str, RowType], Log]
-    ranges: Callable[[Wanted], Ranges]
+    ranges: Callable[[CaptureRequest], Ranges]
     at_most: int
 
     def kind(self, name: str, of: Any) -> RowType | None:
@@ -109,7 +109,7 @@ class Logs:
         )
 
 
-def check_left_out(binder: Binder, logs: Logs) -> None:
+def check_left_out(binder: Binder, logs: CaptureLogs) -> None:
     """Raise RefusedError unless the logs that our recipe leaves out can be brought up to where it will begin.
 
     Called before the recipe is proposed: a topic without its row type can be mended only where nothing is decided.
@@ -131,7 +131,7 @@ def _stated(log: Log) -> Antichain | None:
     return ledger.known
 
 
-def left_out(recipes: Sequence[Bound]) -> Iterator[Left]:
+def left_out(recipes: Sequence[Bound]) -> Iterator[EarlierRecipe]:
     """The recipes, in order, with tables that a later one leaves out, and up to where each is in force.
 
     >>> first = BoundRecipe({"a": {"topic": "a"}, "b": {"topic": "b"}}).text()
@@ -144,10 +144,10 @@ def left_out(recipes: Sequence[Bound]) -> Iterator[Left]:
     for at, (recipe, following) in enumerate(zip(parsed, recipes[1:])):
         tables = frozenset(recipe.tables).intersection(frozenset().union(*leaving[at:]))
         if tables:
-            yield Left(recipe, tables, following.since)
+            yield EarlierRecipe(recipe, tables, following.since)
 
 
-def bring_up(binder: Binder, logs: Logs, remark: Callable[[str], object]) -> None:
+def bring_up(binder: Binder, logs: CaptureLogs, remark: Callable[[str], object]) -> None:
     """Carry on what the recipes before ``binder``'s leave to be written, where tables of theirs were left out.
 
     What can be written no more, as a topic or what the remap knew is gone, is named by ``remark``, and the others go
@@ -172,11 +172,11 @@ def bring_up(binder: Binder, logs: Logs, remark: Callable[[str], object]) -> Non
         failpoints.reach(BROUGHT)
 
 
-def _carry(left: Left, kinds: Mapping[str, RowType], logs: Logs, binder: Binder) -> None:
+def _carry(left: EarlierRecipe, kinds: Mapping[str, RowType], logs: CaptureLogs, binder: Binder) -> None:
     """Write what was bound under the recipe that was left, in those of its logs of which the row types are given."""
     if left.recipe.mapping != MAPPING:
         raise RefusedError("an earlier version of cdcv2 has begun it, whose captures write it")
-    asked, until, before = _wanted(left, kinds), Antichain([left.until]), binder.under(left.recipe)
+    asked, until, before = _request(left, kinds), Antichain([left.until]), binder.under(left.recipe)
     if not asked.topics:
         return
     ranges = logs.ranges(asked)
@@ -191,7 +191,7 @@ def _carry(left: Left, kinds: Mapping[str, RowType], logs: Logs, binder: Binder)
             capture.carry()
 
 
-def _wanted(left: Left, kinds: Mapping[str, RowType]) -> Wanted:
+def _request(left: EarlierRecipe, kinds: Mapping[str, RowType]) -> CaptureRequest:
     """What the recipe asked for, as far as row types are given; of a database all of it, or nothing."""
     tables = left.recipe.tables
     plain = {name: (str(tables[name]["topic"]), kind) for name, kind in kinds.items() if "topic" in tables[name]}
@@ -210,4 +210,4 @@ def _wanted(left: Left, kinds: Mapping[str, RowType]) -> Wanted:
         elif left.tables.intersection(names.values()) & kinds.keys():
             lost = min(set(names.values()) - kinds.keys())
             raise MissingLogError(f"the log of {lost} is not there, and transactions are written into all logs or none")
-    return Wanted(plain, databases, ordering)
+    return CaptureRequest(plain, databases, ordering)

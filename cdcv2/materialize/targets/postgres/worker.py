@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cdcv2.materialize.distributed import TargetTask, TargetWorker
 from cdcv2.materialize.protocol.messages import Key, Store, Table, Values
-from cdcv2.materialize.spread import Hand, Work
-from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, told
+from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, postgres_errors
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,7 +25,7 @@ SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
 """
 
 
-class Staging:
+class StagingTable:
     """The staging tables of one instance, on the driver's side."""
 
     def __init__(self, tables: Sequence[Table], holding: Mapping[str, Any]) -> None:
@@ -61,37 +61,37 @@ class Staging:
         return True
 
 
-class PostgresHand(Hand):
+class PostgresWorker(TargetWorker):
     """Connects from an executor as the driver does. ``connect`` must be picklable."""
 
     def __init__(self, connect: Callable[[], Connection[Any]], tables: Sequence[Table], names: Sequence[str]) -> None:
         self._connect, self._tables, self._names = connect, tuple(tables), tuple(names)
 
-    def work(self, number: int) -> Work:
-        """See :class:`Hand`. Raises UnavailableError when PostgreSQL does not answer there."""
+    def work(self, number: int) -> TargetTask:
+        """See :class:`TargetWorker`. Raises UnavailableError when PostgreSQL does not answer there."""
         table = PostgresTable(number, self._tables[number], self._names[number])
-        return _Work(self._connect, table)
+        return _PostgresTask(self._connect, table)
 
 
-class _Work(Work):
+class _PostgresTask(TargetTask):
     """One task: a session, and an attempt."""
 
     def __init__(self, connect: Callable[[], Connection[Any]], table: PostgresTable) -> None:
         self._table, self._attempt, self._rows = table, uuid.uuid4().hex, 0
-        with told("open", table.name):
+        with postgres_errors("open", table.name):
             self._session = connect()
             self._session.execute(SETTINGS)
             self._session.execute(table.create_keys)
             self._session.commit()
 
     def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
-        with told("read", self._table.name):
+        with postgres_errors("read", self._table.name):
             rows = self._table.look(self._session, keys)
             self._session.commit()
         return [self._table.inward(row) for row in rows]
 
     def stage(self, stores: Sequence[Store]) -> None:
-        with told("write", self._table.name):
+        with postgres_errors("write", self._table.name):
             with self._session.cursor().copy(self._table.copy_staged) as copy:
                 for store in stores:
                     copy.write_row((*self._table.outward(store), self._attempt))

@@ -2,8 +2,8 @@
 
 Each binding of a transaction is one Spark job. Updates become (canonical key, canonical row, time, diff), are brought
 together by key, and each task works through its keys in order with a hand of the driver's
-(:mod:`cdcv2.materialize.spread`). What comes back to the driver is a receipt per task, or the error that ended it: no
-row passes through the driver.
+(:mod:`cdcv2.materialize.distributed`). What comes back to the driver is a receipt per task, or the error that ended
+it: no row passes through the driver.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pyspark.sql import types as spark
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.materialize.distributed import DistributedRuntime, TargetWorker, carry
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Key
-from cdcv2.materialize.spread import Hand, SpreadRuntime, carry
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture.stream import values_of
 from cdcv2.spark.codec import beyond
-from cdcv2.views.combine import Binding, View
+from cdcv2.views.combine import View, ViewBinding
 from cdcv2.views.identity import Provenance, demand_provenance
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
@@ -48,14 +48,14 @@ _TOLD = (
 _TOLD_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), ("failure", pa.binary())])
 
 
-class Views:
+class MaterializationTarget:
     """The target (:class:`cdcv2.spark.output.Target`) that an opened materialization is.
 
     ``demand`` is asked before the first transaction, when the logs have messages, for their timeline and identities.
     What it raises ends the job.
     """
 
-    def __init__(self, runtime: SpreadRuntime, demand: Callable[[], Provenance] = Provenance) -> None:
+    def __init__(self, runtime: DistributedRuntime, demand: Callable[[], Provenance] = Provenance) -> None:
         self._runtime, self._demand = runtime, demand
         self._demanded = False
         self._of = Provenance()
@@ -82,7 +82,7 @@ class Views:
         self._demanded = True
         counted: dict[str, int] = {}
 
-        def carried(hand: Hand) -> Iterator[tuple[int, Any]]:
+        def carried(hand: TargetWorker) -> Iterator[tuple[int, Any]]:
             for number, binding in enumerate(self._runtime.bindings):
                 frame = rows.get(binding.log)
                 if frame is None:
@@ -105,12 +105,12 @@ def _received(row: Any) -> tuple[Any, int]:
     return json.loads(row["receipt"]), row["updates"]
 
 
-def _tasks(frame: DataFrame, binding: Binding, number: int, hand: Hand) -> DataFrame:
+def _tasks(frame: DataFrame, binding: ViewBinding, number: int, hand: TargetWorker) -> DataFrame:
     keyed = frame.select("data", "time", "diff").mapInArrow(_by_key(binding), _KEYED)
     return keyed.repartition("key").sortWithinPartitions("key").mapInArrow(_task(binding, number, hand), _TOLD)
 
 
-def _by_key(binding: Binding) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _by_key(binding: ViewBinding) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def by_key(batches: Batches) -> Iterator[pa.RecordBatch]:
         view, row_type = binding.view(), binding.row_type
         for batch in batches:
@@ -128,7 +128,7 @@ def _by_key(binding: Binding) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     return by_key
 
 
-def _task(binding: Binding, number: int, hand: Hand) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _task(binding: ViewBinding, number: int, hand: TargetWorker) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         count = 0
 

@@ -8,18 +8,18 @@ from typing import Any, TypeAlias, Union
 
 from cdcv2.capture.contradictions import Contradiction, two_rows
 from cdcv2.capture.numbers import Numbers
-from cdcv2.capture.temp import End, Halt, Held, Restart, Row
+from cdcv2.capture.open_records import EndRecord, HaltRecord, Held, RestartRecord, RowRecord
 from cdcv2.errors import SourceStop
 
 #: What is held of an open transaction that is no row.
-Beside: TypeAlias = Union[Halt, End, Restart]
+Beside: TypeAlias = Union[HaltRecord, EndRecord, RestartRecord]
 
 
-class Opened:
+class BoundTransaction:
     """One transaction that is not given out.
 
-    >>> opened = Opened()
-    >>> opened.add(Row("t", 7, 3, None, (("a", 1),), number=2)); opened.counted("t"), len(opened)
+    >>> opened = BoundTransaction()
+    >>> opened.add(RowRecord("t", 7, 3, None, (("a", 1),), number=2)); opened.counted("t"), len(opened)
     ((1, 2), 1)
 
     Cost: a record O(1). Memory: what is held. Source: what TEMP holds of it.
@@ -28,7 +28,7 @@ class Opened:
     __slots__ = ("rows", "beside", "numbers", "seen", "fresh", "fresh_rows", "_fresh_orders")
 
     def __init__(self) -> None:
-        self.rows: dict[Any, Row] = {}
+        self.rows: dict[Any, RowRecord] = {}
         #: What is held of it that is no row: Halts, a Restart, its End.
         self.beside: dict[Beside, None] = {}
         #: Table -> the numbers of its rows; how many rows are held.
@@ -40,16 +40,16 @@ class Opened:
         self._fresh_orders: set[Any] | None = None
 
     @property
-    def halts(self) -> list[Halt]:
+    def halts(self) -> list[HaltRecord]:
         """Why it can never be given out."""
-        return [held for held in self.beside if isinstance(held, Halt)]
+        return [held for held in self.beside if isinstance(held, HaltRecord)]
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> EndRecord | None:
         """Its End, if that is in."""
-        return next((held for held in self.beside if isinstance(held, End)), None)
+        return next((held for held in self.beside if isinstance(held, EndRecord)), None)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: RowRecord) -> None:
         """Hold one more row. Raises SourceStop where another one has its number."""
         if row.number is not None and not self.numbers.setdefault(row.table, Numbers()).add([row.number]):
             raise stop_of(two_rows(row.tx, row.table, row.number))
@@ -59,7 +59,7 @@ class Opened:
         if self._fresh_orders is not None:
             self._fresh_orders.add(row.order)
 
-    def add_copy(self, row: Row, held: Row) -> bool:
+    def add_copy(self, row: RowRecord, held: RowRecord) -> bool:
         """The row is held; whether this copy takes its place: of those of one step, that which names the least commit.
 
         Raises SourceStop where it is another row.
@@ -108,6 +108,6 @@ def stop_of(found: Contradiction) -> SourceStop:
     return SourceStop(found.reason, found.remedy, lasting=found.stated)
 
 
-def _least(one: Row, other: Row) -> Row:
+def _least(one: RowRecord, other: RowRecord) -> RowRecord:
     """That which names the lesser commit; none is before all."""
     return min(one, other, key=lambda row: -1 if row.after is None else row.after)

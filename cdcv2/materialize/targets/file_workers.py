@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import OutputError
+from cdcv2.materialize.distributed import TargetTask, TargetWorker
 from cdcv2.materialize.protocol.messages import Changes, Key, Store, Table, Values
-from cdcv2.materialize.spread import Hand, Work
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder
 from cdcv2.materialize.targets.delta.tables import DeltaView
 from cdcv2.materialize.targets.lake import counts
-from cdcv2.materialize.targets.lake.files import Place, Staged
+from cdcv2.materialize.targets.lake.files import StagedFile, StagingFolder
 from cdcv2.materialize.targets.lake.view import LakeView
 
 
@@ -26,18 +26,18 @@ def demand_there(path: Path) -> None:
         )
 
 
-class LakeHand(Hand):
+class LakeWorker(TargetWorker):
     """Looks keys up in a lake as it was when the transaction began."""
 
     def __init__(self, view: LakeView, tables: Sequence[Table]) -> None:
         self._view, self._tables = view, tuple(tables)
 
-    def work(self, number: int) -> Work:
-        """See :class:`Hand`."""
-        return _LakeWork(self._view, self._tables[number])
+    def work(self, number: int) -> TargetTask:
+        """See :class:`TargetWorker`."""
+        return _LakeTask(self._view, self._tables[number])
 
 
-class DeltaHand(Hand):
+class DeltaWorker(TargetWorker):
     """Looks keys up in the versions of Delta tables that are the cut at which the transaction began."""
 
     def __init__(self, view: DeltaView, tables: Sequence[Table]) -> None:
@@ -45,17 +45,17 @@ class DeltaHand(Hand):
         #: number of the table -> Delta's version
         self.versions = [view.table(table.name).version() for table in tables]
 
-    def work(self, number: int) -> Work:
-        """See :class:`Hand`."""
+    def work(self, number: int) -> TargetTask:
+        """See :class:`TargetWorker`."""
         view = DeltaView(DeltaFolder(self._folder), self._manifest)
-        return _DeltaWork(view, self._tables[number], self.versions[number])
+        return _DeltaTask(view, self._tables[number], self.versions[number])
 
 
-class _Staging(Work):
+class _StagingTask(TargetTask):
     """What both have in common: rows go into a file of the task's own. ``there``: whether a key was there before."""
 
-    def __init__(self, folder: Place, table: Table) -> None:
-        self._table, self._staged, self._rows = table, Staged(folder, table), 0
+    def __init__(self, folder: StagingFolder, table: Table) -> None:
+        self._table, self._staged, self._rows = table, StagedFile(folder, table), 0
         self.there = False
 
     def stage(self, stores: Sequence[Store]) -> None:
@@ -76,7 +76,7 @@ class _Staging(Work):
             self._staged.discard()
 
 
-class _LakeWork(_Staging):
+class _LakeTask(_StagingTask):
     def __init__(self, view: LakeView, table: Table) -> None:
         super().__init__(view.folder, table)
         self._view, self.columns = view, table.multiset
@@ -89,7 +89,7 @@ class _LakeWork(_Staging):
         return self._view.look(self._table.name, keys)
 
 
-class _DeltaWork(_Staging):
+class _DeltaTask(_StagingTask):
     def __init__(self, view: DeltaView, table: Table, version: int) -> None:
         super().__init__(view.folder, table)
         self._view, self._version = view, version

@@ -52,7 +52,7 @@ def demand_same_meaning(log: Path, held: RowType, given: RowType) -> None:
             )
 
 
-def kept_text(log: Path, held: RowType, given: RowType) -> str | None:
+def altered_text(log: Path, held: RowType, given: RowType) -> str | None:
     """For people: which types the log keeps of columns that were altered since it began; None where there are none."""
     columns = [f"{column} is {_shown(was)} there, and {_shown(now)} now" for column, was, now in _altered(held, given)]
     if not columns:

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from cdcv2.capture.begins import Begins
-from cdcv2.capture.released import KNOWN
+from cdcv2.capture.begins import BeginRecords
+from cdcv2.capture.released_transactions import KNOWN
 
 #: What a transaction is called by its source.
 T = TypeVar("T")
 
 
-class TopicRecord(NamedTuple, Generic[T]):
+class TransactionRecord(NamedTuple, Generic[T]):
     """A BEGIN (``end`` is None) or an END (at ``end``) of the transaction topic, with its offset."""
 
     offset: int
@@ -31,7 +31,7 @@ class TopicRecord(NamedTuple, Generic[T]):
     counts: Mapping[str, int]
 
 
-class Recalled(NamedTuple, Generic[T]):
+class ReleasedEnds(NamedTuple, Generic[T]):
     """What was read again.
 
     ``ends`` are (transaction, END, counts), each once, in the order of commits: those released last, and what came
@@ -60,22 +60,23 @@ class Recalled(NamedTuple, Generic[T]):
 
 
 def recall(
-    read: Callable[[int, int], Iterable[TopicRecord[T]]], first: int, at: int, through: int | None, *,
+    read: Callable[[int, int], Iterable[TransactionRecord[T]]], first: int, at: int, through: int | None, *,
     start: int | None = None, known: int = KNOWN,
-) -> Recalled[T]:
+) -> ReleasedEnds[T]:
     """Read backwards from the offset ``at`` until the last ``known`` ENDs through H are there, or to ``first``.
 
     ``read`` gives the records from one offset up to, not including, another. ``first`` is where the topic begins,
     ``start`` from where on the capture reads it (default: ``at``). ``through`` None: nothing is released.
 
-    >>> topic = [TopicRecord(0, 7, None, {}), TopicRecord(1, 7, 100, {"a": 1}), TopicRecord(2, 8, None, {})]
+    >>> one, two = TransactionRecord(0, 7, None, {}), TransactionRecord(1, 7, 100, {"a": 1})
+    >>> topic = [one, two, TransactionRecord(2, 8, None, {})]
     >>> recall(lambda low, high: topic[low:high], 0, 3, 100)
-    Recalled(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False)
+    ReleasedEnds(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False)
 
     Cost: about twice ``known`` transactions are read, more where some were sent again. Source: what a connector sends
     again.
     """
-    records: list[TopicRecord[T]] = []
+    records: list[TransactionRecord[T]] = []
     low, size, wanted = at, 4 * known, 0 if through is None else known
     while low > first and (not records or len(_released(records, through)) < wanted):
         following = max(first, low - size)
@@ -87,14 +88,14 @@ def recall(
     before = [record for record in records if start is None or record.offset < start]
     last = before[-1].tx if before and before[-1].end is None else None
     is_cut = low == first > 0
-    return Recalled(
+    return ReleasedEnds(
         tuple(ends), low == 0 or len(released) >= wanted > 0, last, _restarted(before),
         before[0].tx if is_cut and before else None, is_cut and not before,
     )
 
 
-def _restarted(records: list[TopicRecord[T]]) -> frozenset[T]:
-    found, begins = set[T](), Begins[T]()
+def _restarted(records: list[TransactionRecord[T]]) -> frozenset[T]:
+    found, begins = set[T](), BeginRecords[T]()
     for record in records:
         if record.end is not None:
             begins.end()
@@ -104,17 +105,17 @@ def _restarted(records: list[TopicRecord[T]]) -> frozenset[T]:
     return frozenset(found)
 
 
-def _in_order(records: Iterable[TopicRecord[T]], *, whole: bool) -> dict[int, TopicRecord[T]]:
+def _in_order(records: Iterable[TransactionRecord[T]], *, whole: bool) -> dict[int, TransactionRecord[T]]:
     """The first record of each END that is not late: that does not stand behind a later one for the first time.
 
     What a connector sends in one run has no gaps. So an END is late that lies inside of an earlier run without being in
     it; the first run has all that is before it, if the records are the ``whole`` topic.
 
-    >>> ends = [TopicRecord(0, 7, 100, {}), TopicRecord(1, 9, 120, {}), TopicRecord(2, 8, 110, {})]
+    >>> ends = [TransactionRecord(0, 7, 100, {}), TransactionRecord(1, 9, 120, {}), TransactionRecord(2, 8, 110, {})]
     >>> [list(_in_order(ends[1:], whole=whole)) for whole in (False, True)], list(_in_order(ends, whole=False))
     ([[120, 110], [120]], [100, 120])
     """
-    found: dict[int, TopicRecord[T]] = {}
+    found: dict[int, TransactionRecord[T]] = {}
     runs: list[tuple[int, int]] = []
     first, last = -1 if whole else None, -1
     for record in records:
@@ -132,7 +133,7 @@ def _in_order(records: Iterable[TopicRecord[T]], *, whole: bool) -> dict[int, To
     return found
 
 
-def _released(records: list[TopicRecord[T]], through: int | None) -> set[int]:
+def _released(records: list[TransactionRecord[T]], through: int | None) -> set[int]:
     """The ENDs through H that are nearest to the last one that is not before H: what follows that may have gaps."""
     ends = [(record.offset, record.end) for record in records if record.end is not None]
     if through is None:
@@ -142,12 +143,12 @@ def _released(records: list[TopicRecord[T]], through: int | None) -> set[int]:
 
 
 def read_on(
-    read: Callable[[int, int], Iterable[TopicRecord[T]]], start: int, behind: int, through: int, *,
+    read: Callable[[int, int], Iterable[TransactionRecord[T]]], start: int, behind: int, through: int, *,
     size: int = 4 * KNOWN,
 ) -> int:
     """The offset behind the END H, from ``start`` on, or of the first END after H; ``behind`` where neither is there.
 
-    >>> topic = [TopicRecord(4, 7, 100, {}), TopicRecord(6, 8, 110, {})]
+    >>> topic = [TransactionRecord(4, 7, 100, {}), TransactionRecord(6, 8, 110, {})]
     >>> read_on(lambda low, high: topic, 0, 9, 100), read_on(lambda low, high: topic, 0, 9, 105)
     (5, 6)
 

@@ -9,7 +9,7 @@ from types import FrameType
 
 
 @contextmanager
-def told_to_stop() -> Iterator[Callable[[], bool]]:
+def stop_signals() -> Iterator[Callable[[], bool]]:
     """Within the block, SIGTERM and the first Ctrl-C are wishes that can be asked for; a second Ctrl-C interrupts.
 
     So the command can write what is complete, and report how far it is, before the block ends. Raises
@@ -17,13 +17,13 @@ def told_to_stop() -> Iterator[Callable[[], bool]]:
     """
     told: list[int] = []
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def receive(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and told:
             raise KeyboardInterrupt
         told.append(number)
 
     try:
-        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
     except ValueError:
         # Not the main thread: whoever runs it there sees to signals.
         yield lambda: False
