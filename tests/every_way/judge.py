@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 
-from tests.every_way.connector import OLD, Place, Sent
+from tests.every_way.connector import OLD, TRANSACTIONS, Place, Sent
 from tests.every_way.database import RARE, SNAPSHOT_LSN, TABLES, Change, Difference, difference
 from tests.every_way.world import Cut, World
 
@@ -86,6 +86,12 @@ class Known:
     def of(self, what: str, tx: int | None = None) -> list[Sent]:
         """Of one kind, those of one topic in order."""
         return [one for _, _, one in self.all if one.what == what and tx in (None, one.tx)]
+
+    def begins_twice(self, tx: int) -> bool:
+        """Whether two BEGINs of the transaction follow each other in their topic."""
+        found = [one for one in self.world.entries.get((TRANSACTIONS, 0), ()) if one.what in ("begin", "end")]
+        found = found[:sum(one.what in ("begin", "end") for _, _, one in self.all)]
+        return any(one.what == other.what == "begin" and one.tx == other.tx == tx for one, other in pairwise(found))
 
     def ends(self) -> list[Sent]:
         """The first END of each transaction, in the order of the topic."""
@@ -291,7 +297,8 @@ class Judge:
             given = known.facts(end) if end is not None and known.is_whole(end) else None
             given = released.get(tx, given)
             wrong = given is not None and given != self.real(tx, {tx: given} | released)
-            yield Culprit(NUMBERED_AGAIN, self.commits[tx], wrong, tx)
+            # With others between the two BEGINs it was sent again as a whole: what is wrong then has another reason.
+            yield Culprit(NUMBERED_AGAIN, self.commits[tx], wrong and known.begins_twice(tx), tx)
 
     def _is_open(self, tx: int, released: dict[int, Facts]) -> bool:
         """Whether it is not given out, or was wrongly: of one that is, nothing need be known any more."""
