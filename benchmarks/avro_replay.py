@@ -4,8 +4,8 @@ The baseline is a loop of fastavro's reader over the same bytes, which gives dic
 repeats and order. The input is a log of four-column rows, each fact twice, shuffled within 200 messages.
 Two more cases ask what fastavro would cost in the place of our decoder: with its dictionaries made into rows, and with
 what shows besides that the bytes are canonical, which is to write each message again and compare.
-Found: our decoder, which makes canonical rows and reads every message to its last byte, takes 1.1 times as long, and
-``Iter`` on top as much again (docs/decisions/0360). Answer: ``results/avro_replay.csv``, from
+Expected: our decoder, which makes canonical rows and reads every message to its last byte, takes 1.1 times as long, and
+``Iter`` on top 0.7 (docs/decisions/0360). Answer: ``results/avro_replay.csv``, from
 ``python -m benchmarks avro_replay``.
 """
 
