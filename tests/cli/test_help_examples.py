@@ -69,7 +69,7 @@ def disputed(folder: Path) -> None:
         "updates": [{"row": {"id": 7}, "diff": 1, "position": None}],
     })
     (folder / f"{name}.json").rename(folder / "4f1c09aa27be.json")
-    kept.decide(kept.case("4f").decision(2, None, None))
+    kept.decide(kept.case("4f").decision(None, None, 1))
 
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])

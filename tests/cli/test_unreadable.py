@@ -133,15 +133,15 @@ def test_a_log_that_vanishes_while_it_is_read_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch, looks: int, text: str
 ) -> None:
     """Whatever notices it first."""
-    listed, left = directory.DirectoryLog._end, [looks]
+    listed, left = directory.DirectoryLog._names, [looks]
 
-    def then_gone(log: directory.DirectoryLog) -> int:
-        end, left[0] = listed(log), left[0] - 1
+    def then_gone(log: directory.DirectoryLog) -> list[str]:
+        names, left[0] = listed(log), left[0] - 1
         if not left[0]:
             shutil.rmtree(log.path)
-        return end
+        return names
 
-    monkeypatch.setattr(directory.DirectoryLog, "_end", then_gone)
+    monkeypatch.setattr(directory.DirectoryLog, "_names", then_gone)
     said = run("replay", "logs/one")
 
     assert (4, True) == (said.code, text in said.err), said

@@ -65,8 +65,8 @@ def test_all_kinds_of_work_are_done_and_some_is_taken_back(make_bank: Callable[.
     done = bank.run(800, clients=3)
 
     committed, rolled_back = set(done.committed), done.rolled_back
-    assert {kind.__name__ for kind in KINDS} - {"regretted"} == committed
-    assert rolled_back["regretted"] > 0 and rolled_back["counter"] > 0
+    assert {kind.__name__ for kind in KINDS} - {"undone"} == committed
+    assert rolled_back["undone"] > 0 and rolled_back["counter"] > 0
     assert 800 == done.committed.total() + rolled_back.total() + done.deadlocks
     ledger = Counter(bank.contents("public.ledger"))
     assert max(ledger.values()) > 1

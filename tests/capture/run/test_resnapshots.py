@@ -34,7 +34,7 @@ Logs = dict[str, RecordingLog]
 
 def opened(logs: Logs, told: Sequence[int], memory: KeptMemory | None = None) -> Capture:
     """The capture, told of these snapshots."""
-    return Capture(recipe(notification_topic=NOTIFICATIONS, again=tuple(told)), logs, memory=memory)
+    return Capture(recipe(notification_topic=NOTIFICATIONS, resnapshots=tuple(told)), logs, memory=memory)
 
 
 def feed(capture: Capture, topics: Topics, chance: random.Random, often: float = 0.3) -> None:
@@ -281,14 +281,14 @@ def test_what_is_no_whole_snapshot_stops_and_is_never_mixed(said: list[Any], row
 def test_what_is_told_must_be_possible() -> None:
     """Only where old rows come from the state, by LSNs that grow, with notifications."""
     with pytest.raises(UsageError, match="notification topic"):
-        recipe(again=(5,))
+        recipe(resnapshots=(5,))
     for lsns in ((5, 5), (7, 5), (0,)):
         with pytest.raises(UsageError, match="positive and grow"):
-            recipe(again=lsns, notification_topic="n")
+            recipe(resnapshots=lsns, notification_topic="n")
     with pytest.raises(UsageError, match="snapshot initial"):
-        recipe(again=(5,), notification_topic="n", snapshot="none")
+        recipe(resnapshots=(5,), notification_topic="n", snapshot="none")
     with pytest.raises(UsageError, match="from-state"):
-        replace(recipe(again=(5,), notification_topic="n"), before="from-envelope")
+        replace(recipe(resnapshots=(5,), notification_topic="n"), before="from-envelope")
 
 
 @pytest.mark.parametrize(("said", "lsn", "stops"), [
