@@ -1,7 +1,7 @@
 """Turn topics into one log per table, without Spark.
 
-The topics are those of Debezium's PostgreSQL connector, or plain ones
-(--plain). They are read from Kafka, or from dumps: JSON lines with topic,
+The topics are those of Debezium's PostgreSQL connector, or others (--plain,
+--stream). They are read from Kafka, or from dumps: JSON lines with topic,
 partition, offset, key, value (or payload, as kcat -J writes them), plain or
 .gz. Each table needs its row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows).
 
@@ -23,6 +23,10 @@ the milliseconds of one timeline, in a remap that captures share. So topics
 that were never a database can be captured (--plain). Any number of captures
 with the same arguments may run at once and write the same logs. Any of them
 may be killed, upgraded or moved.
+
+Streams. With --stream the records are updates that have times of their own,
+in a column, and bounds: how far the topic is complete. --stream goes without
+--prefix and --remap.
 
 End. It ends where the topics end. With --follow it continues until SIGTERM or
 Ctrl-C: it then writes what is complete, and reports how far that is. A second
@@ -54,10 +58,12 @@ from cdcv2.capture.topics import Item, Topics
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line, through_text
 from cdcv2.cli.logs import add_kafka_arguments, folder, kafka_client, places
-from cdcv2.cli.options.capture import add_empty, add_resnapshot_option, recipe_of
+from cdcv2.cli.options.capture import ONE_SOURCE, add_empty, add_resnapshot_option, recipe_of
+from cdcv2.cli.options.stream_capture import add_stream_options
 from cdcv2.cli.progress import Lines, progress
 from cdcv2.cli.shared_capture import add_shared_arguments, run_shared
 from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.cli.stream_capture import run_streams
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
 from cdcv2.connectors.dump_files import DumpedTopics
@@ -84,6 +90,8 @@ EXAMPLES = (
      "a plain topic, dumped, on a remap"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks --rows web "
      "--into kafka:cdc.{table} --follow", "the same from Kafka into Kafka; run it twice, and either may die"),
+    ("cdcv2 capture prices.jsonl --stream prices=market.prices --rows market --into prices",
+     "a topic whose records have times of their own, dumped"),
 )
 
 RELEASE_EVERY = 2000
@@ -118,6 +126,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="continue when the topics end; from Kafka")
     parser.add_argument("--json", action="store_true", help="the result as one JSON object")
     add_shared_arguments(parser)
+    add_stream_options(parser.add_argument_group("records with times of their own"))
     add_kafka_arguments(parser)
 
 
@@ -125,12 +134,14 @@ def run(args: argparse.Namespace) -> Exit:
     """Capture until the topics end, or it is told to stop."""
     if args.release_every is not None and args.release_every < 1:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
+    if args.stream:
+        return run_streams(args)
     if args.remap and args.snapshot_again is not None:
         raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if args.remap:
         return run_shared(args)
     if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
-        raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
+        raise UsageError(ONE_SOURCE)
     recipe = recipe_of(
         args.prefix[0], args.rows, tables=args.tables, snapshot=args.snapshot,
         notifications=next(iter(args.notifications), None), full_identity=args.full_identity, before=args.before,

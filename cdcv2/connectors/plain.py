@@ -12,6 +12,7 @@ no key here, and a value with other columns than the row type's would lose some:
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from cdcv2.capture.facts import Record
@@ -40,20 +41,34 @@ class PlainRows:
 
     def row(self, record: Record) -> Row:
         """The row. Raises DecodeError with the position for a record that is none."""
-        if record.value is None:
-            raise _wrong(record, "a tombstone: it takes away what has its key, and rows here have none")
-        try:
-            plain: Any = json.loads(record.value)
-        except (ValueError, RecursionError) as error:
-            raise _wrong(record, no_json(record.value, error)) from None
-        if not isinstance(plain, dict):
-            raise _wrong(record, f"the JSON is a {type(plain).__name__}, not an object with columns")
+        return self.row_of(record, columns(record))
+
+    def row_of(self, record: Record, plain: Mapping[str, Any]) -> Row:
+        """The row that has these of the record's columns. Raises DecodeError with the position where they are none."""
         try:
             return self._row_type.from_plain({**self._nulls, **plain})
         except MalformedError as error:
-            raise _wrong(record, str(error)) from None
+            raise no_row(record, str(error)) from None
 
 
-def _wrong(record: Record, reason: str) -> DecodeError:
-    said = f"no row of the topic's table: {reason}"
-    return DecodeError(said, position=record.position, raw=record.value, fault=FAULT)
+def columns(record: Record) -> dict[str, Any]:
+    """The columns of a record. Raises DecodeError with the position for a record that has none.
+
+    >>> columns(Record("t", 0, 17, None, b'{"id": 1}'))
+    {'id': 1}
+    """
+    if record.value is None:
+        raise no_row(record, "a tombstone: it takes away what has its key, and rows here have none")
+    try:
+        plain: Any = json.loads(record.value)
+    except (ValueError, RecursionError) as error:
+        raise no_row(record, no_json(record.value, error)) from None
+    if not isinstance(plain, dict):
+        raise no_row(record, f"the JSON is a {type(plain).__name__}, not an object with columns")
+    return plain
+
+
+def no_row(record: Record, reason: str) -> DecodeError:
+    """The error for a record that is no row."""
+    text = f"no row of the topic's table: {reason}"
+    return DecodeError(text, position=record.position, raw=record.value, fault=FAULT)

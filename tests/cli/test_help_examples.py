@@ -50,6 +50,10 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (tmp_path / "web" / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")
     click = {"topic": "web.clicks", "partition": 0, "offset": 0, "value": '{"page": "/"}'}
     (tmp_path / "clicks.jsonl").write_text(json.dumps(click), "utf-8")
+    (tmp_path / "market").mkdir()
+    (tmp_path / "market" / "prices.avsc").write_text(json.dumps({**clicks, "name": "prices"}), "utf-8")
+    price = {**click, "topic": "market.prices", "value": '{"complete_before": 6, "rows": 0}'}
+    (tmp_path / "prices.jsonl").write_text(json.dumps(price), "utf-8")
     log, shared = DirectoryRemap(tmp_path / "remap"), SharedRemap(recipe="v1")
     minted(log, follow(shared))
     minted(log, agree(shared, lambda: shared.propose_hold("/data/old-logs", 0)))

@@ -9,19 +9,19 @@ from typing import Any
 
 from cdcv2.capture.run.empty_directory import clear_empty
 from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
+from cdcv2.rows.row_type import RowType
 
 
 def write_manifest(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
     """Note in a folder how the capture was begun that has its logs there; or check that it is this one that goes on.
 
     What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
-    Returns the name by which its memory knows the logs; None where none was given them. ``option`` named ``into``.
-    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written, and as
-    :func:`read_manifest`.
+    Returns and raises as :func:`put_or_compare`.
     """
     # Without notifications nobody says how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
@@ -32,9 +32,30 @@ def write_manifest(used: FolderInUse, recipe: Recipe, *, option: str) -> str | N
         "snapshot": recipe.snapshot,
         "snapshot_completeness": "assumed" if assumed else "known",
     }
+    return put_or_compare(used, begun, recipe.tables, option=option)
+
+
+def write_stream_manifest(used: FolderInUse, tables: Mapping[str, StreamTopic], *, option: str) -> str | None:
+    """The same of a capture of stream topics."""
+    begun: dict[str, Any] = {
+        "version": 1, "stream": {table: one.topic for table, one in sorted(tables.items())}, "tables": sorted(tables),
+        "snapshot_completeness": "known",
+    }
+    return put_or_compare(used, begun, {table: one.records.row_type for table, one in tables.items()}, option=option)
+
+
+def put_or_compare(
+    used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType], *, option: str
+) -> str | None:
+    """Put the manifest of a capture that begins, ``begun``, with logs of these rows; or compare it with what is there.
+
+    Returns the name by which its memory knows the logs; None where none was given them. ``option`` named the folder.
+    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written, and as
+    :func:`read_manifest`.
+    """
     into = used.path
     path = into / CAPTURE_FILE
-    clear_empty(used, begun, recipe.tables)
+    clear_empty(used, begun, rows)
     try:
         put_manifest(into, begun)
     except OSError as error:
@@ -80,5 +101,9 @@ def _in_words(name: str, value: Any) -> str:
         return "with --notifications" if value == "known" else "without --notifications"
     if name == "version":
         return f"in the form {json.dumps(value)}"
+    if value is None:
+        return f"without --{name}"
+    if isinstance(value, dict):
+        return " ".join(f"--{name} {table}={topic}" for table, topic in value.items())
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"with --{name} {text}"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TypeAlias, Union
 
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.errors import UsageError
-from cdcv2.logs.log_names import check_table
+from cdcv2.logs.log_names import check_table, table_of
 from cdcv2.rows.row_type import RowType
-from cdcv2.store.file_system import matching
+from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 
 #: A parser, or a group of its arguments.
 Arguments: TypeAlias = Union[argparse.ArgumentParser, "argparse._ArgumentGroup"]
+#: What is captured by commit times, and what else there is.
+ONE_SOURCE = (
+    "it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases; or --stream "
+    "TABLE=TOPIC, for records with times of their own"
+)
 
 
 def recipe_of(
@@ -101,3 +107,22 @@ def listed(option: str, text: str | None) -> list[str]:
     if text is not None and not names:
         raise UsageError(f"{option} {text!r} names no table: write them with commas, or leave the option out")
     return names
+
+
+def topics_of(option: str, given: Sequence[str], rows: str) -> dict[str, tuple[str, RowType]]:
+    """Table -> its topic and row type, of texts TABLE=TOPIC; ``rows`` is the folder of the row types, TABLE.avsc.
+
+    Raises UsageError for a text that is none, a table or a topic that comes twice, and a row type that lacks.
+    """
+    found: dict[str, tuple[str, RowType]] = {}
+    for text in given:
+        table, topic = table_of(text)
+        if table is None or not topic:
+            raise UsageError(f"{option} {text!r}: write TABLE=TOPIC")
+        if table in found or topic in {taken for taken, _ in found.values()}:
+            raise UsageError(f"{option} {text!r}: each table has one topic, and each topic one table")
+        path = path_to_read(rows) / f"{table}.avsc"
+        if not is_there(path):
+            raise UsageError(f"the row type of {table} is missing: {path}")
+        found[table] = topic, RowType.load(path)
+    return found

@@ -13,7 +13,7 @@ import argparse
 
 from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.request import CaptureRequest
-from cdcv2.cli.options.capture import check_topic, listed
+from cdcv2.cli.options.capture import check_topic, listed, topics_of
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
@@ -62,7 +62,7 @@ def capture_request(args: argparse.Namespace) -> CaptureRequest:
         # Written so that what is no number is none of these either.
         if not 0 <= getattr(args, name) <= LONGEST:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(args, name)}: it takes seconds, 0 to {LONGEST}")
-    plain = _plain(args)
+    plain = topics_of("--plain", args.plain, args.rows)
     prefixes = args.prefix or []
     if len(set(prefixes)) < len(prefixes):
         raise UsageError(f"--prefix {' '.join(prefixes)}: each database once")
@@ -89,21 +89,6 @@ def capture_request(args: argparse.Namespace) -> CaptureRequest:
                 f"{option} names {min(named)}, whose row type is missing in {args.rows}{meant(min(named), logs)}"
             )
     return found
-
-
-def _plain(args: argparse.Namespace) -> dict[str, tuple[str, RowType]]:
-    plain: dict[str, tuple[str, RowType]] = {}
-    for text in args.plain:
-        table, topic = table_of(text)
-        if table is None or not topic:
-            raise UsageError(f"--plain {text!r}: write TABLE=TOPIC")
-        if table in plain or topic in {taken for taken, _ in plain.values()}:
-            raise UsageError(f"--plain {text!r}: each table has one topic, and each topic one table")
-        path = path_to_read(args.rows) / f"{table}.avsc"
-        if not is_there(path):
-            raise UsageError(f"the row type of {table} is missing: {path}")
-        plain[table] = topic, RowType.load(path)
-    return plain
 
 
 def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:

@@ -41,7 +41,7 @@ from pyspark.sql import SparkSession
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.cli.options.capture import add_empty, add_resnapshot_option, recipe_of
+from cdcv2.cli.options.capture import ONE_SOURCE, add_empty, add_resnapshot_option, recipe_of
 from cdcv2.cli.options.remap_capture import add_capture_arguments
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import UsageError
@@ -193,7 +193,7 @@ def planned(options: argparse.Namespace) -> CaptureJobPlan:
     if options.state is None:
         raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
     if options.plain or len(options.prefix or []) != 1 or len(options.notifications) > 1:
-        raise UsageError("it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases")
+        raise UsageError(ONE_SOURCE)
     recipe = recipe_of(
         options.prefix[0], options.rows, tables=options.tables, snapshot=options.snapshot,
         notifications=next(iter(options.notifications), None), full_identity=options.full_identity,

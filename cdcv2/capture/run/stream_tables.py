@@ -1,0 +1,316 @@
+"""Capture of stream topics without Spark: each topic becomes the log of one table, at the times that its records have.
+
+A log is stated as far as its own topic is complete (:mod:`cdcv2.capture.stream_counts`). Updates that are not stated
+are in memory, in the writer of their log. The memory beside the logs says from where the topics are read again; without
+it they are read from their start, and what the logs have is not written twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from cdcv2.capture import log_set
+from cdcv2.capture.facts import Record
+from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.run.state_file import StateStore
+from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.state_check import FORGET, same_topics
+from cdcv2.capture.stream_counts import StreamCounts
+from cdcv2.capture.topics import Ranges, TopicExtents
+from cdcv2.connectors.plain import no_row
+from cdcv2.connectors.stream import BoundRecord, StreamRecords
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.own_json import reading
+from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.protocol.log import Log, Place
+from cdcv2.protocol.writer import Writer
+
+VERSION = 1
+#: How long one that follows waits when nothing has come, or something does not answer, in seconds.
+WAIT, RETRY = 0.2, 1.0
+_PART = ""
+
+
+class StreamTopic(NamedTuple):
+    """What a table is captured from."""
+
+    topic: str
+    records: StreamRecords
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """By what a memory is known to be of it."""
+        return {"topic": self.topic, "row": self.records.row_type.fingerprint, "columns": list(self.records.names)}
+
+
+class StreamTables:
+    """Carries stream topics into logs. One thread.
+
+    ``tables`` has topic and reader of each table, ``logs`` its log, ``memory`` keeps positions (None: nowhere). Feed it
+    with :meth:`absorb`, and call :meth:`release` now and then: it writes. An error while writing ends this object.
+
+    Raises what opening the logs raises, and ForeignStateError for the memory of another capture, or one ahead of its
+    logs. Memory: the updates that are not stated, consolidated.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, StreamTopic], logs: Mapping[str, Log], memory: StateStore | None = None
+    ) -> None:
+        self._tables, self._memory = dict(tables), memory
+        self._identity = {table: one.identity for table, one in sorted(tables.items())}
+        kept = self._restored()
+        self._writers = TableWriters(logs, kept["logs"])
+        frontiers = self._writers.log_frontiers()
+        self._streams = {
+            one.topic: _TableStream(
+                table, one.records, self._writers.writers[table],
+                StreamCounts(
+                    kept["counts"].get(table), frontiers[table], name=f"the topic {one.topic}", state="the memory",
+                    remedy=FORGET,
+                ),
+            )
+            for table, one in tables.items()
+        }
+        #: Where each partition was read to, and the offsets before which updates may be repeats of this capture's own.
+        self.read: dict[Place, int] = _places(kept["positions"])
+        self._counted: dict[Place, int] = _places(kept["read"])
+        self._topics: dict[str, str] = dict(kept["topics"])
+        self._partitions: dict[str, int] = {}
+        #: How many records were taken.
+        self.records = 0
+        ahead = {stream.table: stream.counts.released for stream in self._streams.values()}
+        behind = next((table for table in ahead if ahead[table] > frontiers[table]), None)
+        if behind is not None:
+            raise ForeignStateError(
+                f"the memory says that the log of {behind} is complete before {ahead[behind]}, and the log is complete "
+                f"before {frontiers[behind]} only: it is another log, or lost its end. Bring it back, or {FORGET}"
+            )
+
+    def _restored(self) -> Mapping[str, Any]:
+        kept = self._memory.load() if self._memory is not None else None
+        if kept is None:
+            return {"logs": {}, "counts": {}, "positions": {}, "read": {}, "topics": {}}
+        if kept.get("version") != VERSION or kept.get("capture") != self._identity:
+            raise ForeignStateError(
+                f"the memory is of the capture {kept.get('capture')}, this one is {self._identity}: give each capture "
+                "logs of its own"
+            )
+        return kept
+
+    # -- what it knows
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All that are read."""
+        return frozenset(self._streams)
+
+    @property
+    def frontier(self) -> Antichain:
+        """Up to where all logs are complete."""
+        return Antichain([min(self._writers.log_frontiers().values())])
+
+    def frontiers(self) -> dict[str, int]:
+        """Up to where each log is complete."""
+        return self._writers.log_frontiers()
+
+    def waits(self) -> list[str]:
+        """What is held or stated and not complete, in words."""
+        found = sorted((stream.table, stream.counts.waits()) for stream in self._streams.values())
+        return [f"{table}: {text}" for table, text in found if text is not None]
+
+    def positions(self) -> dict[Place, int]:
+        """From where each partition must be read again: all before it is stated, or counted."""
+        positions = dict(self.read)
+        for stream in self._streams.values():
+            for (_, place), offset in stream.firsts.items():
+                positions[place] = min(offset, positions[place])
+        return positions
+
+    # -- records
+
+    def found(self, look: TopicExtents) -> dict[Place, tuple[int, int]]:
+        """What is there to be read. Raises unless all that is needed of the topics is there.
+
+        Raises ForeignStateError for a topic that was made anew, UnsafeTopicError for one that lost records.
+        """
+        self._topics = same_topics(look.ids, self._topics)
+        spans = {place: span for place, span in look.spans.items() if place[0] in self._streams}
+        self._partitions = {topic: sum(of == topic for of, _ in spans) for topic in self._streams}
+        for place, (low, high) in sorted(spans.items()):
+            at = self.read.setdefault(place, 0)
+            counted = max(at, self._counted.get(place, 0))
+            if low > at or high < counted:
+                what = f"begins at {low}, and {at}" if low > at else f"ends at {high}, and {counted}"
+                raise UnsafeTopicError(
+                    f"the topic {place[0]!r} {what} is wanted in partition {place[1]}: what stood there was "
+                    "removed (retention), not dumped, or the topic was made anew. Bring it back; or capture the topic "
+                    "as it is from a new one, into new logs"
+                )
+        return {place: (self.read[place], high) for place, (_, high) in spans.items() if self.read[place] < high}
+
+    def absorb(self, record: Record) -> None:
+        """Take one record; those of a partition come in order. Writes nothing.
+
+        Raises DecodeError for a record that is none, SourceStop for one that contradicts a bound; it changes nothing.
+        """
+        place = record.topic, record.partition
+        stream = self._streams[record.topic]
+        fact = stream.records.fact(record)
+        # What was counted before is counted in the memory: only what is not stated is needed once more.
+        again = record.offset < self._counted.get(place, 0)
+        if isinstance(fact, BoundRecord):
+            if fact.rows is None and self._partitions.get(record.topic, 1) > 1:
+                raise no_row(
+                    record, "a bound without 'rows' is about what follows, and the topic has several partitions, which "
+                    "have no order: state the number of rows, or make the topic with one partition"
+                )
+            if not again:
+                stream.counts.bound(fact.before, fact.rows, place=record.position)
+        elif again:
+            if fact.time >= stream.counts.released:
+                stream.hold(fact.row, fact.time, fact.diff, place, record.offset)
+        elif stream.counts.update(_PART, fact.time, place=record.position):
+            stream.hold(fact.row, fact.time, fact.diff, place, record.offset)
+        self.read[place] = record.offset + 1
+        self.records += 1
+
+    def reached(self, ends: Mapping[Place, int]) -> None:
+        """The partitions were read up to there, whatever stood last."""
+        self.read |= ends
+
+    # -- releases
+
+    def release(self) -> None:
+        """Write and state what is complete, table by table. Raises SourceStop where a bound is contradicted."""
+        # What is counted may be stated only when it is here.
+        behind = {place[0] for place, counted in self._counted.items() if self.read.get(place, 0) < counted}
+        for topic, stream in self._streams.items():
+            frontier = 0 if topic in behind else stream.counts.complete()
+            if frontier > stream.counts.released:
+                logs = WriterLogs({stream.table: stream.writer})
+                log_set.write(logs, Advance(Antichain([frontier])), remember=partial(self._settle, stream, frontier))
+
+    def _settle(self, stream: _TableStream, frontier: int) -> None:
+        stream.release(frontier)
+        self.save()
+
+    def save(self) -> None:
+        """Make the positions durable, so that the next start need not read what is stated."""
+        if self._memory is None:
+            return
+        counted = {place: max(at, self._counted.get(place, 0)) for place, at in self.read.items()}
+        self._memory.save({
+            "version": VERSION, "capture": self._identity, "topics": self._topics,
+            "positions": _plain_places(self.positions()), "read": _plain_places(counted),
+            "counts": {stream.table: stream.counts.plain() for stream in self._streams.values()},
+            "logs": self._writers.export(),
+        })
+
+    def close(self) -> None:
+        """Release the logs. States nothing."""
+        self._writers.close()
+
+    def __enter__(self) -> StreamTables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _TableStream:
+    """One table: its writer holds the updates that are not stated; ``firsts`` has where the first of each time is."""
+
+    def __init__(self, table: str, records: StreamRecords, writer: Writer, counts: StreamCounts) -> None:
+        self.table, self.records, self.writer, self.counts = table, records, writer, counts
+        self.firsts: dict[tuple[int, Place], int] = {}
+
+    def hold(self, row: Any, time: int, diff: int, place: Place, offset: int) -> None:
+        self.writer.update(row, time, diff)
+        self.firsts.setdefault((time, place), offset)
+
+    def release(self, frontier: int) -> None:
+        self.counts.release(frontier)
+        self.firsts = {of: offset for of, offset in self.firsts.items() if of[0] >= frontier}
+
+
+def run(
+    tables: StreamTables,
+    ranges: Ranges,
+    *,
+    follow: bool = False,
+    release_every: int = 2000,
+    stopping: Callable[[], bool] = lambda: False,
+    remark: Callable[[str], object] = lambda text: None,
+    turn: Callable[[int], object] = lambda records: None,
+) -> None:
+    """Read, absorb, release, until what the topics hold at the start is read; following, until told to stop.
+
+    ``turn`` is called after each record with 1, and with 0 where nothing came. One that follows waits for topics that
+    are not there and for brokers that do not answer, and reports that by ``remark``. Raises MissingLogError for a topic
+    that is not there, and what ranges and tables raise, once everything before is written.
+    """
+    look, reported = None, ""
+    while not stopping():
+        try:
+            if look is None or follow:
+                look = ranges.look()
+                _demand_there(tables, look)
+            moved = _turn(tables, ranges, look, release_every, stopping, turn)
+        except (MissingLogError, UnavailableError) as later:
+            if not follow:
+                raise
+            if str(later) != reported:
+                reported = str(later)
+                remark(f"waiting: {reported}")
+            time.sleep(RETRY)
+            continue
+        turn(0)
+        if not moved:
+            if not follow:
+                return
+            time.sleep(WAIT)
+
+
+def _demand_there(tables: StreamTables, look: TopicExtents) -> None:
+    missing = sorted(tables.topics - look.topics)
+    if missing:
+        raise MissingLogError(f"there is no topic {missing[0]!r}: its name is wrong, or nothing has written it yet")
+
+
+def _turn(
+    tables: StreamTables, ranges: Ranges, look: TopicExtents, most: int, stopping: Callable[[], bool],
+    turn: Callable[[int], object],
+) -> bool:
+    """Read the next part of what is there; whether there was any."""
+    wanted = {place: (low, min(high, low + most)) for place, (low, high) in tables.found(look).items()}
+    records = ranges.read(wanted)
+    try:
+        for record in records:
+            if stopping():
+                break
+            tables.absorb(record)
+            turn(1)
+        else:
+            tables.reached({place: high for place, (_, high) in wanted.items()})
+    except (DecodeError, SourceStop):
+        tables.release()
+        raise
+    finally:
+        getattr(records, "close", lambda: None)()
+    tables.release()
+    return bool(wanted)
+
+
+def _places(plain: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
+    with reading("the memory of the capture", FORGET):
+        return {(topic, int(part)): int(offset) for topic, at in plain.items() for part, offset in at.items()}
+
+
+def _plain_places(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+    plain: dict[str, dict[str, int]] = {}
+    for (topic, part), offset in sorted(positions.items()):
+        plain.setdefault(topic, {})[str(part)] = offset
+    return plain

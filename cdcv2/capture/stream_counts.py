@@ -1,0 +1,170 @@
+"""Up to where a stream of updates is complete: decided by numbers alone, wherever its rows are.
+
+No update can state that there are no more of its time. So somebody states a bound: *so many updates have times before
+T*, which is checked, in whatever order they come; or *none before T follows*, which is a promise. What contradicts a
+bound is a stop.
+
+The updates of a stream may be read again from its start, into logs that have them: those before where the logs were
+then count, and are no late ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from cdcv2.errors import ForeignStateError, SourceStop
+
+VERSION = 1
+_REMEDY = "Find out which is right, have the stream written anew so, and capture it into new logs"
+
+
+class StreamCounts:
+    """Which updates of one stream are open, as numbers, and which bounds were stated. One thread.
+
+    ``name`` is for people. ``known``: the log is stated up to there. ``kept`` is what :meth:`plain` gave, of an earlier
+    run; ``state`` says where that was kept, and ``remedy`` what to do where it is another's. Updates are held somewhere
+    in parts, by name: ``times`` has, for each part, how many there are at each open time.
+
+    >>> counts = StreamCounts(None, 0)
+    >>> counts.bound(5, 2)
+    >>> counts.update("a", 3), counts.complete()
+    (True, 0)
+    >>> counts.update("b", 4, 1), counts.update("b", 7), counts.complete()
+    (True, True, 5)
+    >>> counts.release(5)
+    >>> counts.released, counts.times
+    (5, {'b': {7: 1}})
+
+    Raises ForeignStateError for a state of another version. Cost: an update and a bound O(1), the rest O(open times +
+    bounds not reached). Source: the rules of the frontier, "every update before it is there".
+    """
+
+    def __init__(
+        self, kept: Mapping[str, Any] | None, known: int, *, name: str = "the stream", state: object = "the state",
+        remedy: str = "",
+    ) -> None:
+        if kept is not None and kept.get("version") != VERSION:
+            version = kept.get("version")
+            raise ForeignStateError(f"the state in {state} has version {version!r}, not {VERSION}: {remedy}")
+        self._name = name
+        plain = kept or {"released": known, "begun": known, "below": 0, "times": {}, "stated": []}
+        #: Everything before it is stated, and counted in `_below`.
+        self.released: int = plain["released"]
+        # Where the log was when the state was begun: updates before that are repeats, not late.
+        self._begun: int = plain["begun"]
+        self._below: int = plain["below"]
+        #: Part -> time -> how many updates it holds there.
+        self.times: dict[str, dict[int, int]] = {
+            part: {time: number for time, number in times} for part, times in plain["times"].items()
+        }
+        # Bounds that are checked: those not reached yet, and the greatest that is; and the greatest that is promised.
+        self._stated: dict[int, int] = dict(plain["stated"])
+        self._promised: int = plain.get("promised", 0)
+
+    def plain(self) -> dict[str, Any]:
+        """The numbers, to be kept."""
+        return {
+            "version": VERSION, "released": self.released, "begun": self._begun, "below": self._below,
+            "times": {part: list(times.items()) for part, times in self.times.items()},
+            "stated": sorted(self._stated.items()), "promised": self._promised,
+        }
+
+    # -- what is read
+
+    def update(self, part: str, time: int, number: int = 1, *, place: object = None) -> bool:
+        """So many updates at this time are there; whether they are to be held, in ``part``: those before are repeats.
+
+        ``place`` says where they stand. Raises SourceStop, and changes nothing, where they contradict a bound.
+        """
+        late = max(self._promised, self.released if time >= self._begun else 0)
+        if time < late:
+            raise SourceStop(
+                f"an update at time {time}{_at(place)} came after {self._name} was stated to be complete before {late}",
+                "State a bound only when every update before it is there. " + _REMEDY, self.released,
+            )
+        if time < self.released:
+            self._below += number
+            return False
+        times = self.times.setdefault(part, {})
+        times[time] = times.get(time, 0) + number
+        return True
+
+    def bound(self, before: int, rows: int | None, *, place: object = None) -> None:
+        """There are ``rows`` updates in all before a time; None: no other one follows.
+
+        Raises SourceStop, and changes nothing, where it contradicts another bound.
+        """
+        if rows is None:
+            if before < self._promised:
+                raise SourceStop(
+                    f"the bound {before}{_at(place)} goes back: {self._name} was stated to be complete before "
+                    f"{self._promised} already", "A bound without a number of rows may only grow. " + _REMEDY,
+                    self.released,
+                )
+            self._promised = before
+            return
+        for other, number in self._stated.items():
+            if (before <= other and rows > number) or (before >= other and rows < number):
+                raise SourceStop(
+                    f"{self._name} is stated to have {rows} rows before time {before}{_at(place)}, and {number} before "
+                    f"{other}", _REMEDY, self.released,
+                )
+        self._stated.setdefault(before, rows)
+        self._forget()
+
+    # -- what is complete
+
+    def complete(self) -> int:
+        """The greatest time before which all is there. Raises SourceStop for more updates than were stated."""
+        best = self._promised
+        for before, rows in sorted(self._stated.items()):
+            if before < self.released:
+                continue
+            there = self._below + self.waiting(before)
+            if there > rows:
+                raise SourceStop(
+                    f"{self._name} was stated to have {rows} rows before time {before}, and {there} have come",
+                    _REMEDY, self.released,
+                )
+            best = max(best, before) if there == rows else best
+        return best
+
+    def parts(self, frontier: int) -> Collection[str]:
+        """The parts that hold updates before the frontier."""
+        return [part for part, times in self.times.items() if any(time < frontier for time in times)]
+
+    def waiting(self, frontier: int) -> int:
+        """How many updates are held that have times before the frontier."""
+        return sum(number for times in self.times.values() for time, number in times.items() if time < frontier)
+
+    def release(self, frontier: int) -> None:
+        """Everything before the frontier is stated."""
+        for part in list(self.times):
+            times = self.times[part]
+            self._below += sum(number for time, number in times.items() if time < frontier)
+            self.times[part] = {time: number for time, number in times.items() if time >= frontier}
+            if not self.times[part]:
+                del self.times[part]
+        self.released = max(self.released, frontier)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Of the bounds that are reached the greatest is kept, to be compared with later ones."""
+        reached = max((before for before in self._stated if before <= self.released), default=0)
+        if reached:
+            self._stated = {before: rows for before, rows in self._stated.items() if before >= reached}
+
+    def waits(self) -> str | None:
+        """What is held or stated and not complete, in words; None: nothing is."""
+        for before, rows in sorted(self._stated.items()):
+            lacks = rows - self._below - self.waiting(before)
+            if before >= self.released and lacks:
+                return f"{lacks} of {rows} updates before time {before} are missing"
+        times = [time for held in self.times.values() for time in held]
+        number = sum(number for held in self.times.values() for number in held.values())
+        return f"{number} updates at times from {min(times)} on wait for a bound" if times else None
+
+
+def _at(place: object) -> str:
+    return "" if place is None else f" ({place})"

@@ -1,0 +1,51 @@
+"""What a capture of stream topics is asked for: the same for the command and for the job on Spark.
+
+::
+
+    --stream clicks=web.clicks --rows web                  web/clicks.avsc, written to the log clicks
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from cdcv2.capture.run.stream_tables import StreamTopic
+from cdcv2.cli.options.capture import Arguments, topics_of
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE
+from cdcv2.connectors.stream import DIFF, TIME, StreamRecords
+from cdcv2.errors import UsageError
+
+#: What is asked of a connector, or of a remap, and of no stream topic; with the values that ask for nothing.
+_OF_OTHERS: dict[str, tuple[Any, ...]] = {
+    "remap": (None,), "plain": ([],), "prefix": (None, []), "tables": (None,), "snapshot": ("initial",),
+    "notifications": ([],), "full_identity": (None,), "before": (FROM_ENVELOPE,), "empty": (None,),
+    "snapshot_again": (None,),
+}
+
+
+def add_stream_options(group: Arguments) -> None:
+    """Declare the options of stream topics."""
+    group.add_argument(
+        "--stream", action="append", default=[], metavar="TABLE=TOPIC",
+        help="a topic whose records are updates with times of their own, and bounds; DIR/TABLE.avsc in --rows "
+             "(docs/operations/streams.md)",
+    )
+    group.add_argument("--time-column", default=TIME, metavar="NAME",
+                       help=f"the column of a --stream that has the time (default: {TIME})")
+    group.add_argument("--diff-column", default=DIFF, metavar="NAME",
+                       help=f"the column that has the diff; where a record lacks it, it is 1 (default: {DIFF})")
+
+
+def stream_topics(args: argparse.Namespace) -> dict[str, StreamTopic]:
+    """Table -> what it is captured from. Raises UsageError."""
+    for name, nothing in _OF_OTHERS.items():
+        if getattr(args, name) not in nothing:
+            raise UsageError(
+                f"--{name.replace('_', '-')} does not go with --stream, whose records have times of their own: run two "
+                "captures, each with logs of its own"
+            )
+    return {
+        table: StreamTopic(topic, StreamRecords(row_type, time=args.time_column, diff=args.diff_column))
+        for table, (topic, row_type) in topics_of("--stream", args.stream, args.rows).items()
+    }

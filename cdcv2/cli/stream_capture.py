@@ -1,0 +1,112 @@
+"""``cdcv2 capture --stream``: topics whose records have times of their own; see :mod:`cdcv2.cli.capture`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+from contextlib import ExitStack
+from functools import partial
+
+from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.log_types import in_directories, kept_types
+from cdcv2.capture.run.manifest import write_stream_manifest
+from cdcv2.capture.run.request import together
+from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
+from cdcv2.capture.run.stream_tables import StreamTables, run
+from cdcv2.capture.topics import Ranges
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.display import json_line, through_text
+from cdcv2.cli.logs import kafka_client
+from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.cli.progress import Lines
+from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
+from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.logs.capture_manifest import log_set_in
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.jsonlines import plain_frontier
+from cdcv2.logs.log_set import describe_log_set
+
+#: After so many records of a partition what is complete is written, if nothing else is asked for.
+RELEASE_EVERY = 2000
+
+
+def run_streams(args: argparse.Namespace) -> Exit:
+    """Capture until the topics end, or it is told to stop."""
+    asked = stream_topics(args)
+    into = together(args.into)
+    if into is None:
+        raise UsageError(
+            f"--into {args.into}: the logs of --stream are in one directory, each in a folder called like its table: "
+            "give that directory; the job on Spark writes topics, too"
+        )
+    ranges = _ranges(args, {one.topic for one in asked.values()})
+    rows = {table: one.records.row_type for table, one in asked.items()}
+    if not args.follow:
+        # Before anything is written: a topic that is not there leaves nothing behind.
+        missing = sorted({one.topic for one in asked.values()} - ranges.look().topics)
+        if missing:
+            raise MissingLogError(
+                f"there is no topic {missing[0]!r} in {' '.join(args.source)}: its name is wrong, or nothing has "
+                "written it yet"
+            )
+    with ExitStack() as opened, stop_signals() as stopping:
+        used = opened.enter_context(FolderInUse(into, option="--into"))
+        memory = StateFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked, option="--into"))
+        known = memory.load() is not None
+        try:
+            logs = {table: DirectoryLog(into / table, kind, create=not known) for table, kind in sorted(rows.items())}
+        except MissingLogError as error:
+            raise ForeignStateError(
+                f"the memory {memory.path} is of logs that are gone. Bring them back, or remove the memory, and they "
+                f"are written again from the start of the topics: {error}"
+            ) from error
+        describe_log_set(logs, log_set_in(into))
+        for text in kept_types(in_directories(args.into, rows)):
+            _print(text)
+        tables = opened.enter_context(StreamTables(asked, logs, memory))
+        lines = Lines(_print)
+        run(
+            tables, ranges, follow=args.follow, release_every=args.release_every or RELEASE_EVERY, stopping=stopping,
+            remark=_print, turn=lambda records: lines.turn(partial(_far, tables)) if args.follow else None,
+        )
+        tables.save()
+        _report(tables, as_json=args.json)
+    return Exit.MISSING if tables.waits() and not stopping() else Exit.DONE
+
+
+def _print(text: str) -> None:
+    remark(f"cdcv2 capture: {text}")
+
+
+def _far(tables: StreamTables) -> str:
+    """How far one is that follows, and what it waits for."""
+    return (
+        f"{through_text(tables.frontier)}: {tables.records} records; {'; '.join(tables.waits()) or 'nothing is open'}"
+    )
+
+
+def _ranges(args: argparse.Namespace, topics: Collection[str]) -> Ranges:
+    if args.source == ["kafka"]:
+        from cdcv2.connectors.kafka_ranges import KafkaRanges
+
+        return KafkaRanges(kafka_client(args), topics)
+    if "kafka" in args.source:
+        raise UsageError("topics come from dumps or from Kafka, not from both")
+    if args.follow:
+        raise UsageError("--follow goes with kafka: a dump does not grow")
+    return DumpedRanges(DumpedTopics(*args.source), topics)
+
+
+def _report(tables: StreamTables, *, as_json: bool) -> None:
+    with ResultOutput(None) as output:
+        if as_json:
+            output.line(json_line({
+                "frontier": plain_frontier(tables.frontier), "tables": tables.frontiers(), "records": tables.records,
+                "waiting": tables.waits(),
+            }))
+        else:
+            output.line(f"{through_text(tables.frontier)}: {tables.records} records")
+    for text in tables.waits():
+        _print(text)

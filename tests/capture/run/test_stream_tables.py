@@ -1,0 +1,208 @@
+"""Stream topics become logs: whatever their order and their partitions are, and wherever the capture dies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from cdcv2 import failpoints
+from cdcv2.capture.facts import Record
+from cdcv2.capture.run.stream_tables import StreamTables, StreamTopic, run
+from cdcv2.connectors.stream import StreamRecords
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.protocol.iter import Iter
+from cdcv2.rows.row_type import RowType
+from tests.doubles import GivenRanges, KeptMemory, RecordingLog
+from tests.steps import RELEASE
+from tests.streams import LAST, TOPIC, StreamHistory, histories
+
+ROWS = RowType({"type": "record", "name": "thing", "fields": [{"name": "id", "type": "long"}]})
+TABLES = {"things": StreamTopic(TOPIC, StreamRecords(ROWS))}
+
+
+def capture(
+    records: list[Record], log: RecordingLog, memory: KeptMemory | None = None, every: int = 3
+) -> StreamTables:
+    """Run it to the end of the records, on a log as the next process finds it."""
+    tables = StreamTables(TABLES, {"things": log}, memory)
+    run(tables, GivenRanges(records), release_every=every)
+    tables.save()
+    return tables
+
+
+def found(log: RecordingLog) -> tuple[dict[tuple[int, int], int], Antichain]:
+    """What a reader of the log has, each update once, and how far."""
+    reader = Iter(log.durable)
+    updates = [update for batch in reader for update in batch.updates]
+    assert not reader.missing() and len(updates) == len({(row, time) for row, time, _ in updates})
+    return {(row.id, time): diff for row, time, diff in updates}, reader.frontier
+
+
+@given(histories(), st.lists(st.tuples(st.sampled_from(RELEASE), st.integers(1, 3)), max_size=3), st.integers(0, 2**32))
+@example(StreamHistory([[(1, 3, 1), (4, None), (1, 4, 1)]]), [("release.table-stated", 1)], 0)
+def test_any_order_any_crash_and_any_memory_give_the_same_log(
+    history: StreamHistory, crashes: list[tuple[str, int]], seed: int
+) -> None:
+    """The topic grows between the runs, which die at steps of a release; their memory is kept, set back or lost."""
+    chance, log, memory = random.Random(seed), RecordingLog(), KeptMemory()
+    for step, nth in crashes:
+        ends = [chance.randint(0, len(part)) for part in history.partitions]
+        there = [record for record in history.records() if record.offset < ends[record.partition]]
+        with failpoints.placed(step, nth):
+            try:
+                capture(there, log, memory, chance.randint(1, 5))
+            except (failpoints.PlacedCrash, MissingLogError, UnsafeTopicError):
+                # Topics that are shorter than they were are refused; and one without a record is not there yet.
+                pass
+        log = log.again()
+        memory.plain = chance.choice([memory.plain, memory.plain, chance.choice(memory.older)])
+    if not history.records():
+        return
+    tables = capture(history.records(), log, memory, chance.randint(1, 5))
+
+    assert (history.truth(), Antichain([history.frontier])) == found(log)
+    assert bool(tables.waits()) == any(time >= history.frontier for _, time, _ in history.updates)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["memory kept", "memory lost"])
+@pytest.mark.parametrize("step", RELEASE)
+def test_a_crash_at_any_step_of_a_release_gives_each_update_once(step: str, lost: bool) -> None:
+    """The second release dies; what was read is read again as far as it is not stated."""
+    history = StreamHistory([[(1, 0, 1), (2, 5, 1), (2, None), (1, 3, -1), (2, 5, 1), (6, None), (3, 7, 1)]])
+    log, memory = RecordingLog(), KeptMemory()
+    with failpoints.placed(step, 2), pytest.raises(failpoints.PlacedCrash):
+        capture(history.records(), log, memory)
+    log = log.again()
+    capture(history.records(), log, None if lost else memory)
+
+    assert ({(1, 0): 1, (1, 3): -1, (2, 5): 2}, Antichain([6])) == found(log)
+
+
+def test_what_is_stated_is_not_read_again() -> None:
+    """The memory has the first record that is not stated, of each partition."""
+    records = [[(1, 0, 1), (1, 8, 1), (2, 1, 1)], [(2, 4), (1, 1, 1), (1, 9, 1)]]
+    log, memory = RecordingLog(), KeptMemory()
+    tables = capture(StreamHistory(records).records(), log, memory)
+    assert ["things: 1 of 4 updates before time 2 are missing"] == tables.waits()
+    assert {(TOPIC, 0): 0, (TOPIC, 1): 1} == tables.positions()
+    records[1].append((3, 1, 1))
+    tables = capture(StreamHistory(records).records(), log, memory)
+    assert ["things: 2 updates at times from 8 on wait for a bound"] == tables.waits()
+    assert ({(TOPIC, 0): 1, (TOPIC, 1): 2}, 6) == (tables.positions(), tables.records)
+    assert 4 == capture(StreamHistory(records).records(), log, memory).records
+
+
+def test_nothing_is_stated_before_all_that_was_counted_is_read_again() -> None:
+    """Two tables: that of the first died while it was stated, and the memory has bound and counts of the second."""
+    other = "web.others"
+    tables = {**TABLES, "zoo": StreamTopic(other, StreamRecords(ROWS))}
+    records = StreamHistory([[(1, 3, 1), (2, 3, 1), (3, 3, 1), (4, None)]]).records()
+    records += [record._replace(topic=other) for record in records]
+    logs, memory = {"things": RecordingLog(), "zoo": RecordingLog()}, KeptMemory()
+    with failpoints.placed("release.remembered"), pytest.raises(failpoints.PlacedCrash):
+        run(StreamTables(tables, logs, memory), GivenRanges(records))
+    with failpoints.placed("release.before-updates", 2):
+        run(StreamTables(tables, logs, memory), GivenRanges(records), release_every=1)
+
+    assert ({(1, 3): 1, (2, 3): 1, (3, 3): 1}, Antichain([4])) == found(logs["things"]) == found(logs["zoo"])
+
+
+LATE = "an update at time 2 (web.things[0]@3) came after the topic web.things was stated to be complete before 4"
+BACK = "the bound 3 (web.things[0]@2) goes back: the topic web.things was stated to be complete before 4 already"
+FEWER = "the topic web.things is stated to have 1 rows before time 5 (web.things[0]@2), and 2 before 4"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["memory kept", "memory lost"])
+@pytest.mark.parametrize(("records", "text"), [
+    ([(1, 3, 1), (4, None), (1, 8, 1), (1, 2, 1)], LATE),
+    ([(1, 3, 1), (4, None), (3, None)], BACK),
+    ([(1, 3, 1), (4, 2), (5, 1)], FEWER),
+    ([(1, 3, 1), (4, 1), (1, 2, 1), (4, 1), (1, 5, 1), (6, 2)], "came after"),
+    ([(1, 3, 1), (1, 2, 1), (4, 1)], "stated to have 1 rows before time 4, and 2 have come"),
+], ids=["late", "back", "fewer", "late for a count", "more"])  # fmt: skip
+def test_what_contradicts_a_bound_stops_it_at_its_place(records: list[Any], text: str, lost: bool) -> None:
+    """In every run: what stands before it is written, and nothing of it."""
+    history, log, memory = StreamHistory([records]), RecordingLog(), KeptMemory()
+    for _ in range(2):
+        with pytest.raises(SourceStop) as caught:
+            capture(history.records(), log, None if lost else memory, every=1)
+        first = str(caught.value)
+        assert (text in first) or (lost and "have come" in first), first
+        log = log.again()
+        assert found(log) in [({}, Antichain([0])), ({(1, 3): 1}, Antichain([4]))]
+
+
+def test_a_promise_needs_a_topic_with_one_partition() -> None:
+    """Of several nobody knows what follows."""
+    records = StreamHistory([[(4, None)], [(1, 5, 1)]]).records()
+    with pytest.raises(DecodeError, match=r"web.things\[0\]@0: .* several partitions.*state the number of rows"):
+        capture(records, RecordingLog())
+
+
+def test_a_record_that_is_none_stops_it_once_all_before_is_written() -> None:
+    """And again in the next run."""
+    records = [*StreamHistory([[(1, 3, 1), (4, None)]]).records(), Record(TOPIC, 0, 2, None, b'{"id": 1}')]
+    log, memory = RecordingLog(), KeptMemory()
+    for _ in range(2):
+        with pytest.raises(DecodeError, match=r"@2: .*the column 'time' is missing"):
+            capture(records, log, memory)
+        assert ({(1, 3): 1}, Antichain([4])) == found(log)
+        log = log.again()
+
+
+def test_a_memory_that_is_not_that_of_the_logs_is_refused() -> None:
+    """It would skip what they lack; and so would that of other columns."""
+    records, memory = StreamHistory([[(1, 3, 1), (4, None)]]).records(), KeptMemory()
+    capture(records, RecordingLog(), memory)
+    memory.plain["logs"] = {}
+    with pytest.raises(ForeignStateError, match="the memory says that the log of things is complete before 4"):
+        StreamTables(TABLES, {"things": RecordingLog()}, memory)
+    other = {"things": StreamTopic(TOPIC, StreamRecords(ROWS, time="at"))}
+    with pytest.raises(ForeignStateError, match="logs of its own"):
+        StreamTables(other, {"things": RecordingLog()}, memory)
+
+
+def test_a_topic_that_lost_records_is_refused() -> None:
+    """At its beginning, and at its end."""
+    records, log, memory = StreamHistory([[(1, 3, 1), (4, None), (1, 5, 1)]]).records(), RecordingLog(), KeptMemory()
+    with pytest.raises(UnsafeTopicError, match="begins at 1, and 0 is wanted in partition 0"):
+        capture(records[1:], log)
+    capture(records, log, memory)
+    with pytest.raises(UnsafeTopicError, match="ends at 2, and 3 is wanted in partition 0"):
+        capture(records[:2], log.again(), memory)
+
+
+class GrowingRanges(GivenRanges):
+    """A topic that is missing, then does not answer, and then grows record by record."""
+
+    def __init__(self, records: list[Record]) -> None:
+        super().__init__()
+        self.looks, self._all = 0, records
+
+    def look(self) -> Any:
+        """One record more with each look."""
+        self.looks += 1
+        if self.looks == 2:
+            raise UnavailableError("no broker answers")
+        self.__dict__.update(GivenRanges(self._all[:max(0, self.looks - 2)]).__dict__)
+        return super().look()
+
+
+def test_one_that_follows_waits_for_topics_and_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reports each once, and ends when it is told to."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    ranges = GrowingRanges(StreamHistory([[(1, 3, 1), (4, None), (1, 5, 1), (LAST, 2)]]).records())
+    log, lines = RecordingLog(), list[str]()
+    stopping: Callable[[], bool] = lambda: ranges.looks > 8
+    tables = StreamTables(TABLES, {"things": log})
+    run(tables, ranges, follow=True, stopping=stopping, remark=lines.append)
+
+    assert ({(1, 3): 1, (1, 5): 1}, Antichain([LAST])) == found(log)
+    assert ["there is no topic 'web.things'", "no broker answers"] == [
+        next(text for text in ("there is no topic 'web.things'", "no broker answers") if text in line) for line in lines
+    ]
