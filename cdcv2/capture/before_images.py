@@ -1,26 +1,26 @@
-"""Old rows from the state: what the logs say that the tables hold.
+"""Before-images from the state: the old rows, taken from what the logs state that the tables hold.
 
-Of a table with REPLICA IDENTITY DEFAULT a record says by its key which row was changed, not what it was. But the log
-of the table says it: the sum of its updates up to a frontier *is* the table there. So the state needs no place of its
-own. At each start it is added up from the logs, up to exactly the frontier at which the capture resumes (a log that a
-crash left ahead of others has later updates; they are left out, and come again), and then goes along with each
-transaction, in commit order and within it in the order of its changes. What a change does is a function of the logs
-and the records alone, so a capture that died and one that lives on write the same.
+A table with REPLICA IDENTITY DEFAULT has records with the key of the changed row, and without its old values. But the
+log of the table has them: the sum of its updates up to a frontier *is* the table there. So the state needs no storage
+of its own. At each start it is added up from the logs, up to exactly the frontier at which the capture resumes. (A log
+that a crash left ahead of others has later updates; they are left out here, and captured once more.) Then the state
+follows each transaction, in commit order and within it in the order of its changes. The result of a change is a
+function of the logs and the records alone, so a capture that was restarted writes the same as one that was not.
 
-What a change does to the content of its table:
+How a change affects its table:
 
 =======  ========================================================================================================
-c        its row is added; no row may have its key
-u        the row with its key (or, without a key, the row that it was) goes, the new one is added
-d        that row goes
-t        every row goes
+c        adds its row; no row may have its key
+u        removes the row with its key (without a key, the row that equals the old one), and adds the new one
+d        removes that row
+t        removes every row
 =======  ========================================================================================================
 
-A large value that the change did not touch is not in the record; it is taken from the row that goes. A changed key
-comes as d and c, one directly behind the other: such a c takes it from the row of that d.
+A large value that the change did not touch is not in the record: it is taken from the removed row. A changed key
+arrives as a d and, directly behind it, a c: that c takes the value from the row of the d.
 
-Where a record has the old values, too, they must be those of the state. A difference, a row that is not there and a
-key that is taken mean that logs and topics do not hold one history: the capture stops before that transaction.
+If a record has old values, too, they must be those of the state. A different value, a missing row or a key that is
+taken mean that logs and topics do not hold one history: the capture stops before that transaction.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from cdcv2.rows.values import shown
 
 
 class Content:
-    """The rows of one table, as a multiset and, once a key is told, by that key.
+    """The rows of one table, as a multiset and, once a key is known, by that key.
 
-    ``rows`` are those that it begins with. Cost: a change O(columns); the first one with another key O(rows). Memory:
-    the rows, and their keys.
+    ``rows`` are its first rows. Cost: a change O(columns); the first one with another key O(rows). Memory: the rows,
+    and their keys.
 
     >>> kinds = RowType({"type": "record", "name": "t", "fields": [
     ...     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}]})
@@ -71,9 +71,9 @@ class Content:
         return dict(self._rows)
 
     def change(self, told: Iterable[tuple[int, PartialChange]]) -> list[tuple[Any, int]]:
-        """What one transaction does: pairs (row, diff). ``told`` are its changes in order, each with its number.
+        """Apply the changes of one transaction: pairs (row, diff). ``told`` has them in order, each with its number.
 
-        Raises Unknown; the content is then of no more use.
+        Raises UnknownChange; the content must not be used after that.
         """
         changes: list[tuple[Any, int]] = []
         deleted: tuple[int, Any] | None = None
@@ -96,15 +96,15 @@ class Content:
         return changes
 
     def become(self, rows: Iterable[Any]) -> list[tuple[Any, int]]:
-        """From now on it is these rows: pairs (row, diff), what is different."""
+        """Replace the content by these rows: pairs (row, diff) of what is different."""
         now = Counter(rows)
         changes = [(row, now[row] - self._rows.get(row, 0)) for row in {**self._rows, **now}]
-        # By no key until the next is told: whether it tells these apart is seen then.
+        # No key until the next change has one: whether it identifies these rows is checked then.
         self._rows, self._key, self._by_key = dict(now), None, {}
         return [(row, diff) for row, diff in changes if diff]
 
     def add(self, row: Any) -> None:
-        """One more row. Raises Unknown when another has its key."""
+        """Add one row. Raises UnknownChange if another row has its key."""
         if self._key is not None:
             key = tuple([row[at] for at in self._at])
             if key in self._by_key:
@@ -125,7 +125,7 @@ class Content:
             self._by_key.pop(tuple([row[at] for at in self._at]), None)
 
     def _order_by(self, columns: tuple[str, ...] | None) -> None:
-        """From now on, rows are found by these columns; None: by all their values, and no key need tell them apart."""
+        """Find rows by these columns from now on; None: by all values, and rows may be equal."""
         if columns == self._key:
             return
         self._key, self._by_key = columns, {}
@@ -140,7 +140,7 @@ class Content:
                 twice.append(self._named(key))
             self._by_key[key] = row
         if twice:
-            # The least one: rows have no order, and all captures must say the same.
+            # The least one: rows have no order, and all captures must report the same.
             raise UnknownChange(f"there are two rows of {self._table} with the key {min(twice)}", _TWICE)
 
     def _found(self, told: PartialChange) -> Any:
@@ -161,7 +161,7 @@ class Content:
 
     def _compare(self, row: Any, old: PartialImage, key: str) -> None:
         held = dict(zip(self._row_type.columns, row))
-        # As tuples: NaN is itself there.
+        # Compared as tuples: there, NaN equals itself.
         others = [
             f"{name!r} was {shown(held[name])} before, and {shown(value)} in the record"
             for name, value in zip(old.columns, old.values) if (held[name],) != (value,)
@@ -190,7 +190,7 @@ class Content:
 class Contents:
     """The contents of all tables, at the frontier up to which all is released.
 
-    With commit times it goes along with releases (:meth:`follow_release`); on a timeline it is the
+    With commit times it follows releases (:meth:`follow_release`). On a timeline it is the
     :class:`~cdcv2.capture.state.State` that the operator asks (:meth:`take`).
     """
 
@@ -203,11 +203,11 @@ class Contents:
         cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int],
         again: Collection[int] = (), starts: Mapping[str, int] | None = None,
     ) -> Contents:
-        """What the logs say that the tables hold at all times below ``known``, which each of them must state.
+        """The content of the tables at all times below ``known``, up to which each log must be stated.
 
-        ``again`` are snapshots that were taken anew: with each that is below ``known`` the log must have become equal.
-        ``starts`` are where logs begin that begin later than others.
-        Raises RefusedError where it has not, where a log lacks updates that it states, or its rows are no table, and
+        ``again`` are the LSNs of resnapshots: at each one below ``known``, a statement of the log must end. ``starts``
+        are where logs begin that begin later than others.
+        Raises RefusedError if none ends there, if a log lacks updates that it states, or if its rows are no table, and
         what reading the logs raises. Cost: reads the logs from their start.
         """
         return cls({
@@ -224,7 +224,7 @@ class Contents:
         return self._contents[table].rows
 
     def take(self, tx: Tx, rows: Iterable[RowRecord]) -> Iterator[tuple[str, list[tuple[Any, int]]]]:
-        """What the next transaction does, by table. Raises Unknown, and is then of no more use."""
+        """The changes of the next transaction, by table. Raises UnknownChange; do not use the object after that."""
         if tx == SNAPSHOT:
             found = [(row.table, data) for row in rows for data, _ in row.changes]
             for table, data in found:
@@ -238,16 +238,17 @@ class Contents:
     def _change(
         self, tx: Tx, told: Mapping[str, Iterable[tuple[int, PartialChange]]]
     ) -> dict[str, list[tuple[Any, int]]]:
-        """What a transaction of these changes does. Raises Unknown, with the transaction."""
+        """Apply the changes of a transaction. Raises UnknownChange, which then names the transaction."""
         try:
             return {table: self._contents[table].change(told[table]) for table in sorted(told)}
         except UnknownChange as unknown:
             raise UnknownChange(f"{unknown.reason}, in transaction {tx}", unknown.remedy) from None
 
     def follow_release(self, release: Release, held: OpenRows, commits: CommitTransactions) -> Release | None:
-        """Go along with a release: its updates can be had of :meth:`updates`, and it must be written.
+        """Apply a release, which must then be written; :meth:`updates` returns its updates.
 
-        Returns it, or what is left of it: up to the transaction that cannot be known, which is halted.
+        Returns the release. If a transaction has a change that cannot be known, that transaction halts, and what is
+        returned ends before it.
         """
         self._updates = {table: [] for table in self._contents}
         if release.snapshot is not None:
@@ -273,7 +274,7 @@ class Contents:
         return release
 
     def updates(self, table: str) -> list[Update]:
-        """What the release that was taken does to the table; asked once."""
+        """The updates of the followed release for the table; can be called once."""
         return self._updates.pop(table, [])
 
 
@@ -284,7 +285,7 @@ def _order(told: tuple[Any, PartialChange]) -> Any:
 def _added_up(table: str, log: Log, known: int, again: Collection[int], start: int) -> dict[Any, int]:
     """Row -> how many there are, by what the log states at times below ``known``."""
     rows: Counter[Any] = Counter()
-    # A snapshot that was taken anew is the last of its release, so statements end there; nothing else ends there.
+    # A resnapshot is the last part of its release, so a statement ends there. No other statement does.
     unsaid = {Antichain([lsn + 1]): lsn for lsn in again if start <= lsn < known}
     reader = Iter(_watched(log.read(), unsaid), start=[start])
     for batch in reader:
@@ -312,7 +313,7 @@ def _added_up(table: str, log: Log, known: int, again: Collection[int], start: i
 
 
 def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> Iterator[Entry | None]:
-    """The entries; the upper frontiers of their statements are taken out of ``uppers``."""
+    """The entries; each upper frontier of a statement is removed from ``uppers``."""
     for entry in entries:
         if entry is not None and isinstance(entry.message, Progress):
             uppers.pop(entry.message.upper, None)

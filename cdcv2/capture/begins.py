@@ -1,10 +1,10 @@
 """What two BEGINs of one transaction mean.
 
-The records of the transaction topic have an order, and a connector sends one transaction after the other. Where BEGIN
-of a transaction follows BEGIN of the same one, with nothing between, the connector was restarted inside the
-transaction, or at its start. Before Debezium 3.7.0 it then numbers what it sends from 1 again, as if that was the whole
-transaction; nothing tells these two cases apart. Where the restart was at an earlier transaction, records of that one
-stand between the two BEGINs, and the whole transaction is sent again.
+The records of the transaction topic have an order, and a connector sends one transaction after the other. If two BEGINs
+of one transaction follow each other directly, the connector was restarted inside the transaction, or at its start. The
+two cases look alike. Before Debezium 3.7.0 the connector then numbers what it sends from 1 again, as if that was the
+whole transaction. If the restart was at an earlier transaction, records of that one stand between the two BEGINs, and
+the whole transaction is sent again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class BeginRecords(Generic[T]):
     >>> begins.begin(7), begins.begin(7), begins.end(), begins.begin(7)
     (False, True, None, False)
 
-    Where the topic no longer holds what stands before the first record that is read, nothing tells whether the
-    connector was restarted inside the transaction of that record: it is in doubt.
+    If the topic no longer holds what stood before the first record that is read, it is unknown whether the connector
+    was restarted inside the transaction of that record: it is in doubt.
 
     >>> begins.recall(None, gone=True); begins.doubts(), begins.begin(7), begins.doubts()
     (True, False, False)
@@ -41,15 +41,13 @@ class BeginRecords(Generic[T]):
         return restarted
 
     def recall(self, last: T | None, *, gone: bool = False) -> None:
-        """The record before the next one is a BEGIN of this transaction; None: it is none. ``gone``: nobody
-        has it.
-        """
+        """The record before the next one is a BEGIN of this transaction; None: it is none. ``gone``: it is lost."""
         self._last, self._gone = last, gone
 
     def doubts(self) -> bool:
-        """Whether the transaction of the next record, a BEGIN or an END, is in doubt: ask before that is taken."""
+        """Whether the transaction of the next record, a BEGIN or an END, is in doubt: call it before taking that."""
         return self._gone
 
     def end(self) -> None:
-        """An END, of whichever transaction."""
+        """An END, of any transaction."""
         self._last, self._gone = None, False

@@ -23,7 +23,7 @@ from cdcv2.timeline.records import RecipeEpoch, Record
 from cdcv2.timeline.remap import Hold, Remap
 from cdcv2.timeline.shared_remap import AcceptedBinding, SharedRemap
 
-#: After so many records of the remap it is said anew from where on it is needed.
+#: After so many records of the remap, the hold of a capture is written again.
 HOLD_EVERY = 1000
 
 BOUND = failpoints.declare("shared-capture.bound", "what was observed is bound; nothing of it is read")
@@ -36,16 +36,17 @@ class Binder:
 
     Args:
         log: the remap's.
-        recipe: what is captured; its timeline is the name that it would give to one that nobody has begun.
+        recipe: what is captured; its timeline is the name for a new remap.
         topics: those that are read.
         now: the time of the timeline, in milliseconds.
         name: for people who read the remap.
-        at_most: about how many records one binding takes in: whoever reads it holds them in memory.
-        every: milliseconds that pass at least between two bindings, while the topics are not further behind than that.
-        idle: after so many milliseconds without one, the times up to now are decided without anything new; None: never.
-        of: what people call the logs that are written: whoever compacts the remap keeps what they need. None: nobody
-            need know of them. The hold is of their identity, once :meth:`of_log_set` has said it.
-        command_line: what started the capture, for the remedy that is to start it once with an option more.
+        at_most: about how many records one binding covers: a capture holds them in memory.
+        every: the least time in milliseconds between two bindings, while the topics are not further behind than that.
+        idle: after so many milliseconds without a binding, the times up to now are decided without anything new; None:
+            never.
+        of: the users' name for the logs that are written: a compaction of the remap keeps what they need. None: the
+            remap need not know of them. The hold is of their identity, once :meth:`of_log_set` has set it.
+        command_line: what started the capture, for a remedy that is to start it once with another option.
 
     Cost: a look at the remap each time, an append where something is new.
     """
@@ -69,10 +70,10 @@ class Binder:
         self.at_most, self._every, self._idle, self._of = at_most, every, idle, of
         self._begun: Hold | None = None
         self._log_set: str | None = None
-        # Where the log of the remap was when it was last said what is held.
+        # How long the log of the remap was when the hold was last written.
         self._held = 0
         self._shared = SharedRemap(NOT_STARTED, recipe=recipe.text(), name=name)
-        #: Bindings that hold, in order, for whoever carries them on to take out.
+        #: Accepted bindings, in order, for the capture to take out and carry.
         self.won: deque[AcceptedBinding] = deque()
         # When, by our clock, the remap was last seen to move.
         self._moved = now()
@@ -81,7 +82,7 @@ class Binder:
 
     @property
     def remap(self) -> Remap:
-        """What is bound, as far as it was read. Raises MissingLogError before it is begun."""
+        """What is bound, as far as it was read. Raises MissingLogError if the remap has not started."""
         return self._shared.remap
 
     @property
@@ -95,7 +96,7 @@ class Binder:
         return self._shared.recipes
 
     def under(self, recipe: BoundRecipe) -> Binder:
-        """A part in the same remap, not begun, under a recipe that is none of the current ones: it binds nothing.
+        """A part in the same remap, not started, under a recipe that is none of the current ones: it binds nothing.
 
         Nor does it hold the remap for others.
         """
@@ -110,12 +111,12 @@ class Binder:
         at_first: bool = False,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        """Read the remap, and begin it if nobody has; with ``propose`` our recipe is the next one, if it is another.
+        """Read the remap, and start it if it is new; with ``propose`` our recipe is the next one, if it is another.
 
-        With ``at_first`` plain topics of which nothing is bound begin where they begin now. ``check`` is called
-        before ours is proposed in place of another, and raises if it could not be carried on.
+        With ``at_first``, plain topics of which nothing is bound begin where they begin now. ``check`` is called
+        before our recipe is proposed in place of another, and raises if ours could not be carried on.
 
-        Raises MissingLogError where ``needed`` topics are not there and were not, SourceStop where no time is bound
+        Raises MissingLogError if ``needed`` topics are missing and were never bound, SourceStop if no time is bound
         under our recipe and none will be, RefusedError for a proposal that no logs could follow, and what the remap's
         log raises.
         """
@@ -131,7 +132,7 @@ class Binder:
         self._run(lambda: None if self._shared.has_started else self._shared.propose(NOT_STARTED, 0))
         if propose and not self.is_ours:
             check()
-            # Asked until it has won once: whoever proposes another one after that is obeyed.
+            # Repeated until it is accepted once: a later proposal of another capture then replaces it.
             self._run(lambda: None if self.is_ours else self._another_recipe())
         if at_first:
             # Also of topics that the recipe had before, as long as nothing of them is bound.
@@ -143,7 +144,7 @@ class Binder:
         self._begun = self.remap.hold()
 
     def _begins(self, look: TopicExtents) -> dict[str, dict[str, int]]:
-        """Where plain topics begin whose head is gone."""
+        """The first offsets of plain topics that have lost their first records."""
         plain = {of["topic"] for of in self.recipe.tables.values() if "topic" in of}
         found: dict[str, dict[str, int]] = {}
         for (topic, part), (low, _) in sorted(look.spans.items()):
@@ -160,10 +161,10 @@ class Binder:
         self._log_set = identity
 
     def hold(self, since: int | None, *, seldom: bool = False) -> None:
-        """Have it known that our logs need the remap from ``since`` on, and nothing before; forget that here, too.
+        """Write a hold: our logs need the remap from ``since`` on. What is before that is forgotten here, too.
 
-        None: they are finished, and need nothing any more. ``seldom``: only if the remap has grown a good deal since it
-        was said last.
+        None: they are finished, and need nothing any more. ``seldom``: only if the remap has grown by
+        :data:`HOLD_EVERY` records since the last hold.
         """
         if seldom and self._shared.next < self._held + HOLD_EVERY:
             return
@@ -224,10 +225,10 @@ class Binder:
         return self._judged[text]
 
     def starts(self, table: str, known: int) -> int:
-        """From where on one of our tables is to be written that is known up to ``known``.
+        """From which time on one of our tables, stated up to ``known``, must be written.
 
-        At times whose recipe does not capture it there is nothing of it: these need not be read. Where it is captured
-        in another way there is, and whoever has that recipe writes it.
+        Times whose recipe does not capture the table have nothing of it, and need not be read. If an earlier recipe
+        captures it in another way, a capture with that recipe must write those times.
         """
         recipes = self._shared.recipes
         if not self.remap.upper:
@@ -272,7 +273,7 @@ class Binder:
         return self._next_recipe() or propose() if self.is_ours else None
 
     def _unlike(self) -> list[str]:
-        """What keeps the logs that were written under the recipes so far from being gone on with under ours."""
+        """Why logs that were written under the recipes so far cannot be continued under ours."""
         bound = map(BoundRecipe.parse, dict.fromkeys(recipe.text for recipe in self._shared.recipes))
         return [point for one in bound for point in self.recipe.unlike(one)]
 

@@ -1,7 +1,7 @@
 """What a fact of a source is on a timeline of bindings: the same for every copy of it.
 
-A connector that is started again sends rows and Ends anew, rows without a key into another partition, too. So of a
-streamed row its position says nothing. A row of the snapshot has no number, and is told by its position alone.
+A connector that is restarted sends rows and Ends again, rows without a key perhaps into another partition. So the
+position of a streamed row does not identify it. A row of the snapshot has no number: its position alone identifies it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from cdcv2.capture.state import TOLD
 
 
 def timeline_fact(fact: Fact) -> Said | BeginRecord | None:
-    """What :class:`~cdcv2.capture.transactions_on_timeline.Transactions` takes of a fact; None when nothing follows
-    from it.
+    """The record that :class:`~cdcv2.capture.transactions_on_timeline.Transactions` takes for a fact; None: none.
 
-    A Begin is for whoever has the order of such records: two of them are a Restart. The End of the snapshot is in no
-    record: it is made of the notifications about it, by whoever reads them.
+    A Begin is for a caller that has the order of such records: two of them are a Restart. The End of the snapshot is
+    in no record: the reader of the notifications makes it.
     """
     if isinstance(fact, facts.PartialChangeFact):
         return RowRecord(

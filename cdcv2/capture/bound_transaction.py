@@ -1,4 +1,4 @@
-"""One transaction on a timeline that is not given out: what is held of it, and what the step at hand adds."""
+"""One open transaction on a timeline: what is held of it, and what the current step adds."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from cdcv2.capture.numbers import Numbers
 from cdcv2.capture.open_records import EndRecord, HaltRecord, Held, RestartRecord, RowRecord
 from cdcv2.errors import SourceStop
 
-#: What is held of an open transaction that is no row.
+#: What is held of an open transaction beside its rows.
 Beside: TypeAlias = Union[HaltRecord, EndRecord, RestartRecord]
 
 
 class BoundTransaction:
-    """One transaction that is not given out.
+    """One open transaction.
 
     >>> opened = BoundTransaction()
     >>> opened.add(RowRecord("t", 7, 3, None, (("a", 1),), number=2)); opened.counted("t"), len(opened)
     ((1, 2), 1)
 
-    Cost: a record O(1). Memory: what is held. Source: what TEMP holds of it.
+    Cost: a record O(1). Memory: what is held. Source: what TEMP holds of a transaction.
     """
 
     __slots__ = ("rows", "beside", "numbers", "seen", "fresh", "fresh_rows", "_fresh_orders")
 
     def __init__(self) -> None:
         self.rows: dict[Any, RowRecord] = {}
-        #: What is held of it that is no row: Halts, a Restart, its End.
+        #: What is held of it beside its rows: Halts, a Restart, its End.
         self.beside: dict[Beside, None] = {}
         #: Table -> the numbers of its rows; how many rows are held.
         self.numbers: dict[str, Numbers] = {}
         self.seen: dict[str, int] = {}
-        #: What this step added that is no row; and how many rows: they are the last ones.
+        #: What this step added: all but rows, and the number of rows, which are the last ones in ``rows``.
         self.fresh: list[Held] = []
         self.fresh_rows = 0
         self._fresh_orders: set[Any] | None = None
 
     @property
     def halts(self) -> list[HaltRecord]:
-        """Why it can never be given out."""
+        """Why it can never be released."""
         return [held for held in self.beside if isinstance(held, HaltRecord)]
 
     @property
@@ -50,7 +50,7 @@ class BoundTransaction:
         return next((held for held in self.beside if isinstance(held, EndRecord)), None)
 
     def add(self, row: RowRecord) -> None:
-        """Hold one more row. Raises SourceStop where another one has its number."""
+        """Hold one more row. Raises SourceStop if another row has its number."""
         if row.number is not None and not self.numbers.setdefault(row.table, Numbers()).add([row.number]):
             raise stop_of(two_rows(row.tx, row.table, row.number))
         self.rows[row.order] = row
@@ -60,9 +60,9 @@ class BoundTransaction:
             self._fresh_orders.add(row.order)
 
     def add_copy(self, row: RowRecord, held: RowRecord) -> bool:
-        """The row is held; whether this copy takes its place: of those of one step, that which names the least commit.
+        """Whether ``row``, a copy of the row ``held``, replaces it. Of the copies in one step, the least commit wins.
 
-        Raises SourceStop where it is another row.
+        Raises SourceStop if it is a different row with the same number.
         """
         if not held.is_copy(row):
             raise stop_of(two_rows(row.tx, row.table, row.number or row.order))
@@ -104,10 +104,10 @@ class BoundTransaction:
 
 
 def stop_of(found: Contradiction) -> SourceStop:
-    """The error for what contradicts itself."""
+    """The error for a contradiction."""
     return SourceStop(found.reason, found.remedy, lasting=found.stated)
 
 
 def _least(one: RowRecord, other: RowRecord) -> RowRecord:
-    """That which names the lesser commit; none is before all."""
+    """The row that names the lesser commit; a row that names none comes first."""
     return min(one, other, key=lambda row: -1 if row.after is None else row.after)

@@ -1,9 +1,9 @@
-"""Which transactions are whole, and what is held of the others: one time of the timeline after the other.
+"""Which transactions are whole, and what is held of the open ones: one time of the timeline after the other.
 
-What a step comes to depends on the set of records that come at its time, and on what was held before it, not on the
-order in which they came: rows, Ends and repeats are all admitted before anything is released.
+The result of a step depends on the set of records at its time and on what was held before. It does not depend on the
+order of the records: rows, Ends and duplicates are all admitted before anything is released.
 
-The file is long as it is one decision: each record changes what is held, and that decides what is released next.
+The file is long because it is one decision: each record changes what is held, and that decides what is released next.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ _ANEW = "Begin anew: another slot, other topics, other logs"
 
 @dataclass
 class StepChanges:
-    """What one step changes: in TEMP, and in each table."""
+    """What one step changes: in the open-records log (TEMP), and in each table."""
 
     temp: list[tuple[Held, int]] = field(default_factory=list)
     output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
-    #: The transactions that are given out.
+    #: The transactions that the step releases.
     given: list[Tx] = field(default_factory=list)
-    #: The tables that are covered from now on, as one of these is the first that has rows of them.
+    #: The tables that are covered from this step on: a released transaction is the first with rows of them.
     begins: list[str] = field(default_factory=list)
 
 
 class BoundTransactions:
-    """What is held, and what each step releases. Memory: what is open. ``state`` is where old rows are looked up.
+    """Holds open transactions, and releases the whole ones step by step. Memory: what is open.
 
-    ``uncovered`` are the tables of which the connector has not spoken yet, and ``partial`` those that have rows which
-    are in no record. ``had`` says of the row of an uncovered table whether it shows that; None: it is not asked.
+    ``state`` is where before-images are looked up. ``uncovered`` are the tables that the connector has not reported
+    yet, and ``partial`` those that have rows which are in no record. ``had`` decides of a row of an uncovered table
+    whether it shows such rows; None: no row is asked.
 
     >>> whole = BoundTransactions(StartRecord("commit", ("t",), False))
     >>> changed = whole.advance([RowRecord("t", 7, 1, None, (("a", 1),)), EndRecord.of(7, 50, {"t": 1, "other": 3})])
@@ -69,15 +70,15 @@ class BoundTransactions:
         self._begun, self._state, self._had = begun, state, had
         self._uncovered = UncoveredTables(uncovered, partial)
         self._captured = frozenset(begun.tables)
-        # Whether TEMP tells how it was begun.
+        # Whether TEMP has the StartRecord.
         self._told = False
-        # H as nothing in TEMP says it; None: not even the snapshot is released.
+        # H while TEMP has no ThroughRecord; None: not even the snapshot is released.
         self._start = None if begun.snapshot else ThroughRecord(0, 0)
         self._through = self._start
         self._tracker = TransactionTracker[Tx](begun.tables, self.through)
         self._open: dict[Tx, BoundTransaction] = {}
         self._done: dict[Tx, ReleaseRecord] = {}
-        # Given out: what their Ends counted is not known, as the topic has lost these. With the places of the Ends.
+        # Released transactions whose counts are unknown, because the topic has lost their Ends; with the Ends' commits.
         self._uncounted: dict[Tx, int] = {}
         self._records = self._halted = 0
 
@@ -88,31 +89,31 @@ class BoundTransactions:
 
     @property
     def through(self) -> int | None:
-        """The commit through which all is released; None while not even the snapshot is."""
+        """The commit up to which all is released; None while not even the snapshot is."""
         return None if self._through is None else self._through.commit
 
     @property
     def has_released(self) -> bool:
-        """Whether anything is given out."""
+        """Whether anything is released."""
         return self._through != self._start or bool(self._done)
 
     @property
     def uncovered(self) -> frozenset[str]:
-        """The tables of which the connector has not spoken, in what is given out, and those that are partial."""
+        """The tables that the connector has not reported in what is released, and those that are partial."""
         return self._uncovered.tables
 
     @property
     def partial(self) -> frozenset[str]:
-        """Those of them of which it spoke, and which have rows that are in no record."""
+        """Those of the uncovered tables that it did report, and of which some rows are in no record."""
         return self._uncovered.partial
 
     def uncover(self, tables: Iterable[str]) -> None:
-        """The connector has not spoken of these, either."""
+        """Add tables that the connector has not reported."""
         self._uncovered.add(tables)
 
     @property
     def has_started(self) -> bool:
-        """Whether there is an output: something was said, and the snapshot, if there is one, is given out."""
+        """Whether there is an output: a record was read, and the snapshot, if there is one, is released."""
         return self._told and self._through is not None
 
     @property
@@ -131,10 +132,10 @@ class BoundTransactions:
             yield from opened.content()
 
     def restore(self, content: Iterable[Held], recalled: ReleasedEnds[Tx] | None = None) -> None:
-        """Hold what another run held; ``released_ends`` is what was read again of the transaction topic.
+        """Take over what another run held; ``recalled`` is what was read again of the transaction topic.
 
-        Without that, whatever is of transactions that were given out before stops it. Raises ForeignStateError for what
-        another capture held.
+        Without ``recalled``, any later record of a released transaction stops the capture. Raises ForeignStateError if
+        another capture held it.
         """
         held_before = list(content)
         self._through = next((held for held in held_before if isinstance(held, ThroughRecord)), self._through)
@@ -165,7 +166,7 @@ class BoundTransactions:
             opened.age()
 
     def halt(self) -> HaltRecord | None:
-        """What can never be given out, and whose turn it is; None: go on."""
+        """The reason why the next transaction can never be released; None: go on."""
         if not self._halted:
             return None
         turns: Iterable[Tx] = [SNAPSHOT]
@@ -180,7 +181,7 @@ class BoundTransactions:
     def advance(self, records: Iterable[Said | DoubtRecord]) -> StepChanges:
         """Take all records of one time. Cost: O(log open) each, and what is released.
 
-        Raises SourceStop when they cannot all be right; the object must not be used after that.
+        Raises SourceStop if they cannot all be right; the object must not be used after that.
         """
         changed, all_said = StepChanges(), list[Said]()
         doubted = set[Tx]()
@@ -195,7 +196,7 @@ class BoundTransactions:
         before, highest = self._through, self._tracker.highest
         touched: dict[Tx, BoundTransaction] = {}
         again = set[Tx]()
-        # Whether an End is new does not depend on which came first, and what is found first is to be the same.
+        # Ends first, in order: whether an End is new, and which contradiction is found first, must not depend on order.
         for said in sorted(all_said, key=_ends_in_order):
             if not self._is_repeat(said, before, highest):
                 touched[said.tx] = self._admit(said)
@@ -211,12 +212,12 @@ class BoundTransactions:
         if self._through != before:
             said_so = ((before, -1), (self._through, 1))
             changed.temp.extend((held, diff) for held, diff in said_so if held is not None and held != self._start)
-        # Where this step can never be taken there is no output, unless there was one before.
+        # A step that can never be released gives no output, unless there was one before.
         self._told = self._told or bool(all_said)
         return changed
 
     def _is_repeat(self, said: Said, before: ThroughRecord | None, highest: int) -> bool:
-        """Whether nothing follows from it: it is of a transaction given out before this step, or of no table here."""
+        """Whether the record has no effect: its table is not captured, or its transaction was released before."""
         if isinstance(said, RestartRecord):
             return said.tx in self._done or self._tracker.released.has(said.tx)
         if said.tx == SNAPSHOT:
@@ -241,19 +242,19 @@ class BoundTransactions:
         return True
 
     def _check_done(self, tx: Tx, table: str, number: int) -> None:
-        """Raise SourceStop if a row of a transaction that is given out, before an earlier one, is not counted."""
+        """Raise SourceStop if a released transaction, which an open one precedes, did not count this row."""
         end = self._tracker.end_of(tx)
         self._check_counted(tx)
         if end is not None and number > end.counts.get(table, 0):
             raise stop_of(uncounted_row(tx, table, number, end.lsn, end.counts.get(table, 0)))
 
     def _check_counted(self, tx: Tx) -> None:
-        """Raise SourceStop of a row if the topic has lost what the END of its transaction counted."""
+        """Raise SourceStop for a row if the topic has lost the counts of its transaction's END."""
         if tx in self._uncounted:
             raise stop_of(unknown_row(tx, self._uncounted[tx] - 1, self._tracker.released.oldest))
 
     def _check(self, touched: Collection[Tx]) -> None:
-        """Raise SourceStop if what is held now of these transactions cannot be right."""
+        """Raise SourceStop if what is held of these transactions cannot be right."""
         if SNAPSHOT in touched:
             _check_snapshot(self._open[SNAPSHOT])
         found = [(tx, self._tracker.contradiction(tx)) for tx in touched if tx != SNAPSHOT]
@@ -265,7 +266,7 @@ class BoundTransactions:
             raise SourceStop(self._tracker.lost_text(lost), LOST)
 
     def _drop_restarts(self, again: Iterable[Tx], touched: dict[Tx, BoundTransaction], changed: StepChanges) -> None:
-        """What is held of these, whose Ends came again, is that they were begun again when they were given out."""
+        """Forget the restarts of transactions whose Ends are duplicates: they were restarted when already released."""
         for tx in again:
             opened = self._open.get(tx)
             if opened is not None and [*opened.content()] == [RestartRecord(tx)]:
@@ -276,7 +277,7 @@ class BoundTransactions:
                 touched.pop(tx, None)
 
     def _is_snapshot_repeat(self, said: RowRecord | HaltRecord | EndRecord, before: ThroughRecord | None) -> bool:
-        """The same of what is said of the snapshot; when that is given out, nothing but its End is a repeat."""
+        """Whether a record of the snapshot has no effect. After the snapshot's release, only its End is a duplicate."""
         if isinstance(said, RowRecord) and said.table not in self._captured:
             return True
         at = said.commit if isinstance(said, EndRecord) else said.after
@@ -289,7 +290,7 @@ class BoundTransactions:
             raise SourceStop(said.reason, said.remedy)
         if isinstance(said, EndRecord) and at == before.base:
             return True
-        # Of a row, also below H: the End has counted all that there are, and a record comes once.
+        # Also for a row below H: the End has counted all rows, and each record comes once.
         if isinstance(said, RowRecord) and at == before.base:
             raise stop_of(lacked_row(said.table, _position(said)))
         raise stop_of(second_snapshot(said.table if isinstance(said, RowRecord) else "all tables", at or 0, _ANEW))
@@ -305,7 +306,7 @@ class BoundTransactions:
         return not found
 
     def _admit(self, said: Said) -> BoundTransaction:
-        """Hold a record of a transaction, unless it is held; the transaction."""
+        """Hold a record of a transaction, unless it is held already; returns the transaction."""
         opened = self._open.get(said.tx)
         if opened is None:
             opened = self._open[said.tx] = BoundTransaction()
@@ -349,7 +350,7 @@ class BoundTransactions:
     # -- what is released
 
     def _release(self, touched: dict[Tx, BoundTransaction], changed: StepChanges) -> None:
-        """Give out what is whole, and whose turn it is; what is halted on the way is touched, too."""
+        """Release the whole transactions whose turn it is. Those that must halt on the way are added to ``touched``."""
         asked: Iterable[Tx] = touched
         if self._through is None:
             if not self._release_snapshot(touched, changed):
@@ -380,7 +381,7 @@ class BoundTransactions:
         return True
 
     def _is_whole(self, tx: Tx) -> bool:
-        """Whether nothing is missing of a transaction, whose End is in."""
+        """Whether a transaction, whose End is in, has all its rows."""
         return tx in self._open and not self._open[tx].halts and not self._tracker.missing(tx)
 
     def _release_complete(self, asked: Iterable[Tx], touched: dict[Tx, BoundTransaction], changed: StepChanges) -> None:
@@ -397,7 +398,7 @@ class BoundTransactions:
         changed.temp.extend((done, 1) for done in fresh.values())
 
     def _move_out(self, tx: Tx, touched: dict[Tx, BoundTransaction], changed: StepChanges) -> bool:
-        """Out of what is held, into the output. False where it is halted: nobody can know what it does."""
+        """Move a transaction from what is held to the output. False: it halts, as its changes cannot be known."""
         opened = self._open[tx]
         counts = {} if opened.end is None else dict(opened.end.counts)
         had = self._with_rows_before(opened.rows.values())
@@ -418,27 +419,27 @@ class BoundTransactions:
         return True
 
     def _with_rows_before(self, rows: Iterable[RowRecord]) -> set[str]:
-        """The tables that are not covered yet and had rows before these, which are the first ones of them."""
+        """The uncovered tables that had rows before these, which are the first records of them."""
         tables = self._uncovered.tables
         if self._had is None or not tables:
             return set()
         return {row.table for row in rows if row.table in tables and self._had(row)}
 
     def _does(self, tx: Tx, rows: Collection[RowRecord]) -> Iterable[tuple[str, Iterable[tuple[Any, int]]]]:
-        """What a transaction does, by table."""
+        """The changes of a transaction, by table."""
         if self._state is not None:
             return self._state.take(tx, rows)
         return ((row.table, row.changes) for row in rows)
 
     def _pass(self, end: OpenEnd[Tx]) -> None:
-        """All through this END is released."""
+        """Everything up to this END is released."""
         self._tracker.settle([Commit(end.tx, end.lsn)])
         self._through = ThroughRecord(end.lsn, 0 if self._through is None else self._through.base)
 
 
 def _check_snapshot(opened: BoundTransaction) -> None:
-    """Raise SourceStop for more rows than the End counts, and for a snapshot that was taken at two places."""
-    # Of those that were there before, all are at one place.
+    """Raise SourceStop if the rows are more than the End counts, or belong to snapshots at two LSNs."""
+    # All rows held before this step have one LSN: one of them stands for all.
     rows = *islice(opened.rows.values(), 1), *(held for held in opened.added() if isinstance(held, RowRecord))
     places = {row.after for row in rows} | ({opened.end.commit} if opened.end else set())
     if len(places) > 1:
@@ -452,7 +453,7 @@ def _check_snapshot(opened: BoundTransaction) -> None:
 
 
 def _position(row: RowRecord) -> object:
-    """Where a row of the snapshot stands, which tells it from the others."""
+    """The position of a snapshot row, which identifies it."""
     return Position(*row.order) if isinstance(row.order, tuple) else row.order
 
 

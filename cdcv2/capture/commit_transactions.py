@@ -1,23 +1,23 @@
 """Which transactions are whole, in commit order: decided on counts alone.
 
 The transaction topic gives, for each transaction, an END with its commit LSN and the number of rows of each table.
-A transaction is *complete* when its END is in and each captured table has that many distinct rows; it is *released*
-when it and every earlier END are complete. ``through`` (H) is the END up to which all is released. It tells repeats
-from facts:
+A transaction is *complete* when its END is in and each captured table has that many distinct rows. It is *released*
+when it and every earlier END are complete. ``through`` (H) is the END up to which all is released. It separates
+duplicates from new facts:
 
-- an END with LSN <= H is a repeat;
-- a row whose ``sequence[0]`` (the END of the transaction before its own) is < H is a repeat. A null ``sequence[0]``
+- an END with LSN <= H is a duplicate;
+- a row whose ``sequence[0]`` (the END of the transaction before its own) is < H is a duplicate. A null ``sequence[0]``
   reads as the LSN of the snapshot, or 0 without one.
 
-What cannot be carried over the frontier (TRUNCATE, a row of another type, a second snapshot, more rows than were
-counted, a lost END) stops the capture: everything before it is released first, and the logs are complete up to there.
-A second snapshot of which the user has told (:mod:`cdcv2.capture.resnapshots`) is released between the transactions up
-to its LSN, of which what is not whole by then is superseded, and those above it.
+Some facts cannot be captured: TRUNCATE, a row of another type, a second snapshot, more rows than were counted, a lost
+END. They stop the capture. Everything before such a fact is released first, and the logs are complete up to there.
+A resnapshot that the user has declared (:mod:`cdcv2.capture.resnapshots`) is no such fact. It is released after the
+transactions up to its LSN and before those above it. It supersedes the transactions below its LSN that are not whole.
 
-Rows never come here, so one process that holds them all and a Spark driver whose executors hold them decide alike.
-Counts are *set*, not added: a caller may count again what it reads again.
+This class sees counts, never rows. So one process that holds all rows decides as a Spark driver does whose executors
+hold them. Counts are *set*, not added: a caller may count again what it reads again.
 
-One long file, as each stop and each snapshot changes what may be released, and that is decided in one place.
+The file is long because it is one decision: each stop and each snapshot changes what may be released.
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ from cdcv2.protocol.log import Place, Position
 class CommitTransactions:
     """Decides what is complete. Feed it facts in any order; ask ``ready`` and ``stopped``; ``settle`` what is durable.
 
-    ``known`` is the meet of the frontiers up to which the logs are stated: with the state lost, all before it is
-    taken as released, and what the topics say about it as repeats. ``held`` is the first time of each
-    log and how many rows it has there, which are those of the snapshot if that is its LSN; None: not known.
-    ``empty`` are tables that were empty at the snapshot, as the user says, where the connector says nothing of them.
-    ``uncovered`` are tables of which it never spoke, as the logs state, ``partial`` those of which they state that rows
-    of them are in no record; ``leaves_out``: the others go on without such.
+    - ``known``: the meet of the frontiers that the logs state. If the state is lost, everything before it counts as
+      released, and facts about it are duplicates.
+    - ``held``: for each log its first time and the number of its rows there. If that time is the snapshot's LSN, they
+      are the rows of the snapshot. None: unknown.
+    - ``empty``: tables that the user declares to have been empty at the snapshot. It matters where the connector
+      reports nothing of them.
+    - ``uncovered``: tables that the connector never reported, as the logs state.
+    - ``partial``: tables of which the logs state that some rows are in no record.
+    - ``leaves_out``: the capture goes on without such tables.
 
     >>> commits = CommitTransactions(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
@@ -83,40 +86,41 @@ class CommitTransactions:
         runs = self._runs if notifications else None
         self._partial = frozenset(partial)
         self._uncovered, self._leaves_out = frozenset(uncovered) | self._partial, leaves_out
-        # Of open transactions the tables whose first row in it shows that they had rows before.
+        # Tables of open transactions whose first row there shows that they had rows before.
         self._had: dict[int, set[str]] = {}
         self._snapshot = Snapshot(
             self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty, leaves_out=leaves_out,
         )
         self._again = Resnapshots(self.tables, told, self._runs)
-        # Transactions with rows that name no commit: the first of each slot. With several slots only ENDs tell them.
+        # Transactions with rows that name no commit: the first of each slot. Of several slots, only ENDs separate them.
         self._first_ones: set[int] = set()
-        # Where snapshots were told of: the least commit that the rows of an open transaction name.
+        # With declared resnapshots: the least commit that the rows of an open transaction name.
         self._named: dict[int, int] = {}
         # The END with the least LSN of all that were read.
         self._earliest: Commit[int] | None = None
-        # Whether the LSN of the released snapshot is only what the topics say of one, as the memory of it is lost.
+        # Whether the LSN of the released snapshot was read from the topics, because the state of the capture is lost.
         self._base_is_read = False
         self._tracker = self._tracking(0 if self._snapshot.released else None)
         self._halts: dict[int, tuple[str, str]] = {}
         # A stop that belongs to no open transaction; nothing above `_cap` is released any more.
         self._stop: tuple[str, str] | None = None
         self._cap: int | None = None
-        # Whether that stop is of a snapshot nobody has told of, or may come of one; transactions whose halt may; the
-        # LSNs of all snapshots of which rows were seen.
+        # Whether the stop is due to an undeclared snapshot; whether it may be.
         self._another = self._perhaps_another = False
+        # Transactions whose halt may be due to one.
         self._unknown: set[int] = set()
+        # The LSNs of all snapshots of which a row was seen.
         self._snapshots_seen: set[int] = set()
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
         self._begins = BeginRecords[int]()
-        # What was found only after the logs were stated beyond it, so that no log can be right any more.
+        # A fact that was found after the logs were stated beyond it: no log can become right any more.
         self._spoilt: tuple[str, str] | None = None
-        # Whether that was a row that names no commit: the first transaction of a new slot has such rows, too.
+        # Whether that fact was a row that names no commit: the first transaction of a new slot has such rows, too.
         self._spoilt_by_none = False
-        # It is spoilt by a lost END, which may be of a lost slot, too; and whether all topics were read to know that.
+        # Whether it was a lost END, which may belong to a lost slot; and whether all topics were read to decide that.
         self._spoilt_by_lost = self._sought = False
-        #: Whether the topics are read to their ends for such a snapshot, before a stop is raised.
+        #: Whether the topics are read to their ends to find such a snapshot, before a stop is raised.
         self.seeks = False
         if known > 0:
             self._resume_at(known - 1)
@@ -151,26 +155,26 @@ class CommitTransactions:
 
     @property
     def snapshot_released(self) -> bool:
-        """Whether snapshot rows need not be counted any more (those that still come are repeats, or a stop)."""
+        """Whether snapshot rows need not be counted any more: those that still come are duplicates, or a stop."""
         return self._snapshot.released
 
     @property
     def certain(self) -> int | None:
-        """A row whose ``sequence[0]`` is below it is a repeat, whichever its transaction; None: none is."""
+        """A row whose ``sequence[0]`` is below it is a duplicate, whichever its transaction; None: no row is."""
         return self._tracker.released.certain
 
     @property
     def lost(self) -> bool:
-        """Whether an END is lost, or was wrong: remember it then, as another run might see too late what showed it.
+        """Whether an END is lost, or was wrong. The state must keep that: another run may see the evidence too late.
 
-        Not before the topics were read to their ends for what explains it: what is remembered is not judged again.
+        False until the topics were read to their ends for an explanation: a verdict in the state is not judged again.
         """
         seeking = self.seeks and not self._sought and self.searches_resnapshot
         return not seeking and (self._spoilt is not None or self._tracker.lost() is not None)
 
     @property
     def stopping(self) -> bool:
-        """Whether a fact that is of no open transaction stops the capture: where it stands must be read again."""
+        """Whether a fact that belongs to no open transaction stops the capture: its record must be read again."""
         return self._stop is not None
 
     def is_repeat(self, seq: int | None, tx: int, table: str = "", number: int = 0) -> bool:
@@ -178,8 +182,8 @@ class CommitTransactions:
 
         If others were released instead, its END is lost, and that stops the capture. So does a row of ``table`` whose
         ``number`` (the greatest ``data_collection_order`` of several) is above what the END of its transaction counted.
-        While ``base`` is not known again (memory lost), a row with a null ``sequence[0]`` can be judged only when the
-        END of its transaction is seen: ask again for such rows, before ``ready``, and count them anew.
+        While ``base`` is unknown (the state is lost), a row with a null ``sequence[0]`` can be judged only after the
+        END of its transaction was read: ask again for such rows before ``ready``, and count them again.
         """
         if self.through is None:
             return False
@@ -192,10 +196,10 @@ class CommitTransactions:
             return False
         found = self._tracker.released.row(tx, seq, table, number)
         if found is not None:
-            # A lost END may be of a slot that was lost, and healed by a snapshot that this run was not told of.
+            # The END may be lost with a slot, and a resnapshot that this run was not given may have made up for it.
             healed = found.lost and self.seeks and not self._again.told
             self._spoilt_by_lost |= healed and not none and self._spoilt is None
-            # A row that END does not count is of that transaction, whatever it names.
+            # The END of that transaction does not count the row, whichever commit the row names.
             self._contradicted(found, None, by_none=found.lost and (none or healed))
         return True
 
@@ -211,7 +215,7 @@ class CommitTransactions:
 
     @property
     def _null_reads(self) -> int | None:
-        """What a null ``sequence[0]`` reads as; None: only the END of its transaction tells."""
+        """What a null ``sequence[0]`` reads as; None: only the END of its transaction shows it."""
         return None if self._again.told else self._snapshot.lsn
 
     def _contradicted(self, found: Contradiction, cap: int | None, *, by_none: bool = False) -> None:
@@ -239,11 +243,11 @@ class CommitTransactions:
             self._tracker.doubt(tx)
 
     def renumbered(self, tx: int) -> None:
-        """A row of ``tx`` that is no repeat is of a connector that numbers a transaction anew when it is restarted."""
+        """A new row of ``tx`` is from a connector that, when restarted inside a transaction, renumbers its rows."""
         self._tracker.renumbered(tx)
 
     def recall(self, recalled: ReleasedEnds[int]) -> None:
-        """What was read again of the transaction topic, before the first fact."""
+        """Take what was read again of the transaction topic, before the first fact."""
         self._begins.recall(recalled.last, gone=recalled.gone)
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
@@ -259,7 +263,7 @@ class CommitTransactions:
     def end(self, tx: int, lsn: int, counts: Mapping[str, int]) -> bool:
         """END of a transaction: its commit LSN, and how many rows each table has in it (tables not captured, too).
 
-        Returns False for a repeat. The same END may come again with the same counts.
+        Returns False for a duplicate. The same END may come several times, with the same counts.
         """
         self._doubt(tx)
         self._begins.end()
@@ -278,13 +282,13 @@ class CommitTransactions:
         return found
 
     def _is_early(self, end: Commit[int]) -> bool:
-        """Whether an END is not after the snapshot; it stops the capture, whichever of the two is read first."""
+        """Whether an END is not after the snapshot. It stops the capture, whichever of the two is read first."""
         if self._earliest is None or end.lsn < self._earliest.lsn:
             self._earliest = end
         return self._find_early(end)
 
     def _find_early(self, end: Commit[int] | None = None) -> bool:
-        """The same of the first of all ENDs."""
+        """Whether this END, or without one the earliest of all, is not after the snapshot."""
         one, base = end or self._earliest, self._snapshot.lsn
         if one is None or base is None or self._mode != "initial" or one.lsn > base:
             return False
@@ -296,29 +300,29 @@ class CommitTransactions:
         return True
 
     def _base_is_sure(self, base: int) -> bool:
-        """Whether that is the LSN of the logs' first snapshot.
+        """Whether ``base`` is the LSN of the logs' first snapshot.
 
-        What the topics say of one may be of another, which was declared once: not where the logs begin with it, and
-        the topics have no other.
+        A ``base`` that was read from the topics may be that of a resnapshot that an earlier run declared. It is not if
+        the logs begin at it and the topics show no other snapshot.
         """
         begins = self._snapshot.positions.begins == base
         return not self._base_is_read or (begins and self._sought and self._snapshots_seen == {base})
 
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
-        """There are ``distinct`` rows of the table in the transaction by now, repeats (:meth:`is_repeat`) left out.
+        """The transaction has ``distinct`` rows of the table so far, without duplicates (:meth:`is_repeat`).
 
-        ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1. No rows
-        forgets those that were counted before.
+        ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1. With 0 rows,
+        what was counted before is forgotten.
         """
         self._tracker.rows_seen(tx, table, distinct, distinct if highest is None else highest)
 
     def had(self, tx: int, table: str) -> None:
-        """The table's first row in ``tx``, which is no repeat, shows that it had rows before: see ``had_rows``."""
+        """The table's first new row in ``tx`` shows that the table had rows before: see ``had_rows``."""
         if self._mode == "initial" and (not self._snapshot.released or table in self._uncovered):
             self._had.setdefault(tx, set()).add(table)
 
     def comes_after(self, tx: int, seq: int | None) -> None:
-        """A row of ``tx`` that is no repeat, or what stops the capture there, has this ``sequence[0]``."""
+        """A new row of ``tx``, or the record that stops the capture there, has this ``sequence[0]``."""
         if seq is None and self._again.told:
             self._first_ones.add(tx)
             return
@@ -327,16 +331,16 @@ class CommitTransactions:
         self._tracker.comes_after(tx, seq)
 
     def halt(self, tx: int, reason: str, remedy: str, *, unknown: bool = False) -> None:
-        """The transaction says something that cannot be captured: release all before it, then stop.
+        """The transaction has a fact that cannot be captured: release all before it, then stop.
 
-        ``unknown``: the state does not know what it tells of; perhaps something was lost before it.
+        ``unknown``: the state does not know the row that the fact changes. Perhaps something was lost before it.
         """
         self._halts.setdefault(tx, (reason, remedy))
         if unknown:
             self._unknown.add(tx)
 
     def stop(self, reason: str, remedy: str) -> None:
-        """Stop now: release nothing more than what is complete already, which a snapshot is when it is released."""
+        """Stop now: release only what is complete already. A snapshot is complete when it is released."""
         self._halt_all(reason, remedy, None if self._snapshot.released else -1)
 
     def _halt_all(self, reason: str, remedy: str, cap: int | None) -> None:
@@ -362,7 +366,7 @@ class CommitTransactions:
     def snapshot_read(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> None:
         """Snapshot rows of the table with this LSN stand in a partition, the last of them at ``offset``.
 
-        To be said of all, besides :meth:`snapshot_rows` until the snapshot is released, and instead of it from then on.
+        Call it for all such rows: besides :meth:`snapshot_rows` until the snapshot is released, afterwards alone.
         """
         if not self._snapshot.released:
             self._snapshot.positions.read(table, place, offset, rows)
@@ -375,7 +379,7 @@ class CommitTransactions:
             return
         through, base = self.through or 0, self._snapshot.lsn
         if lsn > through or (base is not None and lsn != base):
-            # Perhaps ENDs of transactions without rows were read before it: what the slot lost is lost all the same.
+            # ENDs of transactions without rows may have been read before it: what the slot lost is lost all the same.
             self._halt_another(second_snapshot(table, lsn, ANEW).reason, lsn if lsn > through else None)
         elif self._snapshot.positions.lacked(table, lsn, place, offset, rows):
             found = lacked_row(table, Position(*place, offset))
@@ -383,17 +387,17 @@ class CommitTransactions:
         self._learn_base(lsn <= through, lsn)
 
     def _unexpected_snapshot(self, lsn: int) -> None:
-        """There are rows of a snapshot where none is wanted: they are before all that is committed behind it."""
+        """There are rows of a snapshot, and the recipe has none: stop before what was committed after it."""
         through = self.through or 0
         self._contradicted(unexpected_snapshot(lsn, through, begun=through > 0), lsn - 1)
 
     @property
     def snapshot_read_to(self) -> dict[Place, int]:
-        """Of each partition the offset before which snapshot rows are duplicates, by now; for reading them again."""
+        """For each partition the offset before which snapshot rows are duplicates so far; for reading them again."""
         return self._snapshot.positions.read_to() if self._snapshot.released else {}
 
     def _learn_base(self, told: bool, lsn: int) -> None:
-        """With the memory lost, the topics tell again what the LSN of the released snapshot was."""
+        """Learn the LSN of the released snapshot from the topics, if the state of the capture is lost."""
         if told and self._snapshot.released and self._snapshot.lsn is None:
             self._snapshot.lsn, self._base_is_read = lsn, True
             self._find_early()
@@ -401,7 +405,7 @@ class CommitTransactions:
                 self._finished.clear()
 
     def snapshot_marked(self, marker: str, position: Sequence[object]) -> None:
-        """An unreleased snapshot row, which stands there, has this ``source.snapshot``."""
+        """The unreleased snapshot row at ``position`` has this ``source.snapshot``."""
         if not self._snapshot.released:
             self._snapshot.marked(marker, position)
             self._check_snapshot()
@@ -429,11 +433,11 @@ class CommitTransactions:
 
     @property
     def _needs_topics(self) -> bool:
-        """Whether the topics that there are say which tables the history covers, which no snapshot begins."""
+        """Whether the topics that exist decide which tables the history covers: no snapshot begins it."""
         return self._leaves_out and self._mode == "none" and not self.through and not self._snapshot.topics_known
 
     def ends_read(self, ends: Mapping[Place, int], tables: Iterable[str] | None = None) -> None:
-        """The next offsets of all partitions, read after ``needs_ends`` became true. Then say ``consumed``.
+        """The next offsets of all partitions, read after ``needs_ends`` became true. Then call ``consumed``.
 
         ``tables`` are those that have a topic (default: all of them).
         """
@@ -445,11 +449,11 @@ class CommitTransactions:
 
     @property
     def reading_to_ends(self) -> bool:
-        """Whether ``consumed`` is wanted."""
+        """Whether ``consumed`` must be called."""
         return not self._snapshot.released or self._again.pending is not None
 
     def is_declared(self, lsn: int) -> bool:
-        """Whether a snapshot with this LSN was told of."""
+        """Whether the user has declared a resnapshot with this LSN."""
         return lsn in self._again.told
 
     @property
@@ -471,7 +475,7 @@ class CommitTransactions:
     def _check_snapshot(self) -> None:
         cap = None if self._snapshot.released else -1
         if self._runs.contradiction is not None:
-            # What was declared comes behind the first snapshot, which is sound.
+            # Declared resnapshots come after the first snapshot, which is sound.
             of_first = cap if self._runs.completed == 0 or not self._again.told else None
             if self._runs.another:
                 self._halt_another(self._runs.contradiction, of_first)
@@ -491,10 +495,10 @@ class CommitTransactions:
     # -- decisions
 
     def ready(self) -> Release | None:
-        """What may be released now, or None. Changes nothing but finding contradictions: ask as often as you like."""
+        """What may be released now, or None. Only finds contradictions on the way: call it at any time."""
         snapshot, through = None, self.through
         if self._spoilt is not None or (self._another and self.searches_resnapshot and self._again.pending is None):
-            # What was committed behind that snapshot would be released, as if nothing had been lost before it.
+            # Transactions committed after that snapshot must wait: something may have been lost before it.
             return None
         if not self._snapshot.released:
             snapshot = through = self._snapshot.lsn or 0
@@ -538,16 +542,16 @@ class CommitTransactions:
 
     @property
     def uncovered(self) -> frozenset[str]:
-        """The tables of which the connector never spoke, in what is released, and those that are partial."""
+        """The tables that the connector never reported, in what is released, and those that are partial."""
         return self._uncovered
 
     @property
     def partial(self) -> frozenset[str]:
-        """Those of them of which it spoke, and which have rows that are in no record."""
+        """Those of the uncovered tables that it did report, and of which some rows are in no record."""
         return self._partial
 
     def _lost(self, again: int | None) -> tuple[int, int] | None:
-        """A transaction whose END is lost, and no snapshot makes up for it."""
+        """A transaction whose END is lost, if no resnapshot makes up for it."""
         lost = self._tracker.lost()
         if lost is None or again is None or self._tracker.highest <= again:
             return lost
@@ -558,7 +562,7 @@ class CommitTransactions:
         self._check_snapshot()
         if not whole or (self._cap is not None and self._cap < again):
             return False
-        # What stops the capture before it stops it; what merely lacks rows or an END never gets them any more.
+        # A halt before the resnapshot still stops the capture. Missing rows or ENDs before it will never arrive.
         for end in self._tracker.ends():
             if end.lsn > again or (self._tracker.missing(end.tx) and end.tx not in self._halts):
                 return True
@@ -567,7 +571,7 @@ class CommitTransactions:
         return True
 
     def _superseded(self, again: int, transactions: list[Commit[int]]) -> tuple[int, ...]:
-        """The open transactions that were committed up to ``again``, but for these."""
+        """The open transactions that were committed up to ``again``, without the given ``transactions``."""
         given = {tx for tx, _ in transactions}
         ended = [end.tx for end in self._tracker.up_to(again) if end.tx not in given]
         unended = [tx for tx, seq in self._named.items() if seq < again and self._tracker.end_of(tx) is None]
@@ -582,7 +586,7 @@ class CommitTransactions:
         return found is not None or bool(self._tracker.missing(end.tx))
 
     def settle(self, release: Release) -> None:
-        """What :meth:`ready` gave is durable in every log, and stated: forget it."""
+        """Forget what :meth:`ready` returned: it is durable in every log, and stated."""
         self._uncovered, self._partial = release.uncovered, release.partial
         if release.snapshot is not None:
             self._snapshot.release()
@@ -600,7 +604,7 @@ class CommitTransactions:
         self._forget_runs()
 
     def _forget(self, tx: int, *, ended: bool) -> None:
-        """It is released, or superseded: by its END."""
+        """Forget a transaction that is released, or superseded; ``ended``: its END was read."""
         self._halts.pop(tx, None)
         self._named.pop(tx, None)
         self._had.pop(tx, None)
@@ -608,7 +612,7 @@ class CommitTransactions:
             self._finished.add(tx)
 
     def stopped(self) -> SourceStop | None:
-        """The stop that has been reached: raise it, once :meth:`ready` gives nothing more. None: go on."""
+        """The stop that has been reached: raise it, once :meth:`ready` returns nothing more. None: go on."""
         reason, remedy, may_be = self._stop_reached()
         if not reason:
             return None
@@ -616,29 +620,29 @@ class CommitTransactions:
         told = self._again.undeclared(seen, self.through) or (self._spoilt and self._again.late(seen, self.through))
         if (self._another and not self._lasts) or (may_be and told):
             remedy = self._again.remedy(self._snapshots_seen, self.through)
-        # Without a snapshot the logs begin at 0, and nothing is in them yet.
+        # Without a snapshot the logs begin at 0, and are still empty.
         nothing = self._mode == "none" and self.through == 0
         return SourceStop(reason, remedy, None if nothing else self.frontier, self._lasts)
 
     def keep(self, reason: str, remedy: str) -> None:
-        """The logs keep this stop, of another run: they are stated beyond its cause."""
+        """Take over a stop that the logs keep from an earlier run: they are stated beyond its cause."""
         self._spoil(reason, remedy, False)
 
     @property
     def _lasts(self) -> bool:
-        """Whether the logs are wrong for ever; not where a snapshot that can still be declared may explain it."""
+        """Whether the logs are wrong for ever. Not if a resnapshot that can still be declared may explain it."""
         if self._spoilt is None:
             return False
         another = len(self._snapshots_seen) > 1
         return not self._spoilt_by_none or (self._spoilt_by_lost and self._sought and not another)
 
     def searched(self) -> None:
-        """All topics were read for the rows of a snapshot that this run was not told of: see ``snapshot_found``."""
+        """All topics were searched for the rows of an undeclared snapshot: see ``snapshot_found``."""
         self._sought = True
         self._find_early()
 
     def _stop_reached(self) -> tuple[str, str, bool]:
-        """Reason and remedy, empty without one; whether it is, or may come of, a snapshot nobody has told of."""
+        """Reason and remedy, empty without a stop; and whether an undeclared snapshot is, or may be, the cause."""
         if self._spoilt is not None and self._lasts:
             return *self._spoilt, False
         if self._stop is not None:
@@ -652,11 +656,11 @@ class CommitTransactions:
 
     @property
     def searches_resnapshot(self) -> bool:
-        """Whether a snapshot nobody has told of stops it, perhaps, and its LSN is not known: see ``snapshot_found``."""
+        """Whether an undeclared snapshot may be the cause of a stop, and its LSN is unknown: see ``snapshot_found``."""
         return self._stop_reached()[2] and not self._again.undeclared(self._snapshots_seen, self.through)
 
     def snapshot_found(self, lsn: int) -> None:
-        """There are rows of a snapshot with this LSN, wherever they stand."""
+        """A row of a snapshot with this LSN was found, in any topic."""
         self._snapshots_seen.add(lsn)
         for untold in self._again.undeclared(self._snapshots_seen, self.through)[:1]:
             self._halt_all(*self._stop_reached()[:2], untold)
@@ -682,11 +686,11 @@ class CommitTransactions:
         return without_end(self._tracker.without_end())
 
     def open_transactions(self) -> int:
-        """How many transactions have been seen in part, or wholly but behind one that is not whole."""
+        """How many transactions are open: seen in part, or whole but after one that is not whole."""
         return len(self._tracker.open())
 
     def _lost_before(self, tx: int, after: int) -> None:
-        """Another run has seen that the END of a transaction is lost."""
+        """An earlier run found that the END of a transaction is lost."""
         self._tracker.comes_after(tx, after)
         if self._again.told:
             self._named[tx] = after
@@ -694,7 +698,7 @@ class CommitTransactions:
     # -- memory
 
     def export(self) -> dict[str, Any]:
-        """What must survive, as plain JSON. Facts of open transactions do not: they are read again by position."""
+        """What must survive a restart, as plain JSON. Facts of open transactions are read again from the topics."""
         return {
             "version": MEMORY_VERSION,
             "tables": list(self.tables),
@@ -720,8 +724,8 @@ class CommitTransactions:
     ) -> CommitTransactions:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
-        The logs may be ahead of the memory, whose last saving a crash prevented. Raises ForeignStateError where the
-        memory is of another capture, or ahead of the logs: its positions would skip what they lack.
+        The logs may be ahead of the saved state, if a crash prevented the last save. Raises ForeignStateError for the
+        state of another capture, and for one ahead of the logs: its positions would skip what the logs lack.
         """
         commits = cls(
             tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty,

@@ -11,7 +11,7 @@ _ANEW = (
     "begin anew with a new snapshot (new topics, new slot, new logs), and with cleanup.policy=delete and no retention "
     "on that topic"
 )
-#: The connector that does not number a transaction anew.
+#: The connector that does not renumber a transaction.
 _UPGRADE = "use Debezium 3.7.0 or later, and begin anew with a new snapshot: new topics, new slot, new logs"
 RENUMBERED = (
     "A connector before 3.7.0 that is restarted inside a transaction numbers the rest from 1 again, counts only that "
@@ -68,7 +68,7 @@ class Contradiction(NamedTuple):
 
 
 def lost_end(tx: object, after: int, instead: Commit[T]) -> str:
-    """That the END of ``tx`` is lost, in words.
+    """In words: the END of ``tx`` is lost.
 
     >>> lost_end(6, 70, Commit(7, 90)).partition(":")[0]
     'the END of transaction 6 is missing'
@@ -81,13 +81,13 @@ def lost_end(tx: object, after: int, instead: Commit[T]) -> str:
 
 
 def lost_rows(tx: object, after: int, instead: Commit[T]) -> Contradiction:
-    """Rows of a transaction whose END is lost came when later ones were released."""
+    """A row arrived after the release of later transactions, and the END of its own transaction is lost."""
     reason = f"{lost_end(tx, after, instead)}; the logs are stated beyond it, and lack them"
     return Contradiction(reason, SPOILT, True, lost=True)
 
 
 def uncounted_row(tx: object, table: str, number: int, end: int, counted: int) -> Contradiction:
-    """A row came that the END of its released transaction did not count."""
+    """A row arrived that the END of its released transaction did not count."""
     return Contradiction(
         f"transaction {tx} has a row of {table} numbered {number}, but its END {end} counts {counted}; the logs are "
         "stated beyond it, and lack it", NEW_SOURCE, True,
@@ -103,7 +103,7 @@ def surplus(tx: object, table: str, distinct: int, highest: int, end: int, count
 
 
 def two_ends(end: int, one: tuple[object, object], other: tuple[object, object], *, stated: bool) -> Contradiction:
-    """One END says two things; each is a transaction and its counts."""
+    """One END states two things; each is a transaction and its counts."""
     beyond = "; the logs are stated beyond it" if stated else ""
     return Contradiction(
         f"END {end} says both that transaction {one[0]} has {one[1]} rows, and that {other[0]} has {other[1]}{beyond}",
@@ -112,7 +112,7 @@ def two_ends(end: int, one: tuple[object, object], other: tuple[object, object],
 
 
 def late_end(tx: object, end: int, after: str, *, stated: bool = False) -> Contradiction:
-    """An END came for the first time where it cannot come."""
+    """An END was read for the first time where it cannot be new."""
     beyond = "; the logs are stated beyond it" if stated else ""
     return Contradiction(f"END {end} of transaction {tx} came for the first time after {after}{beyond}",
                          NEW_SOURCE, stated)
@@ -126,7 +126,7 @@ def early_end(tx: object, end: int, base: int, remedy: str, *, stated: bool = Fa
 
 
 def unexpected_snapshot(at: int, through: int, *, begun: bool) -> Contradiction:
-    """There are rows of a snapshot, and the history was to begin with nothing; ``begun``: something is stated of it.
+    """There are rows of a snapshot, and the recipe has none; ``begun``: something of the history is stated.
 
     The logs lack the rows where they are stated beyond ``at``, or before any transaction, as tables without rows.
 
@@ -138,12 +138,12 @@ def unexpected_snapshot(at: int, through: int, *, begun: bool) -> Contradiction:
 
 
 def second_snapshot(table: str, at: int, remedy: str) -> Contradiction:
-    """When a snapshot is released there are rows of another one."""
+    """There are rows of another snapshot, after the release of one."""
     return Contradiction(f"there are rows of a second snapshot of {table}, at {at}", remedy)
 
 
 def lacked_row(table: str, where: object) -> Contradiction:
-    """When the snapshot is released there is one more row of it."""
+    """There is one more row of the snapshot, after its release."""
     return Contradiction(
         f"a row of the snapshot of {table} stands at {where}, which is none of the rows that were released: the logs "
         "are stated beyond it, and lack it", LACKED, True,
@@ -151,7 +151,7 @@ def lacked_row(table: str, where: object) -> Contradiction:
 
 
 def unknown_row(tx: object, after: int, oldest: int | None) -> Contradiction:
-    """A row came of which it cannot be known whether it is a duplicate; ``oldest`` is the first END that is known."""
+    """Whether a row is a duplicate cannot be known; ``oldest`` is the first known END."""
     return Contradiction(
         f"whether a row of transaction {tx}, which comes after the commit {after}, is a duplicate cannot be known: "
         f"{_known_from(oldest)}", UNKNOWN, judged=False,
@@ -159,7 +159,7 @@ def unknown_row(tx: object, after: int, oldest: int | None) -> Contradiction:
 
 
 def unknown_end(tx: object, end: int, oldest: int | None) -> Contradiction:
-    """The same of an END."""
+    """Whether an END is a duplicate cannot be known."""
     return Contradiction(
         f"whether END {end} of transaction {tx} is a duplicate cannot be known: {_known_from(oldest)}", UNKNOWN,
         judged=False,
@@ -173,7 +173,7 @@ def _known_from(oldest: int | None) -> str:
 
 
 def renumbered(tx: object, end: int | None) -> Contradiction:
-    """A connector that numbers anew was restarted inside the transaction."""
+    """A connector that renumbers was restarted inside the transaction."""
     where = f" (END {end})" if end is not None else ""
     return Contradiction(
         f"transaction {tx}{where} has two BEGINs, one directly after the other, and its rows are of a connector before "
@@ -182,7 +182,7 @@ def renumbered(tx: object, end: int | None) -> Contradiction:
 
 
 def in_doubt(tx: object, end: int | None) -> Contradiction:
-    """The same may be so: the topic does not hold the record before the one that would show it."""
+    """Perhaps a connector was restarted inside the transaction: the topic no longer holds the record to show it."""
     where = f" (END {end})" if end is not None else ""
     return Contradiction(
         f"whether transaction {tx}{where} has two BEGINs, one directly after the other, cannot be known: the "
@@ -206,5 +206,5 @@ def two_snapshot_rows(position: object) -> Contradiction:
 
 
 def two_rows(tx: object, table: str, number: object, where: str = "") -> Contradiction:
-    """One number stands for two different rows."""
+    """Two different rows have one number."""
     return Contradiction(f"transaction {tx} has two different rows of {table} numbered {number}{where}", NEW_SOURCE)

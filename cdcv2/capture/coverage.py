@@ -1,14 +1,13 @@
-"""Tables of which the connector never spoke: nothing is stated of them until it does.
+"""Uncovered tables: tables that the connector never reported. Nothing is stated of them until it does.
 
-A table has a row type, and the connector may not capture it: it is not in ``table.include.list``, or not in the
-publication. Nothing tells that from a table without rows but what the connector states: it names each table that its
-snapshot covered. Without such a word nothing may be stated. If the connector covers the table later, its rows come, and
-the first END that counts some is the first time of which something is known.
+A table has a row type, and yet the connector may not capture it: it is not in ``table.include.list``, or not in the
+publication. Such a table looks like one without rows. Only the connector can show the difference: it names each table
+that its snapshot covered. Until it names a table, nothing may be stated of it. If the connector covers the table later,
+its rows arrive, and the first END that counts some of them is the first time that is known.
 
-That is, unless the first of these rows is an update or a delete: then the table had a row that no record brought, and
-perhaps more of them. What is stated of it would be no table. So nothing is, until a snapshot covers it: it is
-*partial*. A table whose first row is an insert may have had rows as well; nothing tells that from a table that was made
-then.
+There is one exception: the first of these rows is an update or a delete. Then the table had a row that is in no record,
+and perhaps more of them. The log would not be the table. So nothing is stated until a snapshot covers it: the table is
+*partial*. A table whose first row is an insert may have had rows as well; it looks like a table that was just created.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ def unnamed(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) ->
 def left_out(
     run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str], there: Collection[str] | None
 ) -> frozenset[str]:
-    """The tables of which nothing is stated behind a completed run; ``rows`` are those of the snapshot, by table.
+    """The tables of which nothing is stated after a completed run; ``rows`` are those of the snapshot, by table.
 
-    A run that was skipped names no table. Then ``there`` says which ones are known otherwise: by their topics, their
-    records, or the user. None: it is not known yet.
+    A run that was skipped names no table. Then ``there`` has the tables that are known otherwise: by their topics,
+    their records, or the user. None: not known yet.
 
     >>> sorted(left_out(SnapshotRun({"a": 0}, 4), {}, ["a", "b"], None))
     ['b']
@@ -50,7 +49,7 @@ def left_out(
 
 
 def unknown(tables: Iterable[str], there: Collection[str]) -> frozenset[str]:
-    """The tables of which nothing is stated without a snapshot: all but those that are ``there``.
+    """The tables of which nothing is stated without a snapshot: all that are not in ``there``.
 
     >>> sorted(unknown(["a", "b"], {"b"}))
     ['a']
@@ -61,9 +60,9 @@ def unknown(tables: Iterable[str], there: Collection[str]) -> frozenset[str]:
 def indispensable(
     left: Collection[str], tables: Collection[str], may: Collection[str], *, skipped: bool = False
 ) -> str | None:
-    """A table of ``left`` without which the others cannot go on; None: they can. ``may`` are those that may be left.
+    """A table of ``left`` that the others cannot go on without; None: they can. ``may`` are those that may be left.
 
-    Where there is no other the snapshot is one of other tables, and a mistake; but not where it was ``skipped``: then
+    If no other table is left, the snapshot is one of other tables: a mistake. Not so if the run was ``skipped``: then
     each table begins with its first record.
 
     >>> indispensable({"b"}, ["a", "b"], ["a", "b"]), indispensable({"b"}, ["b"], ["b"]), indispensable({"b"}, "ab", "")
@@ -75,10 +74,11 @@ def indispensable(
 
 
 def has_started(begins: int | None, known: int) -> bool:
-    """Whether a log is of a table that is covered, as far as it shows.
+    """Whether a log shows that its table is covered.
 
-    ``begins`` is where the log states that it begins, None: that its table is not covered; ``known`` is up to where it
-    is stated. One that begins later counts from its first statement on: so the meet of such logs is behind an END.
+    ``begins`` is where the log states that it begins, None: it states that its table is not covered. ``known`` is the
+    time up to which it is stated. A log that begins later counts from its first statement on, so the meet of such logs
+    is behind an END.
 
     >>> has_started(0, 0), has_started(None, 0), has_started(140, 140), has_started(140, 141), has_started(None, 7)
     (True, False, False, True, True)
@@ -89,9 +89,9 @@ def has_started(begins: int | None, known: int) -> bool:
 
 
 def had_rows(op: str, number: int) -> bool:
-    """Whether a table had a row before, as its row of this number in a transaction shows, if none was before that.
+    """Whether the first row of a table shows that the table had rows before.
 
-    ``op`` is c, u, d or t: a TRUNCATE leaves nothing of what there was.
+    ``number`` is the row's number in its transaction; ``op`` is c, u, d or t: a TRUNCATE leaves no earlier row.
 
     >>> had_rows("u", 1), had_rows("d", 1), had_rows("c", 1), had_rows("u", 2), had_rows("t", 1)
     (True, True, False, False, False)
@@ -100,7 +100,7 @@ def had_rows(op: str, number: int) -> bool:
 
 
 class UncoveredTables:
-    """The tables that are not covered yet; ``partial`` are those that are so although there are records of them.
+    """The tables that are not covered yet; ``partial`` are those of them that have records.
 
     >>> uncovered = UncoveredTables(["b", "c", "d"])
     >>> uncovered.begin({"a": 1, "b": 2}), uncovered.begin({"b": 1}), uncovered.begin({"c": 2}, {"c"})
@@ -119,7 +119,7 @@ class UncoveredTables:
 
     @property
     def tables(self) -> frozenset[str]:
-        """Which they are."""
+        """All of them."""
         return frozenset(self._tables)
 
     @property
@@ -128,11 +128,11 @@ class UncoveredTables:
         return frozenset(self._partial)
 
     def add(self, tables: Iterable[str]) -> None:
-        """These are not covered, either."""
+        """Add tables that are not covered."""
         self._tables.update(tables)
 
     def begin(self, counts: Mapping[str, int], had: Collection[str] = ()) -> list[str]:
-        """An END counts these rows, by table, in the order of commits: the tables that are covered from it on.
+        """The tables that an END with these counts, by table, covers from now on. Call it in the order of commits.
 
         ``had`` are tables whose first row in the transaction is of a table that :func:`had_rows`.
         """
@@ -143,7 +143,7 @@ class UncoveredTables:
         return begun
 
     def scanned(self, tables: Iterable[str]) -> list[str]:
-        """A snapshot has all rows of these tables: those that are covered from it on."""
+        """The tables that a snapshot, which has all of their rows, covers from now on."""
         begun = sorted(self._tables.intersection(tables))
         self._tables.difference_update(begun)
         self._partial.difference_update(begun)

@@ -1,9 +1,8 @@
-"""A capture by commit times, but for its rows: what its facts mean, what it remembers, and from where it reads again.
+"""The engine of a capture by commit times, without its rows: facts, state, and where reading starts again.
 
-Facts come one by one without Spark, and in groups from executors; the rows are in a :class:`RowsStore`, in memory or
-with the executors. A fact that has rows comes with a function that keeps these there: it is called where they are no
-duplicates, and returns how many there are by now, or what contradicts. So what is decided never depends on where the
-rows are.
+Without Spark the facts arrive one by one, with Spark in groups from executors. The rows are in a :class:`RowsStore`: in
+memory, or with the executors. A fact with rows brings a function that keeps them there. The engine calls it if they
+are no duplicates; it returns how many there are now, or a contradiction. So no decision depends on where the rows are.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cdcv2.timeline.positions import of_topics
 
 
 class CaptureRecipe(Protocol):
-    """What is captured: what a recipe says of the tables and of the snapshot."""
+    """What is captured: the recipe's tables and snapshot."""
 
     @property
     def tables(self) -> Mapping[str, object]:
@@ -34,31 +33,31 @@ class CaptureRecipe(Protocol):
 
     @property
     def notification_topic(self) -> str | None:
-        """The topic that says how many rows a snapshot has; None: there is none."""
+        """The topic that states how many rows a snapshot has; None: there is none."""
 
     @property
     def resnapshots(self) -> tuple[int, ...]:
-        """The LSNs of snapshots that were taken again."""
+        """The LSNs of declared resnapshots."""
 
     @property
     def empty(self) -> frozenset[str]:
         """Tables that were empty at the snapshot, as the user states."""
 
     def table(self, topic: str) -> str | None:
-        """The table that a topic has the rows of; None: it is another topic."""
+        """The table whose rows the topic has; None: it is another topic."""
 
     def topics(self) -> Iterable[str]:
         """All that are read."""
 
 
 class CaptureClock(Protocol):
-    """Where it is kept when releases were committed."""
+    """Keeps when releases were committed."""
 
     def end(self, lsn: int, ts_ms: int | None) -> None:
         """An END was read."""
 
     def release(self, through: int) -> None:
-        """All through this END is about to be stated."""
+        """Everything up to this END is about to be stated."""
 
 
 class RowsStore(Protocol):
@@ -71,16 +70,16 @@ class RowsStore(Protocol):
         """A record that is no row must be read again with the snapshot."""
 
     def doubted(self) -> Iterable[tuple[int, Iterable[int | None], Mapping[str, int]]]:
-        """Transactions of which it may be known only later that they were released before.
+        """Transactions that may turn out later to have been released before.
 
-        With the commits that their rows name, and the greatest number of their rows by table.
+        Each with the commits that its rows name, and the greatest number of its rows by table.
         """
 
     def drop(self, tx: int) -> None:
         """The transaction is released, or was before."""
 
     def drop_snapshot(self, again: int | None = None) -> None:
-        """The snapshot is released; ``resnapshots`` is the LSN of one that was taken again."""
+        """The snapshot is released; ``again`` is the LSN of a resnapshot."""
 
     def firsts(self) -> Mapping[Place, int]:
         """The first offset of each partition that has something unreleased."""
@@ -88,11 +87,12 @@ class RowsStore(Protocol):
 
 @dataclass(frozen=True)
 class LogsState:
-    """What the logs state when a capture is opened: how far, since when, and of which tables nothing.
+    """What the logs state when a capture is opened: how far, since when, and which tables are uncovered.
 
-    ``knowns`` has up to where each table that is covered is stated, ``spans`` the first and the last time at which each
-    log has updates; ``firsts``, ``uncovered``, ``partial`` and ``describing`` are those of ``CommitTransactions``
-    (``held`` and ``leaves_out`` there). ``stop`` is one that they keep, reason and remedy; None: they keep none.
+    ``knowns`` has for each covered table the time up to which it is stated, ``spans`` the first and the last time at
+    which each log has updates. ``firsts``, ``uncovered``, ``partial`` and ``describing`` are those of
+    ``CommitTransactions`` (``held`` and ``leaves_out`` there). ``stop`` is a permanent stop that they keep, reason and
+    remedy; None: there is none.
     """
 
     knowns: Mapping[str, int]
@@ -105,9 +105,9 @@ class LogsState:
 
 
 class CaptureEngine:
-    """Feeds ``commit_transactions`` with facts, and has ``rows`` keep what is not released. One thread.
+    """Feeds ``commits`` with facts, and has ``rows`` keep what is not released. One thread.
 
-    ``evidence`` is that of the logs, where no memory says that the topics are theirs.
+    ``evidence`` compares the topics with the logs, if no state shows that they belong together.
 
     >>> from cdcv2.capture.open_rows import OpenRows
     >>> from cdcv2.connectors.debezium.envelope import Recipe
@@ -122,8 +122,7 @@ class CaptureEngine:
     >>> engine.ready().transactions, engine.positions({("p.transaction", 0): 1})
     ((Commit(tx=7, lsn=100),), {('p.transaction', 0): 0})
 
-    Cost: a fact O(log open). Memory: that of ``commit_transactions`` and ``rows``. Source: the rules of explicit
-    commit times.
+    Cost: a fact O(log open). Memory: that of ``commits`` and ``rows``. Source: the rules of explicit commit times.
     """
 
     def __init__(
@@ -141,12 +140,11 @@ class CaptureEngine:
         cls, asked: CaptureRecipe, remembered: Mapping[str, Any] | None, logs: LogsState, rows: RowsStore,
         clock: CaptureClock
     ) -> CaptureEngine:
-        """The engine of a capture that begins or goes on. ``remembered`` is what :meth:`CommitTransactions.export`
-        gave.
+        """The engine of a capture that starts or resumes; ``remembered`` is from :meth:`CommitTransactions.export`.
 
-        Raises ForeignStateError for a memory that is none of this capture, or is ahead of its logs.
+        Raises ForeignStateError if that state is of another capture, or is ahead of its logs.
         """
-        # With no table covered the logs say nothing of how far this has come.
+        # With no table covered, the logs do not show how far the capture is.
         known = min(logs.knowns.values(), default=((remembered or {}).get("through") or -1) + 1)
         how: dict[str, Any] = {
             "snapshot": asked.snapshot, "notifications": asked.notification_topic is not None, "known": known,
@@ -168,19 +166,19 @@ class CaptureEngine:
 
     @property
     def sure(self) -> bool:
-        """Whether it is known that the topics are those of the logs: only then may anything be remembered."""
+        """Whether the topics are known to be those of the logs: only then may a state be saved."""
         return self._evidence is None or self._evidence.sure
 
     @property
     def frontier(self) -> Antichain | None:
-        """Up to where the logs are complete; None where none of them has a statement: no table is covered yet."""
+        """Up to where the logs are complete; None if no table is covered yet: then no log has a statement."""
         return None if self.commits.uncovered.issuperset(self._asked.tables) else self.commits.frontier
 
     def positions(self, read: Mapping[Place, int], stopping: Mapping[Place, int] | None = None) -> dict[Place, int]:
-        """From where each partition must be read again: all before is released.
+        """From where each partition must be read again: everything before is released.
 
-        ``read`` is how far they were read, ``stopping`` has the record that stops the capture. Not of other topics that
-        a dump has: one of them may be named the next time, and would be begun behind its end.
+        ``read`` is how far they were read; ``stopping`` has the record that stops the capture. Topics of a dump that
+        are not captured are left out: the next run may capture one of them, and must read it from its start.
         """
         positions = dict(read)
         for first in (self._rows.firsts(), stopping or {}):
@@ -192,7 +190,7 @@ class CaptureEngine:
         return of_topics(positions, self._asked.topics())
 
     def ended(self) -> None:
-        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        """The end of the topics is reached. Raises ForeignStateError if the logs have what the topics lack."""
         if self._evidence is not None:
             self._evidence.finished()
 
@@ -202,10 +200,10 @@ class CaptureEngine:
         self, table: str, tx: int, seq: int | None, place: Place, highest: int,
         keep: Callable[[], tuple[int, int] | Contradiction | None], *, numbers_anew: bool = False, had: bool = False,
     ) -> bool:
-        """Rows of a transaction came that name the same commit; False: they are of a released one.
+        """Take rows of a transaction that name the same commit; False: their transaction is released.
 
         ``highest`` is the greatest of their numbers in their table. ``keep`` keeps them, and returns how many rows of
-        the table the transaction has by now, with the greatest number; None: all were kept before.
+        the table the transaction has now, with the greatest number; None: all were kept before.
         """
         commits = self.commits
         commits.passed(place)
@@ -227,10 +225,10 @@ class CaptureEngine:
         self, table: str, lsn: int, place: Place, last: int, keep: Callable[[int | None], int | Contradiction],
         rows: int = 1,
     ) -> bool:
-        """Rows of a snapshot came, the last of them at the offset ``last``; False: they are duplicates.
+        """Take rows of a snapshot, the last of them at the offset ``last``; False: they are duplicates.
 
-        ``keep`` keeps them, and returns how many the table has by now; it gets the LSN of a snapshot that was taken
-        again, None for the first one.
+        ``keep`` keeps them, and returns how many the table has now. Its argument is the LSN of a resnapshot, None for
+        the first snapshot.
         """
         commits = self.commits
         again, through = commits.is_declared(lsn), commits.through or 0
@@ -253,7 +251,7 @@ class CaptureEngine:
     def end(
         self, tx: int, lsn: int, counts: Mapping[str, int], ts_ms: int | None, place: Place, offset: int
     ) -> None:
-        """An END stands there. Raises ForeignStateError where it shows that the topics are not those of the logs."""
+        """Take an END. Raises ForeignStateError if it shows that the topics are not those of the logs."""
         if self._evidence is not None:
             self._evidence.end(lsn)
         if self._clock is not None:
@@ -264,7 +262,7 @@ class CaptureEngine:
     def notification(
         self, kind: str, table: str | None, rows: int | None, place: Place, offset: int, status: str | None
     ) -> None:
-        """A notification of a snapshot stands there."""
+        """Take a notification of a snapshot."""
         self.commits.notification(kind, table, rows, offset, status)
         self._notified = place
         if not self.commits.snapshot_released:
@@ -274,7 +272,7 @@ class CaptureEngine:
         self, table: str, tx: int | None, lsn: int | None, seq: int | None, number: int, place: Place, offset: int,
         reason: str, remedy: str,
     ) -> None:
-        """A record stands there that cannot be captured.
+        """Take a record that cannot be captured.
 
         ``tx`` is its transaction, ``lsn`` the LSN of the snapshot that it is a row of; None: it is of none.
         """
@@ -298,9 +296,7 @@ class CaptureEngine:
             self.commits.consumed(positions)
 
     def ends_read(self, ends: Mapping[Place, int], read: Mapping[Place, int]) -> None:
-        """Where the partitions of the topics end now, as ``commit_transactions`` wants to know; and how far they
-        have been read.
-        """
+        """The ends of the topics' partitions, as ``commits`` needs them; ``read`` is how far they have been read."""
         every = bool(self._asked.resnapshots)
         found = {place: end for place, end in ends.items() if every or self._asked.table(place[0])}
         tables = {self._asked.table(topic) for topic, _ in found}
@@ -312,12 +308,11 @@ class CaptureEngine:
     def ready(self) -> Release | None:
         """What may be released now; None: nothing.
 
-        Rows that are known to be duplicates only now, by an END that came after them or by a later release, are dropped
-        before that.
+        Before that it drops rows that only now are known to be duplicates, by a later END or a later release.
         """
         for tx, seqs, highest in list(self._rows.doubted()):
             counted = list(highest.items()) or [("", 0)]
-            # All of them are looked at: each may show that END did not count it.
+            # All are judged, not only the first: each may show a row that END did not count.
             if any([self.commits.is_repeat(seq, tx, *one) for seq in seqs for one in counted]):
                 self._rows.drop(tx)
                 for table in highest:
@@ -325,12 +320,12 @@ class CaptureEngine:
         return self.commits.ready()
 
     def keep_time(self, release: Release) -> None:
-        """Keep when the release was committed: it is about to be stated. Raises what the clock raises."""
+        """Keep when the release was committed, before it is stated. Raises what the clock raises."""
         if self._clock is not None:
             self._clock.release(release.through)
 
     def settle(self, release: Release) -> None:
-        """The release is durable in every log, and stated: forget it, and its rows."""
+        """Forget the release and its rows: it is durable in every log, and stated."""
         self.commits.settle(release)
         for tx in (*(tx for tx, _ in release.transactions), *release.superseded):
             self._rows.drop(tx)

@@ -1,9 +1,9 @@
-"""Are these the topics that the logs were made of? Asked by a capture without a memory, which would tell otherwise.
+"""Are these the topics that the logs were made of? A capture without a state must find out.
 
-All that such a capture reads at first looks like repeats, also of another source. But what the logs hold was told by
-the topics: rows of the snapshot at its LSN, everything else at the LSN of an END. So one time of each log, its last,
-must be found among the ENDs, in whose order it would have come; and the first one where the snapshot was taken. At
-the LSN of a snapshot that was taken anew there need be no END.
+Everything that such a capture reads at first looks like a duplicate, even if it is of another source. But the logs hold
+what the topics had: rows of the snapshot at its LSN, everything else at the LSN of an END. So the last time of each log
+must be found among the ENDs, which come in order, and the first time must be that of the snapshot. At the LSN of a
+resnapshot there need be no END.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Span = tuple[Time, Time]
 
 
 class SourceEvidence:
-    """Compares what the topics say with the first and the last times of the logs.
+    """Compares the topics with the first and the last times of the logs.
 
     >>> evidence = SourceEvidence({"public.t": (100, 130)})
     >>> evidence.end(110); evidence.end(130); evidence.snapshot("public.t", 100, 130); evidence.finished()
 
-    ``snapshot``: the logs begin with one. Each method raises ForeignStateError where the topics are of another source.
+    ``snapshot``: the logs begin with one. Each method raises ForeignStateError if the topics are of another source.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a record of a source says, once its format is forgotten: the facts that capture lives on.
+"""The facts that capture works on: what a record of a source means, without its format.
 
 Facts are plain values (named tuples): they can be sent between processes, compared and counted.
 """
@@ -30,9 +30,9 @@ class RowFact(NamedTuple):
     """A row changed in a transaction.
 
     ``tx`` and ``order`` (of all its rows, from 1) identify it; ``table_order`` is its number among those of its
-    table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it; a row that is sent
-    again may have another one. ``changes`` are pairs ``(row, diff)``. ``renumbered``: the connector numbers a
-    transaction anew when it is restarted inside it.
+    table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it; a second copy of the
+    row may have another one. ``changes`` are pairs ``(row, diff)``. ``renumbered``: its connector renumbers the rows
+    of a transaction when it is restarted inside it.
     """
 
     table: str
@@ -53,17 +53,17 @@ class PartialImage(NamedTuple):
     values: tuple[Any, ...]
 
     def only(self, names: Collection[str]) -> PartialImage:
-        """What it says of these columns."""
+        """The image without the other columns."""
         said = [(name, value) for name, value in zip(self.columns, self.values) if name in names]
         return PartialImage(tuple(name for name, _ in said), tuple(value for _, value in said))
 
 
 class PartialChange(NamedTuple):
-    """What a record tells of a row: what it does to a table is known with the table's content only.
+    """A change of which the record lacks something: only the table's content shows its effect.
 
-    ``op`` is c, u, d or t (all rows go). ``key`` says which row it is; without it, it is the row that equals ``old``,
-    which is then whole. Where both are given, the row of that key must have the ``old`` values. ``new`` lacks the
-    large values that the change did not touch.
+    ``op`` is c, u, d or t (all rows go). ``key`` identifies the row; without a key, it is the row that equals ``old``,
+    which is then whole. If both are given, the row of that key must have the ``old`` values. ``new`` lacks the large
+    values that the change did not touch.
     """
 
     op: str
@@ -106,7 +106,7 @@ class Begin(NamedTuple):
 class End(NamedTuple):
     """A transaction is committed at ``lsn``; ``counts`` has the number of rows of each of its tables.
 
-    ``ts_ms`` is when, by the source's clock, in milliseconds since 1970; None where the record does not say.
+    ``ts_ms`` is when, by the source's clock, in milliseconds since 1970; None: the record has no time.
     """
 
     tx: int
@@ -147,10 +147,10 @@ class UnfitRow(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """The connector tells how its initial snapshot goes.
+    """A report of the connector on its initial snapshot.
 
-    ``kind`` is STARTED, IN_PROGRESS, TABLE_SCAN_COMPLETED (then with ``table`` and the ``rows`` scanned, None if it
-    does not say), COMPLETED, ABORTED or SKIPPED. ``status`` is how the scan of the table ended, if it says.
+    ``kind`` is STARTED, IN_PROGRESS, TABLE_SCAN_COMPLETED (then with ``table`` and the ``rows`` scanned, None if they
+    are missing), COMPLETED, ABORTED or SKIPPED. ``status`` is how the scan of the table ended, if that is reported.
     """
 
     kind: str
@@ -170,7 +170,7 @@ class IgnoredRecord(NamedTuple):
     of: str | None = None
 
 
-#: What one record says.
+#: The facts that one record can be.
 Fact: TypeAlias = Union[
     RowFact, PartialChangeFact, SnapshotRow, Begin, End, Truncate, UnfitRow, Notification, IgnoredRecord
 ]

@@ -1,16 +1,16 @@
 """When is the initial snapshot whole?
 
-A snapshot is a set of rows with one LSN, scattered over the topics of the tables; nothing in a row says how many
-there are. Two witnesses can:
+A snapshot is a set of rows with one LSN, spread over the topics of the tables. No row has their number. Two witnesses
+can show that all of them are read:
 
 - Debezium's notification topic: the run ``STARTED ... COMPLETED`` states for each table how many rows it scanned
   (:mod:`cdcv2.capture.snapshot`). The snapshot is whole when each table has exactly that many.
 - Without it: the row marked ``last`` has been read, and then each partition of the tables up to where it ended at
-  some moment after that, or up to its first streamed row (what a partition holds is in the order in which it was
-  sent). Such a snapshot is *assumed* whole, and whoever releases it says so.
+  some moment after that, or up to its first streamed row. (A partition holds records in the order in which they were
+  sent.) Such a snapshot is *assumed* whole, and its release states so.
 
-A second snapshot has an inexact seam with the stream (rows may be in both), so it is a clean stop, never merged; but
-one whose slot was new, as the user says (:mod:`cdcv2.capture.resnapshots`).
+A second snapshot has no exact seam with the stream: rows may be in both. So it is a clean stop, and is never merged.
+The exception is a resnapshot on a new slot, which the user declares (:mod:`cdcv2.capture.resnapshots`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdcv2.capture.coverage import indispensable, left_out, unknown
 from cdcv2.capture.snapshot import ANEW, UNKNOWN, SnapshotRows, SnapshotRuns, check_rows, lacking, not_empty
 from cdcv2.protocol.log import Place
 
-#: What to do about a table that has no topic: a dump may lack that.
+#: What to do about a table that has no topic: a dump may lack the topic.
 NO_TOPIC = f"If a dump is captured, and its topic was not dumped: dump that whole, too. {UNKNOWN}"
 
 
@@ -33,10 +33,10 @@ MARKERS = {
 
 
 class Snapshot:
-    """What is known of the initial snapshot; fed by ``CommitTransactions``, judges counts and never sees a row.
+    """The state of the initial snapshot; fed by ``CommitTransactions``, judges counts and never sees a row.
 
     ``runs`` are those of the connector's notifications; None: there is no topic of notifications. ``contradiction`` is
-    the reason for which it can never be whole, or None.
+    the reason why the snapshot can never be whole, or None.
     """
 
     def __init__(
@@ -48,18 +48,18 @@ class Snapshot:
         self._empty = frozenset(empty)
         self._known = set(self._empty)
         self._runs = runs
-        #: its rows by their positions; ``held`` is what the logs have of them, where an earlier run released them
+        #: its rows by their positions; ``held`` are those in the logs, if an earlier run released them
         self.positions = SnapshotRows(held)
-        #: its rows have been released (or none are wanted): from now on an old one is a repeat, a new one a stop
+        #: its rows are released, or the recipe has no snapshot: a known row is then a duplicate, a new one a stop
         self.released = not wanted
         #: the LSN of its rows: what a row without a previous commit counts from; None while unknown
         self.lsn: int | None = None if wanted else 0
         self.contradiction: str | None = None
         #: what to do about it
         self.remedy = ANEW
-        #: the tables of which the connector never spoke; known once it is whole
+        #: the tables that the connector never reported; known once it is whole
         self.uncovered = frozenset[str]()
-        #: whether it is that there are two
+        #: whether the contradiction is that there are two snapshots
         self.another = False
         self._rows: dict[str, int] = {}
         # (topic, which row of its table) -> where that is.
@@ -81,7 +81,7 @@ class Snapshot:
         self._rows[table] = distinct
 
     def marked(self, marker: str, position: Sequence[object]) -> None:
-        """A row carries one of :data:`MARKERS`; two different rows of a table with one marker are two snapshots.
+        """A row carries one of :data:`MARKERS`. Two different rows of a table with one marker are of two snapshots.
 
         ``position`` begins with the topic, of which each table has its own.
         """
@@ -116,7 +116,7 @@ class Snapshot:
 
     @property
     def needs_ends(self) -> bool:
-        """Whether somebody should read the end positions now, and call ``ends_read``."""
+        """Whether the caller should read the end positions now, and call ``ends_read``."""
         if self.released or self._unread is not None:
             return False
         run = self._runs.run(0) if self._runs is not None else None
@@ -129,12 +129,12 @@ class Snapshot:
 
     @property
     def assumed(self) -> bool:
-        """Whether its completeness is assumed, for want of notifications, and not known."""
+        """Whether it only counts as complete, because there are no notifications."""
         return self._runs is None
 
     @property
     def assumed_empty(self) -> frozenset[str]:
-        """The tables of which nothing but the user says that they had no rows."""
+        """The tables that had no rows only by the user's declaration."""
         return self._empty if self._runs is None else self._runs.assumed
 
     @property
@@ -181,7 +181,7 @@ class Snapshot:
         return True
 
     def missing(self) -> dict[str, int]:
-        """How many rows each table lacks, as far as the notifications tell."""
+        """How many rows each table lacks, as far as the notifications show."""
         run = self._runs.run(0) if self._runs is not None else None
         return {} if run is None else lacking(run, self._rows, self._tables)
 

@@ -1,13 +1,13 @@
-"""The one order in which a release becomes durable: the updates of all tables, then statements, then the memory.
+"""The one order in which a release becomes durable: the updates of all tables, then statements, then the state.
 
 A crash anywhere in it does no harm:
 
 1. Each log states where it begins, or that its table is not covered.
 2. The updates of every table are durable.
 3. What is kept of the release beside the logs is durable: when it was committed.
-4. TEMP is stated, where there is one: it has what the next run goes on from.
+4. The open-records log (TEMP), if there is one, is stated: the next run resumes from it.
 5. Each table is stated, first those that begin now.
-6. The memory is durable: from where the topics are read again.
+6. The state of the capture is durable: from where the topics are read again.
 
 A crash before a statement leaves updates that no statement counts; the next run writes what they lack, and counts them.
 A crash between two statements leaves some logs ahead; the next run goes on at the meet of all.
@@ -37,11 +37,11 @@ REMEMBERED = failpoints.declare("release.remembered", "updates, statements and m
 
 @dataclass(frozen=True)
 class Advance:
-    """How far a release brings the logs, and of which tables they are.
+    """How far a release brings the logs, and of which tables.
 
     All times before ``frontier`` are complete. Nothing is stated of the tables ``uncovered``, of which ``partial`` have
     rows that are in no record; those of ``begins`` are covered from the time there on. ``empty`` are tables that were
-    empty at the snapshot, as only the user states. ``begun``: there is an output; without one no table is stated.
+    empty at the snapshot only by the user's declaration. ``begun``: there is an output; without one no table is stated.
 
     >>> Advance(Antichain([5]), begins={"t": 4}).begun
     True
@@ -66,7 +66,7 @@ class LogSet(Protocol):
         """Have each log state, durably, where it begins, or that its table is not covered, and whether it was empty."""
 
     def stage(self, advance: Advance) -> Iterable[str]:
-        """Make the updates of every table before the frontier durable; gives the tables whose updates are."""
+        """Make the updates of every table before the frontier durable; yields each table whose updates are."""
 
     def state(self, table: str, advance: Advance) -> bool:
         """State one table up to the frontier, durably; whether there was anything to state."""
@@ -78,9 +78,8 @@ def write(
 ) -> None:
     """Make a release durable, and state it, in the order of this module.
 
-    ``open_records`` is the writer of TEMP, which was fed. ``keep`` makes durable what stands beside the logs.
-    ``remember`` makes the memory durable. When it raises, open the logs again and go on: what a log has is not written
-    twice.
+    ``temp`` is the writer of TEMP, which was fed. ``keep`` makes durable what stands beside the logs. ``remember``
+    makes the state durable. If it raises, open the logs again and go on: an update that a log has is not written twice.
 
     Raises what these raise. Cost: linear in what is written. Source: the rules of explicit commit times, and the
     reclocking document's addendum on transactions.
@@ -111,7 +110,7 @@ def write(
 
 
 def first_started(tables: Iterable[str], begins: Collection[str]) -> list[str]:
-    """The order in which tables are stated: where the others are, nothing may be lacking of those that begin.
+    """The order in which tables are stated: those that begin come first, so that they lack nothing when others are.
 
     Cost: O(tables · log tables). Source: the coverage of tables that begin later than others.
 

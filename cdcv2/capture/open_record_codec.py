@@ -1,11 +1,11 @@
-"""TEMP as a log: what a capture of transactions holds on to, as rows that any reader of the format understands.
+"""The open-records log (TEMP): the records of open transactions, as rows that any reader of the format understands.
 
-A row has a ``kind`` and the columns that this kind uses; the others are null, or empty lists. What is a name or a place
-in a source (a transaction, the order of a row in it) is JSON text, as sources name things by numbers, texts or lists of
-these. The place of a row that has a number is an object: ``order``, ``number`` (among its table's rows in the
-transaction), and ``anew``: true where the connector numbers anew after a restart. Version 1 of the mapping knew no
-numbers; its places, and those of rows of a snapshot, are the order alone. The data of a change are the bytes of their
-table's own row type: one schema serves all tables.
+A row has a ``kind`` and the columns that this kind uses; the others are null, or empty lists. Names and places of a
+source (a transaction, the order of a row in it) are JSON text, as sources use numbers, texts or lists of these. The
+place of a row that has a number is an object: ``order``, ``number`` (among its table's rows in the transaction), and
+``anew``: true if the connector renumbers rows after a restart. Version 1 of the mapping had no numbers; its places, and
+those of rows of a snapshot, are the order alone. The data of a change are the bytes of their table's own row type: one
+schema serves all tables.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class DataCodec(Protocol):
 
 
 class OpenRecordCodec:
-    """What TEMP holds as rows of :data:`TEMP`, and back; ``tables`` are the row types of what is captured.
+    """Records of open transactions to rows of :data:`TEMP`, and back; ``tables`` are the row types of the tables.
 
-    ``told`` has, by table, the codec of what is told of its rows (diff 0), for captures that look them up.
+    ``told`` has, by table, the codec of partial changes (diff 0), for captures that look up before-images.
 
     >>> temp = OpenRecordCodec({})
     >>> row = temp.row(ThroughRecord(commit=70, base=3))
@@ -84,7 +84,7 @@ class OpenRecordCodec:
         return TEMP.row({**_NOTHING, **_ENCODE[type(held)](self, held)})
 
     def held(self, row: row_type.Row) -> Held:
-        """What a row says. Raises DecodeError for a row that no capture writes."""
+        """The record of a row. Raises DecodeError for a row that no capture writes."""
         decode = _DECODE.get(row.kind)
         if decode is None:
             raise DecodeError(f"{row.kind!r} is nothing that TEMP holds")

@@ -1,14 +1,14 @@
-"""What a capture of transactions holds on to: the records of its sources, and of what it has given out a few numbers.
+"""The records that a capture of transactions holds: those of open transactions, and a few numbers about released ones.
 
-The TEMP collection is a set of these, varying over the times of the timeline. With a binding's frontier it sums up all
-that the sources said up to there, so that a capture may be begun anew at any time that is bound::
+The open-records log (TEMP) is a collection of them, varying over the times of the timeline. With a binding's frontier
+it sums up all that the sources reported up to there, so a capture can resume at any time that is bound::
 
-    Begun, Through      how it was begun, and up to which commit all is given out
+    Begun, Through      how the capture started, and up to which commit all is released
     Row, Halt, End,
-    Restart             of transactions that are not given out: what came of them so far
-    Done                given out before an earlier transaction was; only without the order of commits
+    Restart             of open transactions: their records so far
+    Done                released before an earlier transaction was; only without the order of commits
 
-Repeats of one fact must be equal records, wherever they stand in the sources: so no record has a position in it.
+Copies of one fact must be equal records, wherever they stand in the sources: so no record has a position in it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SNAPSHOT: Tx = "snapshot"
 class RowRecord(NamedTuple):
     """A change of ``table`` in the transaction ``tx``: pairs of data and diff.
 
-    ``order`` tells it from the other rows of the transaction. ``after`` is a commit from that of the transaction
-    before, in the order of commits, up to but without its own (Debezium's ``sequence[0]``); None: none was known yet.
-    Of rows of the snapshot it is where that was taken. ``number`` counts the rows of its table in the transaction, from
-    1 (Debezium's ``data_collection_order``); None: that is not known. ``renumbered``: it is of a connector that
-    numbers a transaction anew when it is restarted inside it. A connector may send a row again with another ``after``,
-    so that is no part of which row it is: see :meth:`is_copy`. What a record tells of a row that must be looked up is
-    one change of diff 0: see :mod:`cdcv2.capture.state`.
+    ``order`` identifies it among the rows of the transaction. ``after`` is some commit from that of the transaction
+    before, in the order of commits, up to and without its own (Debezium's ``sequence[0]``); None: none was known yet.
+    For rows of the snapshot it is the snapshot's LSN. ``number`` counts the rows of its table in the transaction, from
+    1 (Debezium's ``data_collection_order``); None: unknown. ``renumbered``: its connector renumbers the rows of a
+    transaction when it is restarted inside it. A connector may send a row twice, with another ``after``, so ``after``
+    does not identify it: see :meth:`is_copy`. A row whose before-image must be looked up is one change of diff 0: see
+    :mod:`cdcv2.capture.state`.
 
     >>> RowRecord("orders", 7, 1, None, (("tea", 1),)).tx
     7
@@ -49,7 +49,7 @@ class RowRecord(NamedTuple):
     renumbered: bool = False
 
     def is_copy(self, other: RowRecord) -> bool:
-        """Whether that one, which has the same place in the same transaction, is the same row.
+        """Whether ``other``, which has the same place in the same transaction, is the same row.
 
         >>> one = RowRecord("orders", 7, 1, None, (("tea", 1),), 1)
         >>> one.is_copy(one._replace(after=100)), one.is_copy(one._replace(number=2))
@@ -75,17 +75,17 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class DoubtRecord:
-    """Whether that is so of the transaction nobody can know any more. Never in TEMP, as others may know it."""
+    """Whether the connector was restarted inside the transaction is unknown here. Never in TEMP: others may know it."""
 
     tx: Tx
 
 
 @dataclass(frozen=True, slots=True)
 class HaltRecord:
-    """Something in the transaction that no update can say (a TRUNCATE): it is never given out, nor what follows it.
+    """A fact of the transaction that no update can express (a TRUNCATE): the capture releases neither it nor the rest.
 
-    ``table`` and ``number`` are those of its row, which TEMP does not hold: they show whether a transaction that is
-    given out already counted it.
+    ``table`` and ``number`` are those of its row, which TEMP does not hold: they show whether a released transaction
+    already counted it.
     """
 
     tx: Tx
@@ -100,7 +100,7 @@ class HaltRecord:
 class EndRecord:
     """The transaction was committed, at ``commit``, with so many rows of each table; see :meth:`of`.
 
-    The Ends of one source come in the order of their commits, again and again if it likes. Raises MalformedError for a
+    The Ends of one source come in the order of their commits, each any number of times. Raises MalformedError for a
     commit that is no int from 1 on: 0 is before all of them.
     """
 
@@ -124,7 +124,7 @@ class EndRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRecord:
-    """The transaction was given out, and one that was committed before it was not."""
+    """The transaction was released, and one that was committed before it was not."""
 
     tx: Tx
     commit: int
@@ -132,7 +132,7 @@ class ReleaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class ThroughRecord:
-    """All transactions through ``commit`` (H) are given out. What comes after no known commit comes after ``base``."""
+    """All transactions up to ``commit`` (H) are released. A row that names no commit comes after ``base``."""
 
     commit: int
     base: int
@@ -140,10 +140,10 @@ class ThroughRecord:
 
 @dataclass(frozen=True, slots=True)
 class StartRecord:
-    """How the capture was begun: in which order it gives out, of which tables, after a snapshot or without one.
+    """How the capture started: its order of releases, its tables, and whether a snapshot comes first.
 
-    It marks what is given out as soon as it is complete: see :mod:`cdcv2.timeline.ordering`. ``looked_up`` says that
-    old rows are, in what was given out.
+    It marks what is released as soon as it is complete: see :mod:`cdcv2.timeline.ordering`. ``looked_up``: the
+    before-images of what was released were looked up.
     """
 
     ordering: str
@@ -152,7 +152,7 @@ class StartRecord:
     looked_up: bool = False
 
 
-#: What a source of transactions says.
+#: What a source of transactions reports.
 Said: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord]
 #: What TEMP holds, each once.
 Held: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord, ReleaseRecord, ThroughRecord, StartRecord]

@@ -13,7 +13,7 @@ from cdcv2.capture.facts import PartialChange, PartialChangeFact, RowFact, Snaps
 from cdcv2.capture.numbers import Numbers
 from cdcv2.protocol.log import Place, Position
 
-#: What a row does: pairs (row, diff); or what is told of it, where that must be looked up in the table.
+#: The effect of a row: pairs (row, diff); or a partial change, whose before-image must be looked up in the table.
 Changes = Union[tuple[tuple[Any, int], ...], PartialChange]
 
 
@@ -29,11 +29,11 @@ class OpenTransaction:
         self.orders = Numbers()
         #: partition -> the first offset that holds something of it
         self.first: dict[Place, int] = {}
-        #: its rows do not say which transaction came before
+        #: its rows do not name the transaction before
         self.null_seq = False
 
     def starts_at(self, place: Place, offset: int) -> None:
-        """Something of it stands there."""
+        """A record of it stands there."""
         self.first[place] = min(offset, self.first.get(place, offset))
 
 
@@ -42,7 +42,7 @@ class OpenRows:
 
     def __init__(self) -> None:
         self._open: dict[int, OpenTransaction] = {}
-        # By the LSN of a snapshot that was taken anew, None being the first one.
+        # By the LSN of a resnapshot; None is the first snapshot.
         self._snapshots: dict[int | None, dict[str, dict[tuple[Place, int], Any]]] = {}
         self._snapshot_firsts: dict[int | None, dict[Place, int]] = {}
         #: rows held, those of the snapshot included
@@ -51,7 +51,7 @@ class OpenRows:
     def admit(self, fact: RowFact | PartialChangeFact) -> bool | None:
         """Keep a row. True: it is new; False: held already; None: another row has its number.
 
-        Each of them must be read again, or the next run may begin between two rows of one number.
+        The positions of all copies count: otherwise the next run could start between two rows of one number.
         """
         transaction = self._transaction(fact.tx)
         transaction.starts_at(_place(fact.position), fact.position.offset)
@@ -73,14 +73,14 @@ class OpenRows:
         self._transaction(tx).starts_at(place, offset)
 
     def counted(self, tx: int, table: str) -> tuple[int, int]:
-        """How many rows of the table the transaction has by now, and the greatest of their numbers."""
+        """How many rows of the table the transaction has so far, and the greatest of their numbers."""
         transaction = self._open[tx]
         return len(transaction.tables[table]), transaction.numbers[table].highest
 
     def admit_snapshot(self, fact: SnapshotRow, again: int | None = None) -> int | None:
-        """Keep a row of the snapshot; returns how many the table has by now. None: another is held of its position.
+        """Keep a row of the snapshot; returns how many the table has so far. None: another row has its position.
 
-        ``again`` is the LSN of one that was taken anew.
+        ``again`` is the LSN of a resnapshot.
         """
         rows = self._snapshots.setdefault(again, {}).setdefault(fact.table, {})
         where = _place(fact.position), fact.position.offset
@@ -106,7 +106,7 @@ class OpenRows:
                     yield from changes
 
     def partial_changes(self, tx: int, table: str) -> list[tuple[int, PartialChange]]:
-        """What is told of the table in the transaction, in its order, each with its number."""
+        """The partial changes of the table in the transaction, in its order, each with its number."""
         transaction = self._open.get(tx)
         rows = transaction.tables.get(table, {}) if transaction is not None else {}
         return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, PartialChange)]
@@ -116,7 +116,7 @@ class OpenRows:
         return iter(self._snapshots.get(again, {}).get(table, {}).values())
 
     def doubted(self) -> list[tuple[int, tuple[None], dict[str, int]]]:
-        """Transactions whose rows do not say which transaction came before: that, and the greatest numbers by table."""
+        """Transactions whose rows do not name the transaction before, with the greatest numbers of rows by table."""
         return [
             (tx, (None,), {table: numbers.highest for table, numbers in held.numbers.items()})
             for tx, held in self._open.items() if held.null_seq

@@ -1,7 +1,7 @@
-"""What is told of a row, as bytes: how TEMP holds a change that must be looked up.
+"""Codec for changes whose before-image is not known yet: how TEMP holds them.
 
 A record of :data:`TOLD`: the kind of change, and the parts of rows that it names. A part has the names of its columns,
-and their values as the canonical bytes of a row of only these columns. Equal things are equal bytes.
+and their values as the canonical bytes of a row of only these columns. Equal changes are equal bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cdcv2.errors import DecodeError
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import emit
 
-#: The row type of what is told, of whatever table.
+#: The row type of a partial change, of any table.
 TOLD = RowType({"type": "record", "name": "told", "fields": [
     {"name": "op", "type": "string", "doc": "c, u, d, or t: all rows go"},
     {"name": "parts", "type": {"type": "array", "items": {"type": "record", "name": "part", "fields": [
@@ -28,7 +28,7 @@ _PARTS = ("key", "old", "new")
 
 
 class PartialChangeCodec:
-    """The codec of one table's; ``row_type`` is the table's.
+    """The codec of one table's partial changes; ``row_type`` is the table's.
 
     >>> rows = PartialChangeCodec(RowType({"type": "record", "name": "t", "fields": [
     ...     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}]}))
@@ -49,7 +49,7 @@ class PartialChangeCodec:
         ]))  # fmt: skip
 
     def decode(self, data: bytes) -> PartialChange:
-        """What the bytes tell. Raises DecodeError for bytes that are none, and for columns that the table has not."""
+        """The change. Raises DecodeError for bytes that are none, and for columns that the table has not."""
         row = TOLD.decode(data)
         parts = {part.of: self._part(tuple(part.columns), part.row) for part in row.parts}
         return PartialChange(row.op, *(parts.get(name) for name in _PARTS))

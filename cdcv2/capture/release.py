@@ -1,4 +1,4 @@
-"""What ``CommitTransactions`` answers: what may be released, or why nothing may."""
+"""The answers of ``CommitTransactions``: what may be released, or why nothing may."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from cdcv2.core.antichain import Antichain
 class Release:
     """What may be released now, wholly and in this order.
 
-    ``snapshot`` is the time of the snapshot's rows if they are part of it, else None; ``assumed`` says that nobody
-    stated that these are all of them. ``again`` is the time of a snapshot that the connector took anew, which comes
-    behind the transactions: the difference to it is released; ``superseded`` are transactions that it makes up for, of
-    which nothing else is released. Every table's log gets one statement ``[its known, through + 1)``, whether it
-    has rows in it or not; but those of ``uncovered``, which get none, and those of ``begins``, which are covered from
-    the time there on: their first statement begins there. ``partial`` are those of ``uncovered`` that have rows which
-    are in no record. ``empty`` are tables that were empty at the snapshot, as only the user says.
+    - ``snapshot``: the time of the snapshot's rows if they are part of it, else None; ``assumed``: no notification
+      stated that these are all of them.
+    - ``again``: the time of a resnapshot, which comes after the transactions: the difference to it is released.
+      ``superseded`` are the transactions that it makes up for; nothing else of them is released.
+    - ``through``: every table's log gets one statement ``[its known, through + 1)``, whether it has rows in it or not.
+    - ``uncovered``: tables that get no statement; ``partial`` are those of them with rows that are in no record.
+    - ``begins``: tables that are covered from the time there on: their first statement begins there.
+    - ``empty``: tables that were empty at the snapshot only by the user's declaration.
     """
 
     snapshot: int | None
@@ -67,7 +68,7 @@ class WaitReason:
 
 
 def without_end(open_ones: Collection[int]) -> WaitReason:
-    """That nothing more is released because no END is in; ``open_ones`` are the transactions that have rows."""
+    """The reason if no END is in; ``open_ones`` are the transactions that have rows."""
     if not open_ones:
         return WaitReason("end", "nothing is open")
     first = list(islice(open_ones, 3))

@@ -1,13 +1,14 @@
-"""What a start reads again of the transaction topic: the ENDs released last, which say what is a duplicate.
+"""What a start reads again of the transaction topic: the ENDs released last, which show what is a duplicate.
 
-What was released is a function of the transaction topic up to the END that was released last, and is remembered
-nowhere beside it. The topic has one partition, in which a connector sends transactions in the order of their commits.
-A connector that is started again goes back to some record that it had sent, and sends all from there on again. So of
-the ENDs before one that is not before H (the END through which all is released), those nearest to it are the last ones
-up to H, without gaps.
+What was released is a function of the transaction topic up to the END that was released last, and is stored nowhere
+else. The topic has one partition, to which a connector sends transactions in the order of their commits. A connector
+that is restarted goes back to some record that it had sent, and sends everything from there on again. H is the END up
+to which all is released. So of the ENDs before the first one that is not before H, those nearest to it are the last
+ones up to H, without gaps.
 
-No END vouches for itself. Of several at one place the first counts, and one that comes for the first time behind a
-later one was not released: what is read from here on is judged by what came before it, as by a capture that lives on.
+An END alone proves nothing. Of several at one place the first counts, and one that is new but stands behind a later one
+was not released. So each record that is read from here on is judged by the records before it, as in a capture that was
+never restarted.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class ReleasedEnds(NamedTuple, Generic[T]):
     """What was read again.
 
     ``ends`` are (transaction, END, counts), each once, in the order of commits: those released last, and what came
-    after them. ``whole``: before the first of these that is released none was released, or enough are there. ``last``
-    is the transaction whose BEGIN is the last record; None: that is an END, or there is none. ``restarted`` are open
+    after them. ``whole``: nothing was released before the first of these, or enough of them are here. ``last`` is the
+    transaction whose BEGIN is the last record; None: that record is an END, or there is none. ``restarted`` are open
     transactions with two BEGINs, one directly after the other.
 
-    The topic may have lost its beginning: then it is not known whether the transaction of its first record was begun
+    The topic may have lost its beginning. Then it is unknown whether the transaction of its first record had a BEGIN
     before that, too. ``doubted`` is that transaction; ``gone``: it is that of the first record to be read.
     """
 
@@ -73,8 +74,8 @@ def recall(
     >>> recall(lambda low, high: topic[low:high], 0, 3, 100)
     ReleasedEnds(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False)
 
-    Cost: about twice ``known`` transactions are read, more where some were sent again. Source: what a connector sends
-    again.
+    Cost: about twice ``known`` transactions are read, more if some were sent again. Source: how a restarted connector
+    sends records again.
     """
     records: list[TransactionRecord[T]] = []
     low, size, wanted = at, 4 * known, 0 if through is None else known

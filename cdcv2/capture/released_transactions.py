@@ -1,12 +1,12 @@
-"""What is known of the transactions that are released: the last of them, with what their ENDs counted.
+"""The transactions that were released last, with what their ENDs counted: they show which rows are duplicates.
 
 A row names a commit (Debezium's ``sequence[0]``): not before the END of the transaction before its own, and before its
-own END. So the first END after that commit is the one of its transaction. A row that comes when that END is released
-repeats a row that was counted; otherwise its own END is lost, or was wrong. Without this such rows would pass for
-duplicates, and be gone without a word.
+own END. So the first END after that commit is the one of its transaction. If that END is released, the row must be a
+duplicate of a row that was counted. Otherwise its own END is lost, or was wrong. Without this check such a row would
+pass for a duplicate and be lost silently.
 
 How many transactions are known is a constant, and they are read again from the transaction topic at every start. So a
-capture that lives on and one that was begun at any moment judge alike.
+capture that was restarted at any moment judges like one that was not.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class ReleasedTransactions(Generic[T]):
     def recall(
         self, ends: Iterable[tuple[T, int, Mapping[str, int]]], floor: int | None, *, whole: bool
     ) -> None:
-        """What was released before this start, read again; the ENDs after ``floor`` are all among these.
+        """Take what was released before this start and read again; it has all ENDs after ``floor``.
 
-        Without ``whole`` there were some that are gone.
+        Without ``whole`` there were earlier ones that are lost.
         """
         through = self.through
         self._txs, self._lsns, self._counts, self._known_txs = [], [], [], set()

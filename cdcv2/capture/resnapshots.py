@@ -1,18 +1,19 @@
-"""Snapshots that the connector took anew, of which the user has told: each becomes the difference to the state.
+"""Resnapshots that the user has declared: each is released as the difference between its rows and the state.
 
 A connector that has lost its slot takes a snapshot again. What was committed between the loss and the new slot is in
-no record; but it is in that snapshot, so the difference between what the logs hold and what the snapshot says, at the
-snapshot's LSN, heals them. Two things nothing in the records says, so they are told:
+no record, but the new snapshot contains it. So the difference between the logs and that snapshot, at the snapshot's
+LSN, makes the logs right again. The user must declare two things, because no record shows them:
 
-- *which LSN it has*. Partitions come in any order, so a transaction from behind the snapshot may be whole before
-  anything of the snapshot is read, and would be released on a state that lacks what was lost. Once the LSN is told,
+- *which LSN it has*. Partitions are read in any order, so a transaction from behind the snapshot may be whole before
+  anything of the snapshot is read. It would be released on a state that lacks what was lost. Once the LSN is declared,
   nothing above it is released before it;
-- *that its slot was new*. On a slot that was there, the snapshot is taken some time after its LSN is: transactions
-  are both in it and in the stream, and those times would be no cut.
+- *that its slot was new*. On an existing slot, the snapshot is taken some time after its LSN: transactions are both in
+  the snapshot and in the stream, and those times would be no cut.
 
-It is *whole* when its run of notifications is complete, each table has as many rows as that says, and every partition
-was read to where it ended at some moment after that. Then all that there ever will be of what was committed up to its
-LSN is read, so what is not whole of it never will be: it is superseded, by a rule that no order of reading changes.
+It is *whole* when its run of notifications is complete, each table has as many rows as the run states, and every
+partition was read up to where it ended at some moment after that. Then everything that was committed up to its LSN,
+and that ever will be in the topics, is read. So a transaction that is still not whole never will be: it is superseded.
+This rule does not depend on the order of reading.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ WRONGLY_TOLD = "Give --snapshot-again the LSN of a snapshot: source.lsn of its r
 
 
 class Resnapshots:
-    """What is known of the told snapshots; fed by ``CommitTransactions``, judges counts and never sees a row.
+    """The state of the declared resnapshots; fed by ``CommitTransactions``, judges counts and never sees a row.
 
-    ``told`` are their LSNs, of all that the connector took after its first one, in the order of their runs, which
-    ``runs`` has. ``contradiction`` is the reason for which the next one can never be whole, or None.
+    ``told`` are the LSNs of all that the connector took after its first snapshot, in the order of their runs in
+    ``runs``. ``contradiction`` is the reason why the next one can never be whole, or None.
 
     >>> runs = SnapshotRuns(declared=1)
     >>> again = Resnapshots(["t"], [90], runs)
@@ -48,12 +49,12 @@ class Resnapshots:
     def __init__(self, tables: Iterable[str], told: Iterable[int], runs: SnapshotRuns) -> None:
         self._tables, self.told, self._runs = tuple(tables), tuple(told), runs
         self.contradiction: str | None = None
-        #: How many of the told are released.
+        #: How many of them are released.
         self.done = 0
         # How many of their runs were judged, each as soon as it was complete.
         self._judged = 0
         self._rows: dict[int, dict[str, int]] = {}
-        # What is to be read yet up to the ends that were read when so many runs were complete.
+        # What must still be read, up to the ends that the partitions had when this many runs were complete.
         self._unread: dict[Place, int] = {}
         self._ends_of = 0
 
@@ -64,7 +65,7 @@ class Resnapshots:
 
     @property
     def _completed(self) -> int:
-        """How many of their runs are complete: the first of all is that of the first snapshot."""
+        """How many of their runs are complete; the very first run is that of the first snapshot."""
         return max(0, self._runs.completed - 1)
 
     @property
@@ -73,7 +74,7 @@ class Resnapshots:
         return self._runs.run(self.done + 1)
 
     def released_through(self, through: int) -> None:
-        """All that was told up to this LSN is in the logs."""
+        """Every declared resnapshot up to this LSN is in the logs."""
         while self.pending is not None and self.pending <= through:
             self._rows.pop(self.pending, None)
             self.done += 1
@@ -81,7 +82,7 @@ class Resnapshots:
     # -- facts
 
     def judge(self) -> None:
-        """Judge the runs that are complete by now."""
+        """Judge the runs that are complete now."""
         for number in range(self._judged, self._completed if self.told else 0):
             run = self._runs.run(number + 1)
             if run is not None and all(run.rows(table) == 0 for table in self._tables):
@@ -89,7 +90,7 @@ class Resnapshots:
             self._judged = number + 1
 
     def rows_seen(self, table: str, lsn: int, distinct: int) -> bool:
-        """There are ``distinct`` rows of the table in the snapshot at ``lsn``. False: nobody has told of that one."""
+        """The table has ``distinct`` rows in the snapshot at ``lsn``. False: that snapshot is not declared."""
         if lsn not in self.told[self.done:]:
             return lsn in self.told
         self._rows.setdefault(lsn, {})[table] = distinct
@@ -110,13 +111,13 @@ class Resnapshots:
 
     @property
     def needs_ends(self) -> bool:
-        """Whether somebody should read the end positions now, and call ``ends_read``."""
+        """Whether the caller should read the end positions now, and call ``ends_read``."""
         return bool(self.told) and self._completed > max(self.done, self._ends_of)
 
     def whole(self, uncovered: Iterable[str] = ()) -> bool:
-        """Whether all of the next one is there, and all before it; finds contradictions on the way.
+        """Whether all of the next one is read, and everything before it; finds contradictions on the way.
 
-        It need not name those that were ``uncovered`` before it.
+        Its run need not name the tables that were ``uncovered`` before it.
         """
         run = self._run
         if run is None or self.pending is None or self.contradiction or self._runs.contradiction:
@@ -135,7 +136,7 @@ class Resnapshots:
         return self._run is not None and self._run.names(table)
 
     def missing(self) -> dict[str, int]:
-        """How many rows each table lacks, as far as the notifications tell."""
+        """How many rows each table lacks, as far as the notifications show."""
         run = self._run
         return {} if run is None else lacking(run, self._held(), self._tables)
 
@@ -159,21 +160,22 @@ class Resnapshots:
             self.contradiction = reason
 
     def undeclared(self, found: Iterable[int], through: int | None) -> list[int]:
-        """Which of these LSNs of snapshots are of some that nobody has told of, and may be.
+        """The LSNs in ``found`` of snapshots that are not declared, and still can be.
 
-        The logs are stated up to ``through``: what is not above it is too late. The least one is the first snapshot's.
+        The logs are stated up to ``through``: for an LSN up to there it is too late. The least LSN of all is the first
+        snapshot's.
         """
         seen = {*found}
         least = min(seen, default=0) if through is None else through
         return sorted(lsn for lsn in seen.difference(self.told) if lsn > least)
 
     def late(self, found: Iterable[int], through: int | None) -> list[int]:
-        """Which of these LSNs are of snapshots taken again that nobody has told of, up to which the logs are stated."""
+        """The LSNs in ``found`` of undeclared resnapshots that the logs are already stated beyond."""
         seen = {*found}
         return sorted(lsn for lsn in seen.difference(self.told) if min(seen) < lsn <= (through or 0))
 
     def remedy(self, found: Iterable[int], through: int | None) -> str:
-        """What to do about a snapshot nobody has told of; ``found`` are the LSNs of all whose rows were seen.
+        """What to do about an undeclared snapshot; ``found`` are the LSNs of all snapshots of which a row was seen.
 
         >>> remedy = Resnapshots(["t"], [90], SnapshotRuns(1)).remedy([10, 90, 120], 95)
         >>> "go on with --snapshot-again 90,120 and" in remedy
@@ -200,7 +202,7 @@ class Resnapshots:
     # -- memory
 
     def export(self) -> dict[str, Any]:
-        """What must be remembered: not the rows nor the notifications of an unreleased one, which are read again."""
+        """What must survive a restart. Rows and notifications of an unreleased resnapshot are read again instead."""
         runs = min(self.done, self._completed)
         return {"told": list(self.told), "runs": runs, "notified": self._runs.forgotten_to}
 

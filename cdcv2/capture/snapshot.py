@@ -3,12 +3,12 @@
 A run is ``STARTED ... COMPLETED`` in the notification topic, and states for each table how many rows it scanned. Only
 the first run of a slot has an exact seam with the stream: it is read from the snapshot that the slot exported. So:
 
-- A run that is aborted, or begun a second time before it is completed, is a stop: the slot was there when the second
-  run began, and transactions may be in that snapshot and in the stream.
-- A run that begins after a completed one is a second snapshot: a stop, unless the user has declared it.
-- A table that the completed run does not name is *unknown*. It is not a table of 0 rows, unless the user says so.
-- SKIPPED is said at each start that takes no snapshot. It ends a run whose COMPLETED was lost with a crash of the
-  connector; first of all, it says that there is no snapshot.
+- A run that is aborted, or started a second time before it is completed, is a stop: the slot existed when the second
+  run started, and transactions may be in that snapshot and in the stream.
+- A run that starts after a completed one is a second snapshot: a stop, unless the user has declared it.
+- A table that the completed run does not name is *unknown*. It counts as a table of 0 rows only if the user states so.
+- SKIPPED is reported at each start of the connector that takes no snapshot. It ends a run whose COMPLETED was lost with
+  a crash of the connector. As the very first notification it means that there is no snapshot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANEW = (
     "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
     "slot and its topics, remove the output and the memory of this capture, and begin anew"
 )
-#: What to do about a table of which the connector never spoke.
+#: What to do about a table that the connector never reported.
 UNKNOWN = (
     "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
     "taken, or did not exist yet, say so (--empty), which stays marked beside the logs. On a remap, do either with "
@@ -40,7 +40,7 @@ RESCAN = (
 #: The ``status`` of a scan that went through the table; a connector may leave it out.
 SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
 
-#: What to do about a table that was not empty, as was said.
+#: What to do about a table that was declared to be empty, and was not.
 NOT_EMPTY = (
     "Leave it out of --empty, and capture into empty logs; on a remap, with another remap, too"
 )
@@ -73,7 +73,7 @@ class SnapshotRun(NamedTuple):
 
 
 class SnapshotRuns:
-    """The runs, in the order of their topic. ``declared`` is how many follow the first one with the user's knowledge.
+    """The runs, in the order of their topic. ``declared`` is the number of resnapshots that the user has declared.
 
     Tables of ``empty`` have no rows in the first one, if it does not name them.
 
@@ -90,17 +90,17 @@ class SnapshotRuns:
 
     def __init__(self, declared: int = 0, empty: Iterable[str] = ()) -> None:
         self._allowed, self._empty = 1 + declared, frozenset(empty)
-        #: Why nothing of the next run can be released, or None.
+        #: Why no row of the next run can be released, or None.
         self.contradiction: str | None = None
-        #: Whether that is a snapshot which was not declared.
+        #: Whether the reason is a snapshot that was not declared.
         self.another = False
         #: How many runs are complete.
         self.completed = 0
-        #: Whether a run was begun and is not complete.
+        #: Whether a run has started and is not complete.
         self.is_open = False
         #: Whether there was any notification.
         self.heard = False
-        #: Tables of ``empty`` that the first run does not name: nothing but the user says that they had no rows.
+        #: Tables of ``empty`` that the first run does not name: only the user states that they had no rows.
         self.assumed = self._empty
         self._scanned: dict[str, int | None] = {}
         self._wrong: dict[str, str] = {}
@@ -129,7 +129,7 @@ class SnapshotRuns:
             self._complete(SnapshotRun(self._scanned, self._next, skipped=not self.is_open, wrong=self._wrong))
 
     def _scan(self, table: str, rows: int | None, offset: int, status: str | None) -> None:
-        """A table was scanned, with so many rows; with the same number that may come again."""
+        """A scan of a table was reported, with this number of rows. The same number may be reported several times."""
         wrong, before = None, self._scanned.get(table)
         if status is not None and status not in SCANNED:
             wrong = f"the connector did not scan {table} to its end (the notification at offset {offset} has the " \
@@ -146,7 +146,7 @@ class SnapshotRuns:
 
     @property
     def _expects(self) -> bool:
-        """Whether what comes may be of a run; the STARTED of the first one may be gone."""
+        """Whether a notification may belong to a run; the STARTED of the first run may be missing."""
         return self.is_open or self.completed == 0
 
     def _started(self, offset: int) -> None:
@@ -178,7 +178,7 @@ class SnapshotRuns:
         return self._runs.get(number)
 
     def forget(self, number: int) -> None:
-        """The snapshot of this run, and those of the runs before it, are released."""
+        """Forget this run and those before it: their snapshots are released."""
         for known in [known for known in self._runs if known <= number]:
             self._from = max(self._from, self._runs.pop(known).behind)
 
@@ -198,7 +198,7 @@ class SnapshotRuns:
 
 
 def check_rows(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> tuple[str, str] | None:
-    """Why these rows, by table, can never be those of the run, and what to do; None: they are, or some lack.
+    """Why these rows, by table, can never be those of the run, and what to do; None: they are, or some are missing.
 
     >>> run = SnapshotRun({"a": 1}, 3)
     >>> check_rows(run, {"a": 1}, ["a"]), check_rows(run, {"a": 2}, ["a"])[0]
@@ -217,7 +217,7 @@ def check_rows(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str])
 
 
 def too_many(table: str, held: int, said: int) -> tuple[str, str]:
-    """That there are more rows of a table's snapshot than its notification says, and what to do.
+    """Reason and remedy: the snapshot has more rows of a table than its notification states.
 
     >>> too_many("a", 2, 1)[0]
     'there are 2 snapshot rows of a, but its notification says 1'
@@ -226,7 +226,7 @@ def too_many(table: str, held: int, said: int) -> tuple[str, str]:
 
 
 def not_empty(run: SnapshotRun | None, rows: Mapping[str, int], empty: Iterable[str]) -> tuple[str, str] | None:
-    """Why a table was not empty that is said to have been, and what to do; None: nothing shows that any was not.
+    """Why a table that the user declared empty was not, and what to do; None: nothing contradicts the user.
 
     >>> not_empty(SnapshotRun({"a": 2}, 3), {}, ["a"])[0]
     'a was not empty at the snapshot, as --empty states: its notification counts 2 rows'
@@ -244,7 +244,7 @@ def not_empty(run: SnapshotRun | None, rows: Mapping[str, int], empty: Iterable[
 
 
 def lacking(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> dict[str, int]:
-    """How many rows each of these tables lacks of the run's.
+    """How many rows of the run each of these tables still lacks.
 
     >>> lacking(SnapshotRun({"a": 3, "b": 1}, 4), {"a": 1, "b": 1}, ["a", "b"])
     {'a': 2}
@@ -254,7 +254,7 @@ def lacking(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) ->
 
 
 class SnapshotRows:
-    """Which rows of the first snapshot are duplicates, once it is released, and which are rows that it lacked.
+    """Which snapshot rows are duplicates after the first snapshot's release, and which are rows that the logs lack.
 
     A row stands at one position. Where that was read before the row is a duplicate: each partition is read in order, so
     the last position of a row is enough to know it. Rows at other positions are counted, and there are as many as were
@@ -284,7 +284,7 @@ class SnapshotRows:
         self._rows[table] = self._rows.get(table, 0) + rows
 
     def read_to(self) -> dict[Place, int]:
-        """Of each partition the offset before which every row was read before."""
+        """For each partition the offset before which every row was read."""
         return dict(self._read)
 
     @property
@@ -297,9 +297,9 @@ class SnapshotRows:
         self._released = {table: (lsn, number) for table, number in rows.items()}
 
     def lacked(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> bool:
-        """Whether one of these rows of the snapshot at ``lsn``, the last at ``offset``, is none of those released.
+        """Whether one of these rows of the snapshot at ``lsn``, the last at ``offset``, was not released.
 
-        Such a row is not taken as read: a capture that begins again must find it again.
+        Such a row is not counted as read: a capture that starts again must find it again.
         """
         if offset < self._read.get(place, 0) or self._released is None:
             return False

@@ -1,10 +1,10 @@
-"""The End of an initial snapshot, which no record of a connector is: made of the notifications about it.
+"""The End of an initial snapshot, made of the notifications about it: no record of a connector is one.
 
 On a timeline of bindings the snapshot is a transaction before all others. It is whole when each table has as many rows
-as the notifications of its completed run say (:mod:`cdcv2.capture.snapshot`). Its commit is the LSN that its rows
-carry, so the End is said at the first time at which the completion is bound and a row; if no captured table has any, at
-that of the completion, as the least commit there is. So it is a function of what is bound, and all captures say it
-alike.
+as the notifications of its completed run state (:mod:`cdcv2.capture.snapshot`). Its commit is the LSN of its rows. So
+its time is the first one at which both the completion and a row are bound. If no captured table has a row, it is the
+time of the completion, and the commit is the least one there is. The End is thus a function of what is bound, and all
+captures make the same one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cdcv2.capture.snapshot import ANEW, SnapshotRuns, check_rows, not_empty
 
 
 class SnapshotCounts:
-    """What the notifications come to, in the order of their topic.
+    """Collects the notifications, in the order of their topic, and makes the End of them.
 
-    ``empty`` are tables that were empty, as the user says, where no notification names them; ``may`` are tables without
-    which the others go on, where the connector never spoke of them.
+    ``empty`` are tables that were empty by the user's declaration, if no notification names them. ``may`` are tables
+    that the others can go on without, if the connector never reports them.
 
     >>> scanned = SnapshotCounts(["t"])
     >>> scanned.notification(Notification("TABLE_SCAN_COMPLETED", "t", 2, 1))
@@ -33,18 +33,18 @@ class SnapshotCounts:
     def __init__(self, tables: Iterable[str], empty: Iterable[str] = (), may: Collection[str] = ()) -> None:
         self._tables, self._empty, self._may = tuple(tables), frozenset(empty), frozenset(may)
         self._runs = SnapshotRuns(empty=self._empty)
-        #: The tables of which the connector never spoke; known with the End.
+        #: The tables that the connector never reported; known with the End.
         self.uncovered = frozenset[str]()
-        #: The tables of which nothing but the user says that they were empty; known with the End.
+        #: The tables that were empty only by the user's declaration; known with the End.
         self.assumed_empty = frozenset[str]()
 
     @property
     def has_notifications(self) -> bool:
-        """Whether there was any."""
+        """Whether a notification was read."""
         return self._runs.heard
 
     def ended(self) -> None:
-        """The End was said before what comes now."""
+        """The End was made before, by an earlier run."""
         self._runs.resume(1, 0)
 
     def notification(self, fact: Notification) -> None:
@@ -52,17 +52,17 @@ class SnapshotCounts:
         self._runs.notification(*fact)
 
     def halt(self) -> HaltRecord | None:
-        """Why the notifications stop the capture, before the End or after it; None: they do not."""
+        """The reason why the notifications stop the capture, before the End or after it; None: they do not."""
         reason = self._runs.contradiction
         return None if reason is None else HaltRecord(SNAPSHOT, None, reason, ANEW)
 
     def end(
         self, lsn: int | None, rows: Mapping[str, int] | None = None, there: Collection[str] = ()
     ) -> EndRecord | HaltRecord | None:
-        """The End as far as is known by now, or why there can be none.
+        """The End, as soon as it is known, or the reason why there can be none.
 
-        ``lsn`` is that of the snapshot's first rows; ``rows`` are those that are known, by table; ``there`` has the
-        tables of which anything is.
+        ``lsn`` is that of the snapshot's first rows; ``rows`` are the numbers of known rows, by table; ``there`` are
+        the tables that have any record.
         """
         run = self._runs.run(0)
         if self.halt() is not None or run is None:

@@ -1,9 +1,9 @@
-"""What a transaction does, where its records do not say it all: it is looked up in what it found.
+"""Changes whose before-image is missing in the record: it is looked up in the state.
 
-Of most tables a record names the row that it changes, and not what that row was. Such a record is held, as a
-:class:`~cdcv2.capture.open_records.RowRecord`, with one change of diff 0: the data is what was told. The operator asks
-the *state*, once for each transaction and in the order of their commits, as it gives them out. So the state at a time
-is the sum of the output up to it, and whoever goes on from there adds that up and needs nothing else.
+Of most tables a record names the row that it changes, and lacks the old values. Such a record is held, as a
+:class:`~cdcv2.capture.open_records.RowRecord`, with one change of diff 0: its data is the partial change. The operator
+asks the *state*, once for each transaction and in the order of commits, as it releases them. So the state at a time is
+the sum of the output up to it: a resuming capture adds that up and needs nothing else.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 from cdcv2.capture.open_records import RowRecord, Tx
 
-#: The diff of what is told of a row, and does to its table what is known with the table's content only.
+#: The diff of a partial change: its effect on the table depends on the table's content.
 TOLD = 0
 
 
 class UnknownChange(Exception):
-    """What a change does cannot be known from the content of its table. Whoever asks the state makes a stop of it."""
+    """The content of a table does not show what a change does. The caller turns it into a stop."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Whether what ``CommitTransactions`` exported once may be gone on with."""
+"""Checks whether a capture may resume with a state that ``CommitTransactions`` exported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORGET = "remove the memory, and the capture begins at the start of its topics a
 
 
 def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict[str, str]:
-    """The identities of topics by their names. Raises ForeignStateError when one was made anew since it was captured.
+    """The identities of topics by their names. Raises ForeignStateError if one was recreated since it was captured.
 
     >>> same_topics({"a": "1", "b": "2"}, {"a": "1", "c": "3"})
     {'a': '1', 'c': '3', 'b': '2'}
@@ -54,11 +54,10 @@ def demand_typed(plain: Mapping[str, Any]) -> None:
 
 
 def declares_same(commits: Mapping[str, Any], again: tuple[int, ...]) -> bool:
-    """Whether a memory was made with the same snapshots told of; else its positions may be behind their rows.
+    """Whether a state was saved with the same resnapshots declared; if not, its positions may be behind their rows.
 
-    One that says that its logs are wrong for ever is to be heard in any case, unless what it says comes of a snapshot
-    that is told of now. Raises RefusedError where one is not
-    told of any more that is part of the logs.
+    A permanent stop in the state always counts, unless a newly declared resnapshot explains it. Raises RefusedError if
+    a resnapshot that is already in the logs is no longer declared.
     """
     told: list[int] = commits.get("again", {}).get("told", [])
     kept = [lsn for lsn in told if lsn <= (commits.get("through") or 0)]

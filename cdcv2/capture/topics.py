@@ -46,12 +46,12 @@ class Ranges(Protocol):
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
         """Every record from the first offset of each range up to, not including, the second; each partition in order.
 
-        Raises UnsafeTopicError where some are gone, UnavailableError.
+        Raises UnsafeTopicError if some are missing, UnavailableError.
         """
 
 
 class PartitionPosition(NamedTuple):
-    """The partition has been read up to the offset ``following``, exclusive, whatever stood there last."""
+    """The partition has been read up to the offset ``following``, exclusive."""
 
     place: Place
     following: int
@@ -68,11 +68,11 @@ class Topics(Protocol):
         """All records from the positions on (where none is given: from the start), each partition in its order.
 
         Ends behind what was there at the call; with ``follow`` it does not end. Raises MissingLogError,
-        UnsafeTopicError (records are gone that were asked for, or may go), UnavailableError.
+        UnsafeTopicError (requested records are missing, or may be deleted), UnavailableError.
         """
 
     def identities(self) -> dict[str, str]:
-        """For each topic that is there what tells it from another of its name, where there is such a thing."""
+        """For each existing topic an identity that another topic of the same name would not have, if Kafka has one."""
 
     def ranges(self, topic: str) -> Ranges:
         """One of them, to be read by ranges of offsets."""

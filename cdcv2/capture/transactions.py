@@ -1,12 +1,12 @@
 """Which transactions are whole, and what contradicts that: the one tracker that every way to capture calls.
 
 It sees no rows, only numbers. A transaction is *whole* when its END is in, each captured table has as many distinct
-rows as that counts, and the highest of their numbers, which begin at 1, is that count: so none is missing, and none is
-there that END does not count. What is *released*, and when, is the caller's: by commit times when all before it are
-whole, on a timeline at the time at which that was bound.
+rows as the END counts, and the highest of their numbers, which begin at 1, is that count. Then no row is missing, and
+none is there that the END does not count. When a whole transaction is *released* is the caller's decision: by commit
+times when all before it are whole, on a timeline at the time at which that was bound.
 
-Counts are *set*, not added, so that a caller may count again what it reads again. What cannot be right is given back
-as a :class:`~cdcv2.capture.contradictions.Contradiction`; whoever calls stops with it.
+Counts are *set*, not added, so that a caller may count again what it reads again. What cannot be right is returned as a
+:class:`~cdcv2.capture.contradictions.Contradiction`; the caller stops with it.
 """
 
 from __future__ import annotations
@@ -173,16 +173,16 @@ class TransactionTracker(Generic[T]):
         self._restarted.add(tx)
 
     def doubt(self, tx: T) -> None:
-        """Whether that is so of this open transaction is not known."""
+        """It is unknown whether this open transaction was restarted."""
         if not self.released.has(tx):
             self._doubted.add(tx)
 
     def renumbered(self, tx: T) -> None:
-        """A row of this open transaction is of a connector that numbers anew when it is restarted inside one."""
+        """A row of this open transaction is of a connector that, when restarted inside one, renumbers its rows."""
         self._renumbering.add(tx)
 
     def _ended(self, tx: T) -> None:
-        """It is not open: what was noted of it is of no more use."""
+        """Forget what belongs to an open transaction: this one is not open any more."""
         self._after.pop(tx, None)
         self._restarted.discard(tx)
         self._doubted.discard(tx)
@@ -211,9 +211,9 @@ class TransactionTracker(Generic[T]):
         return None
 
     def lost(self) -> tuple[T, int] | None:
-        """A transaction whose END is lost, as a later one has come, and the commit that its rows come after; or None.
+        """A transaction whose END is lost, with the commit that its rows come after; None: no END is lost.
 
-        Its END would be the first one after that commit, and ENDs come in their order.
+        Its END would be the first one after that commit. ENDs come in order, and a later one was read.
         """
         after = min(self._after.values(), default=self._highest)
         if after >= self._highest:

@@ -1,19 +1,20 @@
-"""Transactions on a timeline: whole, and in the order of their commits, whatever order their records were bound in.
+"""Transactions on a timeline: whole, and in the order of their commits, in whatever order their records were bound.
 
 By definition, of the records that the sources hold up to R(t), for every time t of the timeline:
 
-- a transaction is *whole* at t when its End is among them, and of each captured table as many rows as that counts;
-- the *output* at t holds the changes of the transactions that are whole, as all that were committed before them are.
-  On request it is enough to be whole: sooner, and no cut over the transactions;
-- *TEMP* at t holds the rest of what was said, and up to where all is given out: see :mod:`cdcv2.capture.open_records`.
+- a transaction is *whole* at t when its End is among them, and of each captured table as many rows as the End counts;
+- the *output* at t holds the changes of the transactions that are whole, if all that were committed before them are,
+  too. On request it is enough to be whole: that is sooner, and no cut over the transactions;
+- the *open-records log* (TEMP) at t holds the other records, and the commit up to which all is released: see
+  :mod:`cdcv2.capture.open_records`.
 
-Both are functions of the records up to R(t), and not of how they came. So at every time that is bound, R(t) and TEMP at
-t are all that a capture needs to go on exactly as it would have. What comes again, a record or a whole transaction, is
-told by what TEMP holds: rows by their place in the transaction, and those of transactions given out by the commit
+Both are functions of the records up to R(t), and not of their order. So at every time that is bound, R(t) and TEMP at t
+are all that a capture needs to resume exactly as it would have gone on. TEMP also shows which records, or whole
+transactions, are duplicates: rows by their place in the transaction, and those of released transactions by the commit
 that they come after.
 
-Durable is first the binding; then what is finished (:mod:`cdcv2.capture.log_set`), TEMP before the output: where the
-output is known to be complete, the state to go on from is there, too. :func:`resume` goes on at the meet.
+The binding becomes durable first; then what is finished (:mod:`cdcv2.capture.log_set`), TEMP before the output. So
+where the output is known to be complete, the state to resume from is there, too. :func:`resume` starts at the meet.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class TransactionSummary(NamedTuple):
 
 
 class Transactions:
-    """The operator: feed it what sources of transactions said, carried to the timeline, as ``Reclock`` gives it out.
+    """The operator: feed it the records of sources of transactions, at the times that ``Reclock`` gives them.
 
     >>> from cdcv2.capture.open_records import EndRecord, RowRecord
     >>> carry = Transactions(["t"])
@@ -61,20 +62,20 @@ class Transactions:
     {'t': [('a', 2000, 1)]}
 
     Args:
-        tables: those that are captured; rows of others are nothing, and Ends may count them.
-        ordering: ``COMMIT_ORDER``, or ``AS_COMPLETE``, which TEMP tells for ever.
+        tables: those that are captured; rows of others are ignored, and Ends may count them.
+        ordering: ``COMMIT_ORDER``, or ``AS_COMPLETE``, which TEMP keeps for ever.
         snapshot: whether a transaction ``SNAPSHOT`` comes before all others, and nothing before it.
-        temp: the updates of TEMP so far, to go on from; those beyond ``frontier`` are of a run that went further.
-        frontier: from where on it goes on; what is fed at times before that has been given out.
-        state: the content of the tables at ``frontier``, where old rows are looked up; None: the rows have them.
-        recalled: what was read again of the transaction topic, of a TEMP that tells of transactions given out; None:
-            whatever comes again of these stops it.
-        uncovered: tables of which the connector had not spoken in what was given out before ``frontier``; ``partial``
-            are those of them that have rows which are in no record, and ``had`` says whether a row shows that.
+        temp: the updates of TEMP so far, to resume from; those beyond ``frontier`` are of a run that went further.
+        frontier: from where on it goes on; records at earlier times have been released.
+        state: the content of the tables at ``frontier``, to look up before-images; None: the rows have them.
+        recalled: what was read again of the transaction topic, for a TEMP that has released transactions; None: any
+            duplicate of these stops it.
+        uncovered: tables that the connector had not reported in what was released before ``frontier``; ``partial``
+            are those of them that have rows which are in no record; ``had`` decides whether a row shows that.
 
     Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
-    Memory: TEMP, and what came at times that are not
-    finished; cost of a record: O(log open transactions). Source: the reclocking document's addendum on transactions.
+    Memory: TEMP, and what arrived at times that are not finished; cost of a record: O(log open transactions).
+    Source: the reclocking document's addendum on transactions.
     """
 
     def __init__(
@@ -94,9 +95,9 @@ class Transactions:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
         self._frontier = Antichain([0]) if frontier is None else frontier
-        # From where on it was begun or resumed: what is before that was given out by another run.
+        # From where on it was started or resumed: another run has released what is before that.
         self._since = self._frontier
-        # How far what is fed was said to be complete.
+        # How far its input is known to be complete.
         self._said = Antichain([0])
         if state is not None:
             check_ordered(ordering, "looking up old rows")
@@ -115,7 +116,7 @@ class Transactions:
 
     @property
     def stop(self) -> SourceStop | None:
-        """Why nothing more can be given out: the sources contradict themselves, or said what no update can say."""
+        """Why no more can be released: the sources contradict themselves, or have a fact that no update can express."""
         return self._stop
 
     @property
@@ -139,7 +140,7 @@ class Transactions:
 
     @property
     def has_started(self) -> bool:
-        """Whether there is an output: something was said, and the snapshot, if there is one, is given out."""
+        """Whether there is an output: a record was read, and the snapshot, if there is one, is released."""
         return self._whole.has_started
 
     @property

@@ -59,7 +59,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class ReleaseReport:
-    """What is told after each release: it, why no more could be released, and the state as numbers."""
+    """The report after each release: the release, why no more could be released, and the state as numbers."""
 
     release: Release
     waiting: WaitReason
@@ -72,15 +72,15 @@ class Capture:
     """Turns records into logs. One thread.
 
     ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
-    start reads the topics from their start). ``told`` is called after each release. ``times`` is where the clock of
-    releases is kept, of logs that are in one directory; otherwise each log keeps it.
+    start reads the topics from their start). ``told`` is called with a report after each release. ``times`` is where
+    the clock of releases is kept, of logs that are in one directory; otherwise each log keeps it.
 
     Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
     UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
     ends this object: open another.
 
-    Memory: the rows of open transactions, or of the snapshot until it is whole; with old rows from the state, every
-    row of the tables, too, and each start reads the logs from their start.
+    Memory: the rows of open transactions, or of the snapshot until it is whole; with before-images from the state,
+    every row of the tables, too, and each start reads the logs from their start.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Capture:
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
         self._recipe, self._memory, self._told = recipe, memory, told
         remembered = self._restored()
-        # What the logs hold of the snapshot is known by reading them from their start, where no memory says it.
+        # Without a state, the log must be read from its start to find what it holds of the snapshot.
         released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
         self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
         self._held = OpenRows()
@@ -116,9 +116,9 @@ class Capture:
             self._contents = Contents.of(recipe.tables, logs, held, recipe.resnapshots, self._writers.starts())
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
-        # The fact that stops it, if that is of no open transaction: the next run must see it again.
+        # The fact that stops it, if it belongs to no open transaction: the next run must read it again.
         self._stopping: dict[Place, int] = {}
-        # Whether a notification was read; and how many came of which other connectors.
+        # Whether a notification was read; and how many were read of which other connectors.
         self._notified = False
         self._strangers: dict[str, int] = {}
         self._failed = False
@@ -141,14 +141,14 @@ class Capture:
         return remembered
 
     def reads(self, topics: Mapping[str, str]) -> None:
-        """What tells the topics from others of their names, where there is such a thing; to be remembered.
+        """Take the identities of topics, which a recreated topic would not have; the state keeps them.
 
-        Raises ForeignStateError when one was made anew since it was captured.
+        Raises ForeignStateError if a topic was recreated since it was captured.
         """
         self._topics = same_topics(topics, self._topics)
 
     def recall(self, ranges: Ranges) -> None:
-        """Read again, of the transaction topic, what was released last: it says what is a duplicate.
+        """Read again, from the transaction topic, what was released last: it shows what is a duplicate.
 
         Call it once, before the first record. Raises what the topic raises.
         """
@@ -172,7 +172,7 @@ class Capture:
         waiting = self._commits.waits()
         if waiting.what != "snapshot" or not self._strangers or self._notified:
             return waiting
-        # The topic is there, and is that of others.
+        # The notification topic exists, and has only notifications of other connectors.
         number, others = sum(self._strangers.values()), ", ".join(sorted(self._strangers))
         return replace(waiting, text=(
             f"{waiting.text}: in the topic {self._recipe.notification_topic} are {number} notifications of {others}, "
@@ -260,7 +260,7 @@ class Capture:
         self._engine.read_to({place: self._next[place]})
 
     def ended(self) -> None:
-        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        """The end of the topics is reached. Raises ForeignStateError if the logs have what the topics lack."""
         self._engine.ended()
 
     def _row(self, fact: RowFact | PartialChangeFact, place: Place) -> None:
@@ -300,16 +300,15 @@ class Capture:
         return number
 
     def will_seek(self) -> None:
-        """Whoever drives it reads the topics to their ends, where :attr:`searches_resnapshot`, before the stop is for
-        good.
+        """The caller promises to read the topics to their ends if :attr:`searches_resnapshot`, before a stop.
 
-        Otherwise a stop that a snapshot which was not declared may explain is for good at once.
+        Without this call, a stop that an undeclared snapshot may explain is permanent at once.
         """
         self._commits.seeks = True
 
     @property
     def searches_resnapshot(self) -> bool:
-        """Whether a snapshot that nobody has told of stops it, perhaps, and no row has said which LSN that has."""
+        """Whether an undeclared snapshot may be the cause of a stop, and no row has shown its LSN."""
         return self._commits.searches_resnapshot
 
     def look(self, record: Record) -> None:
@@ -359,7 +358,7 @@ class Capture:
             self._write(release)
             self._failed = False
         raise_stop(self._engine, self._writers.logs.values(), self.save)
-        # What was held back by a snapshot that was taken anew may be whole as well.
+        # A resnapshot may have held back transactions that are whole as well.
         return release if release is None or release.again is None else self.release() or release
 
     def _write(self, release: Release) -> None:

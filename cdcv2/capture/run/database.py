@@ -1,10 +1,9 @@
 """A database on a timeline: the connector's topics become whole transactions, at the times that bindings give them.
 
-What came of a transaction that is not whole stands in TEMP, a log beside those of the tables. At every time that is
-bound, TEMP and where the topics were are all that a capture needs to go on as it would have: see
-:mod:`cdcv2.capture.transactions_on_timeline`. Where old rows come from the state, that is what the tables' logs say
-before the time at which it goes on. Each database has its own transactions and its own TEMP; one remap makes one cut
-over all of them.
+The records of open transactions are in TEMP, a log beside those of the tables. At every time that is bound, a capture
+needs only TEMP and the positions in the topics to resume: see :mod:`cdcv2.capture.transactions_on_timeline`. If
+before-images come from the state, they are taken from the tables' logs before the time at which it resumes. Each
+database has its own transactions and its own TEMP; one remap makes one cut over all of them.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ class Database:
     """The output of one connector's topics; see :class:`~cdcv2.capture.run.on_remap.RemapOutput`.
 
     Args:
-        recipe: what is captured; a snapshot needs its notification topic, or nobody says how many rows it has.
+        recipe: what is captured; a snapshot needs its notification topic, which states how many rows it has.
         tables: the writers of each table's log.
         temp: the log of TEMP, of row type :data:`~cdcv2.capture.open_record_codec.TEMP`, and its writer.
         ordering: ``COMMIT_ORDER`` or ``AS_COMPLETE``.
-        names: what the recipe of the remap calls the tables, where that is another name.
-        rows: how TEMP's rows are written, where data go by another name here.
+        names: the tables' names in the recipe of the remap, where they differ.
+        rows: how TEMP's rows are written, where data have another name here.
 
-    Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of times in hand; with old
-    rows from the state, every row of the tables, too, and each start reads the tables' logs once more.
+    Raises UsageError for a recipe that cannot be captured so. Memory: TEMP, and the records of the times in hand; with
+    before-images from the state, every row of the tables, too, and each start reads the tables' logs once more.
     """
 
     def __init__(
@@ -86,16 +85,16 @@ class Database:
             recipe.tables, {table: PartialChangeCodec(row_type) for table, row_type in recipe.tables.items()}
         )
         self._transactions = self._operator((), Antichain([0]), None)
-        #: Told of each record.
+        #: Sees each record.
         self.old = OldConnector(recipe.prefix)
         # Of the transaction topic, whose records come in their order.
         self._begins = BeginRecords[Tx]()
         self._scanned = SnapshotCounts(recipe.tables, recipe.empty, self._may)
-        # How many rows of each table are known of the snapshot, and of which tables any are; until the End is said.
+        # Until the End: how many rows of each table of the snapshot are known, and which tables have any record.
         self._read, self._there = Counter[str](), set[str]()
-        # Whether it is known which tables are not covered: the snapshot's End was said; without one, anything was.
+        # Whether it is known which tables are uncovered: after the snapshot's End; without one, after any record.
         self._ended = False
-        # The tables of which only the user says that they were empty, once it is known which are covered.
+        # The tables that were empty only by the user's declaration, once it is known which are covered.
         self._empty = frozenset[str]()
         # The least LSN of the snapshot's rows.
         self._lsn: int | None = None
@@ -125,7 +124,7 @@ class Database:
         return {*self._tables.uncovered, *later}
 
     def _state(self, frontier: Antichain) -> Contents:
-        """What the tables hold where it goes on: what the logs say before that, and nothing that they say beyond."""
+        """The content of the tables where the capture resumes: what the logs state before that time."""
         known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.log_frontiers().items()}
         known |= dict.fromkeys(self._uncovered(frontier), 0)
         return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.starts())
@@ -137,7 +136,7 @@ class Database:
 
     @property
     def has_started(self) -> bool:
-        """Whether anything is stated of its tables: the snapshot is given out; without one, something was said."""
+        """Whether anything is stated of its tables: the snapshot is released; without one, a record was read."""
         return self._transactions.has_started
 
     @property
@@ -177,9 +176,9 @@ class Database:
     def resume(
         self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
     ) -> Mapping[Place, tuple[int, int]]:
-        """Go on with what TEMP held there, and with what the transaction topic says of what was given out last.
+        """Resume with what TEMP held there, and with the END records of the transactions that were released last.
 
-        While the snapshot is not whole its notifications are read again. Nothing is read where the logs keep a stop.
+        While the snapshot is not whole, its notifications are read again. Nothing is read if the logs keep a stop.
         """
         kept = stop_of(self.logs())
         if kept is not None:
@@ -224,7 +223,7 @@ class Database:
             yield from ((self._rows.held(row), diff) for row, diff in before)
 
     def _restarts_beyond(self, frontier: Antichain) -> Iterator[tuple[RestartRecord, int]]:
-        """The Restarts that TEMP's log has at times beyond the frontier, stated or not: others saw what is gone."""
+        """The Restarts that TEMP's log has beyond the frontier, stated or not: others saw records that are lost now."""
         temp = Iter(self._log.read())
         stated = [update for batch in temp for update in batch.updates if frontier.less_equal(update[1])]
         for row, time, diff in (*stated, *temp.reader.orphans()):
@@ -252,7 +251,7 @@ class Database:
         self._notified.setdefault(into, []).append(fact)
 
     def receive(self, one: Said | BeginRecord, into: int) -> None:
-        """Take what another record says at its time; those of the transaction topic in their order."""
+        """Take another record at its time; those of the transaction topic in their order."""
         if isinstance(one, (BeginRecord, EndRecord)) and one.tx != SNAPSHOT and self._begins.doubts():
             known = RestartRecord(one.tx)
             self._said.setdefault(into, []).append(known if (known, into) in self._ahead else DoubtRecord(one.tx))
@@ -290,7 +289,7 @@ class Database:
         return CoveredTableLogs(self._tables, lambda table: summary.output[table])
 
     def stopped(self) -> SourceStop | None:
-        """What the source said that cannot be carried over, or what the logs keep of it."""
+        """The stop: a fact of the source that cannot be captured, or a permanent stop that the logs keep."""
         return self._kept or self._transactions.stop
 
     def logs(self) -> Iterable[Log]:
@@ -312,7 +311,7 @@ class Database:
     def _end(
         self, records: Iterable[Said | DoubtRecord], notified: Iterable[Notification]
     ) -> EndRecord | HaltRecord | None:
-        """The End of the snapshot, if it is said by now, or why there is none."""
+        """The End of the snapshot, if it is known, or why there is none."""
         known = [one for one in records if not isinstance(one, DoubtRecord)]
         self._see(known)
         if self._recipe.snapshot != "initial":

@@ -1,9 +1,8 @@
-"""The directory of a capture is begun by its first fact: what a try leaves that wrote none holds nobody up.
+"""Clears what a failed first start left in a folder: only a fact makes the folder that of a capture.
 
-A capture makes the descriptions of its logs before it writes into them, so that captures that begin at once agree. If
-it then ends without a fact (a wrong row type, a forgotten option), the corrected one finds descriptions of what never
-was. They are removed, when they say something else than it does, and only while no other capture runs there, which may
-have just made them.
+A capture makes the descriptions of its logs before it writes into them, so that captures that start at once agree. If
+it then ends without a fact (a wrong row type, a forgotten option), the corrected capture finds descriptions that differ
+from its own. It removes them, but only while no other capture runs there, which may have just made them.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ _NOTES = (CAPTURE_FILE, "_capture.*.json")
 
 
 def clear_empty(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
-    """Remove the descriptions of a capture that ended without a fact from a folder, if they are of another than ours.
+    """Remove the descriptions of another capture that ended without a fact from a folder.
 
-    ``begun`` is what our note says that must be the same, ``rows`` the row types of our logs, by their folders' names.
-    Returns whether it did. Where there is a fact, or a memory of one, or another capture runs, nothing is touched.
-    Raises OutputError where it cannot be removed. Cost: a look at the descriptions; if they are of another capture, one
-    at every folder.
+    ``begun`` is the part of our manifest that must be the same, ``rows`` our row types, by the folders of the logs.
+    Returns whether they were removed. If there is a fact, or a state that had one, or another capture runs, nothing is
+    touched. Raises OutputError if they cannot be removed. Cost: reads the descriptions; if they are of another capture,
+    lists every folder.
     """
     folder = used.path
     if _is_same(folder, begun, rows) or _has_facts(folder):
         return False
     with used.alone() as alone:
-        # Another capture may have begun since we looked.
+        # Another capture may have started in the meantime.
         if not alone or _is_same(folder, begun, rows) or _has_facts(folder):
             return False
         _clear(folder)
@@ -75,7 +74,7 @@ def _is_same(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]
 
 
 def _has_facts(folder: Path) -> bool:
-    """Whether something was written, or a memory says that it was, though it is gone."""
+    """Whether a fact was written, or a state shows that one was, and it is missing now."""
     if any(matching(folder, f"{logs}/{_FACTS}") for logs in _LOGS):
         return True
     try:

@@ -1,7 +1,7 @@
-"""A directory of logs that captures have in use: what one of them has just made there, no other one may remove.
+"""A lock on a directory of logs: no capture may remove what another one has just made there.
 
-Each capture locks the directory, shared, for as long as it runs; the system frees the lock however it ends. So whoever
-holds it alone knows that what is there is of captures that have ended.
+Each capture locks the directory, shared, for as long as it runs. The system frees the lock, however the capture ends.
+So the holder of an exclusive lock knows that everything there is of captures that have ended.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ COVERED = failpoints.declare("coverage.start-durable", "where the logs of tables
 class LogStarts:
     """Where the logs of tables begin, as they state it. ``logs`` has the log of each table.
 
-    Whoever opens a log reads it from :meth:`stated` on, and says with :meth:`opened` how far it is stated.
+    The caller opens a log, reads it from :meth:`stated` on, and reports with :meth:`opened` how far it is stated.
     """
 
     def __init__(self, logs: Mapping[str, Log]) -> None:
@@ -114,9 +114,9 @@ class LogStarts:
             failpoints.reach(COVERED)
 
     def assume(self, empty: Iterable[str]) -> None:
-        """Have the logs of these tables state, durably, that they were empty at the snapshot, as only the user says.
+        """Have the logs of these tables state, durably, that they were empty at the snapshot by the user's declaration.
 
-        To be called before anything is stated of them. A log that cannot state it does not. Raises what writing a
+        Call it before anything is stated of them. A log without a description is left out. Raises what writing a
         description raises.
         """
         for table in sorted(set(empty) & self._stated.keys()):

@@ -20,12 +20,12 @@ def run(
     hold: int = 200_000,
     stopping: Callable[[], bool] = lambda: False,
 ) -> WaitReason:
-    """Read, absorb, release; returns why nothing more can be released, at the end of the topics or when told to stop.
+    """Read, absorb, release; returns why nothing more can be released, at the end of the topics or when it must stop.
 
     A release is tried after ``release_every`` records and whenever there is nothing to read. When more than ``hold``
-    rows are held, partitions that are ahead are let wait. ``stopping`` is asked between records. Raises what the
-    topics and the capture raise; SourceStop, and DecodeError for a record that is none, once everything before is
-    written. That of a snapshot nobody has told of names its LSN, where the topics have it.
+    rows are held, partitions that are ahead must wait. ``stopping`` is asked between records. Raises what the topics
+    and the capture raise; SourceStop, and DecodeError for a malformed record, once everything before is written. A stop
+    for an undeclared snapshot names its LSN, if the topics have it.
     """
     capture.will_seek()
     capture.reads(topics.identities())
@@ -46,7 +46,7 @@ def run(
 
 
 def _seek(capture: Capture, topics: Topics, stopping: Callable[[], bool]) -> None:
-    """Look for a row of the snapshot that stopped the capture, to where the topics end now, or until told to stop."""
+    """Look for a row of the snapshot that stopped the capture, up to the present ends of the topics."""
     for item in topics.read(capture.next_positions()):
         if stopping():
             return

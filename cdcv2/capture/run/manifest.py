@@ -1,4 +1,4 @@
-"""What a capture notes beside its directory logs: how it was begun, for those who judge the logs later."""
+"""The manifest of a capture (``_capture.json``), beside its logs: how the capture started, for readers of the logs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cdcv2.rows.row_type import RowType
 
 
 def write_manifest(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
-    """Note in a folder how the capture was begun that has its logs there; or check that it is this one that goes on.
+    """Write the manifest of a capture into the folder of its logs, or check that the one there is the same.
 
-    What a capture left there that wrote no fact is removed, if it is another's: a directory is begun by its first fact.
+    If another capture left files there and no fact, they are removed: only a fact makes the folder that of a capture.
     Returns and raises as :func:`put_or_compare`.
     """
-    # Without notifications nobody says how many rows the snapshot has.
+    # Without notifications, nothing states how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
     begun: dict[str, Any] = {
         "version": 1,
@@ -96,7 +96,7 @@ def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
 
 
 def _in_words(name: str, value: Any) -> str:
-    """What is noted, by the options that it came from."""
+    """A value of the manifest, by the options that it came from."""
     if name == "snapshot_completeness":
         return "with --notifications" if value == "known" else "without --notifications"
     if name == "version":

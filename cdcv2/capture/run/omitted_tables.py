@@ -1,10 +1,10 @@
-"""Tables that a recipe leaves out: whoever goes on under it first brings their logs up to where it begins.
+"""Tables that a recipe leaves out: the next capture first completes their logs up to where that recipe begins.
 
-What is bound under the recipe before belongs into all of its logs. A capture that writes only the others moves the hold
-of the log set on, and a compaction could forget what the log of a table that was left out still lacks. So every start,
-and the one that proposes the recipe among them, looks for such logs, and carries on the recipe before, up to where the
-next one begins, before it holds anything itself: until then the hold of the captures before stands. This needs nothing
-but the remap, the topics and the logs; killed anywhere, the next start does the rest.
+Every time that is bound under the recipe before belongs into all of its logs. A capture that writes only the other
+tables moves the hold of the log set on, and a compaction could then forget what the log of an omitted table still
+lacks. So every start, also the one that proposes the new recipe, looks for such logs. It carries on the recipe before,
+up to where the next one begins, before it holds anything itself; until then the earlier hold stays. This needs only the
+remap, the topics and the logs. After a crash anywhere, the next start does the rest.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ IN_FORCE = failpoints.declare(
     "left-out.in-force", "a recipe leaves a table out; its log may lack what was bound before"
 )
 BROUGHT = failpoints.declare("left-out.brought", "the logs of the recipe before are complete; ours are not opened")
-#: Stands for a row type that is not at hand: only updates have rows.
+#: Stands for a row type that is not available: only updates have rows.
 _UNKNOWN = RowType({"type": "record", "name": "unknown", "fields": [{"name": "unknown", "type": "null"}]})
-#: What can be mended by nobody, or not here: the other tables go on without it.
+#: What cannot be repaired, or not here: the other tables go on without it.
 _LOST = (RefusedError, MalformedError, MissingLogError, IncompleteError)
 
 
@@ -120,7 +120,7 @@ def check_left_out(binder: Binder, logs: CaptureLogs) -> None:
 
 
 def _stated(log: Log) -> Antichain | None:
-    """Up to where a log is stated, whatever its rows are; None: nothing is to be stated of its table."""
+    """The frontier up to which a log is stated, with rows of any type; None: its table is uncovered."""
     with closing(log):
         stated = [entry.message for entry in log.read() if entry is not None]
         description = description_of(log)
@@ -150,9 +150,9 @@ def left_out(recipes: Sequence[Bound]) -> Iterator[EarlierRecipe]:
 def bring_up(binder: Binder, logs: CaptureLogs, remark: Callable[[str], object]) -> None:
     """Carry on what the recipes before ``binder``'s leave to be written, where tables of theirs were left out.
 
-    What can be written no more, as a topic or what the remap knew is gone, is named by ``remark``, and the others go
-    on without it. Raises what logs and topics raise that may answer later, and RefusedError for the log in a topic that
-    can be written if its row type is given. Cost: the logs of those recipes are read.
+    What can no longer be written, because a topic or records of the remap are missing, is reported by ``remark``, and
+    the others go on without it. Raises errors of logs and topics that may answer later, and RefusedError for a log in a
+    topic that needs its row type to be given. Cost: the logs of those recipes are read.
     """
     for left in left_out(binder.recipes):
         failpoints.reach(IN_FORCE)
@@ -167,7 +167,7 @@ def bring_up(binder: Binder, logs: CaptureLogs, remark: Callable[[str], object])
             names = ", ".join(sorted(left.tables))
             remark(f"the log of {names}, left out from the time {left.until} on, may end before that: {lost}")
             with suppress(*_LOST):
-                # Whoever goes on with the others says what is wrong with them.
+                # A capture that goes on with the others reports their errors.
                 _carry(left, {name: kind for name, kind in there.items() if name not in left.tables}, logs, binder)
         failpoints.reach(BROUGHT)
 

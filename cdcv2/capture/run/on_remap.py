@@ -1,12 +1,12 @@
-"""Capture on a shared remap: bindings decide what is in at which time, and looking at the topics only triggers.
+"""Capture on a shared remap: bindings alone decide which records are in at which time.
 
-Each turn observes how far the topics are, has that bound, reads exactly what is bound (by whomever), and writes it at
-its times; then all logs are stated up to the last of these. A backlog is bound in as many steps as a turn can carry.
-What the logs come to is a function of remap and topics alone. So any number of captures of one recipe may write the
-same logs: started at other moments, with other sizes, one stopped for an hour, one killed anywhere.
+Each turn observes how far the topics are, proposes a binding for that, reads exactly what is bound (by any capture),
+and writes it at its times. Then all logs are stated up to the last of these. A backlog is bound in as many steps as a
+turn can carry. The content of the logs is a function of remap and topics alone. So any number of captures of one recipe
+may write the same logs: started at other moments, with other sizes, one stopped for an hour, one killed anywhere.
 
-A capture goes on at the meet of its logs: everything before that is written, what some log has beyond is told again
-and not written again. The remap says where the topics were then. Nothing else is remembered.
+A capture resumes at the meet of its logs: everything before that is written. What some log has beyond it is read again,
+and not written again. The remap has the positions of the topics at that time. No other state is kept.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class RemapOutput(Protocol):
 class SharedCapture:
     """Carries what is bound into logs. One thread.
 
-    ``binder`` has begun, and is of no other capture; ``at_most`` is about how many records are read at once: at least
-    those of one binding. ``own`` is called once the logs are known to be of this remap, before anything is written to
-    them or held for them. Raises RefusedError where the remap has forgotten where the topics were, ForeignStateError
-    for logs that were written with another remap, and what the remap and the outputs raise. An error of :meth:`carry`
-    ends this object: open another, with another binder.
+    ``binder`` has started, and belongs to no other capture; ``at_most`` is about how many records are read at once: at
+    least those of one binding. ``own`` is called once the logs are known to be of this remap, before anything is
+    written to them or held for them. Raises RefusedError if the remap has forgotten the positions of the topics,
+    ForeignStateError for logs that were written with another remap, and what the remap and the outputs raise. An error
+    of :meth:`carry` ends this object: open another, with another binder.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class SharedCapture:
         try:
             wrong = list(self._taken(stretch))
         except UnsafeTopicError:
-            # It may tell more: which times are lost.
+            # A new look may raise an error that names the times that are lost.
             self.look()
             raise
         # A topic that was deleted meanwhile may have given records of its successor.
@@ -292,9 +292,9 @@ def run(
     wait: Callable[[], None] = lambda: None,
     turn: Callable[[TopicExtents], object] = lambda look: None,
 ) -> None:
-    """Turn after turn, until what the topics hold at the start is written, or, following, until told to stop.
+    """Take turns until everything that the topics hold at the start is written; when following, until ``stopping``.
 
-    ``wait`` is called where nothing happens, ``turn`` after each turn, with how far the topics were. Raises what
+    ``wait`` is called when nothing happens, ``turn`` after each turn, with how far the topics were. Raises what
     ``capture`` and ``binder`` raise.
     """
     look = capture.look()

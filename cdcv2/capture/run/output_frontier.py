@@ -1,7 +1,7 @@
-"""How far the output of a database on a timeline is known, and where that begins: what a capture resumes by.
+"""How far the output of a database on a timeline is complete, and where it begins: a capture needs both to resume.
 
-Nothing is stated of a table before the snapshot is given out; without one, before the database has said anything. There
-is no output before that, which TEMP shows. So a log that is behind where the output begins lacks nothing up to there.
+Nothing is stated of a table before the snapshot is released; without one, before the first record of the database. TEMP
+shows that there is no output before that. So a log that ends before the output begins lacks nothing up to there.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def output_known(
 
 
 def _output_begins(temp: Log, upper: int, *, snapshot: bool) -> int:
-    """The first time at which there is an output, as TEMP says; ``upper``, up to where it is stated, if there is none.
+    """The first time at which there is an output, by TEMP; without one ``upper``, up to which TEMP is stated.
 
-    With a ``snapshot`` that is when it is given out, else when TEMP is begun.
+    With a ``snapshot`` that is when it is released, else when TEMP starts.
     """
     kind = "through" if snapshot else "begun"
     for batch in Iter(temp.read()):

@@ -22,24 +22,24 @@ from cdcv2.protocol.writer import Writer
 
 
 class PlainOutput:
-    """What every output of plain topics answers, whoever writes its rows."""
+    """The common part of all outputs of plain topics, with or without Spark."""
 
     def resume(
         self, frontier: Antichain, before: Mapping[Place, int], ranges: Ranges
     ) -> Mapping[Place, tuple[int, int]]:
-        """Nothing is needed of what was written."""
+        """Nothing that was written is needed."""
         return {}
 
     def restore(self, record: Record) -> None:
         """It asks for none."""
 
     def stopped(self) -> SourceStop | None:
-        """Whatever a record says is a row, or an error."""
+        """None: a record of a plain topic is a row, or an error."""
         return None
 
     @property
     def has_started(self) -> bool:
-        """What a topic says is stated from the start."""
+        """Always: a plain topic is stated from the start."""
         return True
 
     @property

@@ -1,6 +1,6 @@
-"""Can a recipe be carried on? Asked before it is proposed, as that stops whoever has the old one.
+"""Can a recipe be carried on? This is checked before it is proposed, as a proposal stops captures of the old one.
 
-What is found out too late stays so: times that are bound under it are written under it, or never.
+An error that is found later is permanent: times that are bound under a recipe are written under it, or never.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def check_there(
 ) -> None:
     """Raise ForeignStateError unless these logs (each with its table) were written with the remap, none too far behind.
 
-    One that is not there, which opening it says by MissingLogError, begins with the recipe. Raises ForeignStateError
-    and RefusedError as a capture does, and what opening and reading raise. Cost: the whole logs.
+    A missing log, for which opening raises MissingLogError, begins with the recipe. Raises ForeignStateError and
+    RefusedError as a capture does, and what opening and reading raise. Cost: the whole logs.
     """
     with ExitStack() as opened:
         there = _LogContents(binder, opened)

@@ -1,7 +1,7 @@
-"""A capture on a shared remap at work, once it is known what is asked for: begun, carried on, begun again.
+"""A capture on a shared remap at work: started, carried on, and started over when that is needed.
 
-The command and the job on Spark differ in who reads the records and writes the logs; when to bind, when to go on and
-when to give up is the same for both, and here.
+The command and the job on Spark differ in who reads the records and writes the logs. When to bind, when to go on and
+when to give up is the same for both, and decided here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cdcv2.timeline.minting import RemapLog
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.
 WAIT = 0.2
-#: About how many records one binding takes in, if nothing else is said.
+#: About how many records one binding covers by default.
 BIND_AT_MOST = 100_000
 
 
@@ -55,7 +55,7 @@ class RunOptions:
     command_line: str | None = None
 
     def binder(self, log: RemapLog) -> Binder:
-        """Its part in the remap, which has not begun."""
+        """A binder for the remap, which has not started."""
         return Binder(
             log, self.request.recipe, topics=self.request.topics, now=lambda: time.time_ns() // 1_000_000,
             name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
@@ -66,7 +66,7 @@ class RunOptions:
 
 
 class RunResult(NamedTuple):
-    """What a run has come to: all logs are complete up to ``frontier``; ``waiting`` is what is held, in words.
+    """The result of a run: all logs are complete up to ``frontier``; ``waiting`` has in words what is held back.
 
     ``coverage`` has the tables of which nothing is stated.
     """
@@ -88,15 +88,15 @@ def carry_on(
     remark: Callable[[str], None],
     turn: Callable[[SharedCapture, Binder, TopicExtents], object] = lambda capture, binder, look: None,
 ) -> RunResult | None:
-    """Capture until it is done, or told to stop; None if it was told while it could not go on.
+    """Capture until it is done, or ``stopping``; None if it was stopped while it could not go on.
 
-    ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has begun.
+    ``look`` is a first look at the topics, ``opened`` opens a capture for a binder that has started.
     ``check`` raises, before another recipe is proposed, if that could not be carried on. ``turn`` is called after each
     turn.
 
-    One that follows waits for what does not answer, and for times that others must write first, and says so by
-    ``remark``; where the remap was compacted meanwhile to where its logs are, by others, it begins again there. Raises
-    what binder and capture raise.
+    A following capture waits for what does not answer, and for times that others must write first, and reports that by
+    ``remark``. If another process has compacted the remap up to where its logs are, it starts again there. Raises what
+    binder and capture raise.
     """
     propose, said = run.propose, ""
     while True:
@@ -120,7 +120,7 @@ def carry_on(
                 return None
             remark(f"begins again: {behind}")
         except (IncompleteError, UnavailableError) as later:
-            # Times under an earlier recipe are written by whoever has that; and what does not answer may again.
+            # Times under an earlier recipe are written by a capture of it; a service that is down may answer later.
             if not run.follow:
                 raise
             if stopping():
@@ -139,10 +139,10 @@ def begin_when_there(
     stopping: Callable[[], bool],
     remark: Callable[[str], object],
 ) -> tuple[RemapLog, TopicExtents] | None:
-    """The remap, which ``begin`` opens or makes, and the look with which it did; None if it was told to stop before.
+    """The remap, which ``begin`` opens or makes, and the look with which it did; None if it was stopped before.
 
-    One that follows waits for the topics that a connector makes with the first transaction after its start, and reports
-    that by ``remark``. Raises what ``begin`` and ``look`` raise.
+    A following capture waits for the topics that a connector makes with the first transaction after its start, and
+    reports that by ``remark``. Raises what ``begin`` and ``look`` raise.
     """
     reported: set[str] = set()
     while not stopping():

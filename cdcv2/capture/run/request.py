@@ -89,12 +89,12 @@ class CaptureRequest:
 
     @property
     def empty(self) -> frozenset[str]:
-        """The logs of tables that were empty at the snapshot, as the user says."""
+        """The logs of tables that were empty at the snapshot by the user's declaration."""
         return frozenset(names[table] for recipe, names in self.databases.values() for table in recipe.empty)
 
     @property
     def recipe(self) -> BoundRecipe:
-        """What is bound of it; the timeline is a name for one that nobody has begun."""
+        """The recipe of the remap; its timeline is the name for a new remap."""
         tables = {table: {"topic": topic, "row": kind.fingerprint} for table, (topic, kind) in self.plain.items()}
         for prefix, (recipe, names) in self.databases.items():
             for table, kind in recipe.tables.items():
@@ -104,7 +104,7 @@ class CaptureRequest:
                 "snapshot": recipe.snapshot, "notifications": recipe.notification_topic,
                 "transactions": recipe.transaction_topic, "ordering": self.ordering,
                 "full_identity": sorted(recipe.full_identity),
-                # What is not said is what was the only way once.
+                # A missing key means what was once the only way.
                 **({} if recipe.before == FROM_ENVELOPE else {"before": recipe.before}),
                 **({"empty": sorted(recipe.empty)} if recipe.empty else {}),
             }

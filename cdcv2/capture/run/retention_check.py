@@ -1,7 +1,7 @@
-"""What a topic must still have, and which times of the timeline are lost where it has not.
+"""What a topic must still have, and which times of the timeline are lost if it does not.
 
-Everything that is bound can be read until every log has it. A topic that was trimmed before that, or deleted and made
-anew under its name, can never give it again: the error names the times whose rows that were.
+Everything that is bound must stay readable until every log has it. If a topic was trimmed before that, or deleted and
+recreated under its name, those records are lost for ever: the error names the times whose rows they were.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ class StateStore(Protocol):
 
 
 class StateFile:
-    """A memory in a file. Raises ForeignStateError when the file is something else, OutputError when it cannot.
+    """The state of a capture in a file. Raises ForeignStateError for a file of another kind, OutputError on failure.
 
-    ``logs`` names the logs that it is about, if they have a name of their own: the memory of others is refused, as its
+    ``logs`` is the name of the logs that it belongs to, if they have one: the state of other logs is refused, as its
     positions skip what these lack.
     """
 

@@ -23,7 +23,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Tables(Protocol):
-    """The logs of a database's tables, whoever writes them: those of :class:`TableWriters` that a remap needs."""
+    """The logs of a database's tables, with or without Spark: those of :class:`TableWriters` that a remap needs."""
 
     @property
     def logs(self) -> Mapping[str, Log]:
@@ -103,7 +103,7 @@ class TableWriters:
                 LOGGER.info("log %s is read from its start: %s", log.name, cause)
         return Writer(log, start=[start], updates_per_message=self._chunk)
 
-    # -- what the logs say
+    # -- what the logs state
 
     @property
     def uncovered(self) -> frozenset[str]:

@@ -18,12 +18,12 @@ from cdcv2.timeline.ordering import AS_COMPLETE
 
 
 def write_timeline(into: Path, timeline: str, tables: Collection[str], *, ordering: str) -> None:
-    """Note in ``into`` that the logs there are of this timeline; or check that they are.
+    """Write the manifest ``into`` the folder: its logs are of this timeline; or check that the one there is the same.
 
-    ``ordering`` is that of transactions, for those who need a consistent cut; one that is none stays noted.
+    ``ordering`` is that of transactions, for readers who need a consistent cut; an order without cuts is kept for ever.
 
-    Raises ForeignStateError for the directory of another timeline or capture, OutputError where it cannot be written,
-    UnavailableError where the note cannot be read.
+    Raises ForeignStateError for the directory of another timeline or capture, OutputError if it cannot be written,
+    UnavailableError if the manifest cannot be read.
     """
     begun: dict[str, Any] = {
         "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
