@@ -48,7 +48,7 @@ class StreamCounts:
             version = kept.get("version")
             raise ForeignStateError(f"the state in {state} has version {version!r}, not {VERSION}: {remedy}")
         self._name = name
-        plain = kept or {"released": known, "begun": known, "below": 0, "times": {}, "stated": []}
+        plain = kept or {"released": known, "begun": known, "below": 0, "times": {}, "stated": [], "promised": 0}
         #: Everything before it is stated, and counted in `_below`.
         self.released: int = plain["released"]
         # Where the log was when the state was begun: updates before that are repeats, not late.
@@ -58,16 +58,17 @@ class StreamCounts:
         self.times: dict[str, dict[int, int]] = {
             part: {time: number for time, number in times} for part, times in plain["times"].items()
         }
-        # Bounds that are checked: those not reached yet, and the greatest that is; and the greatest that is promised.
+        # Bounds that are checked: those not reached yet, and the greatest that is.
         self._stated: dict[int, int] = dict(plain["stated"])
-        self._promised: int = plain.get("promised", 0)
+        #: The greatest bound that is promised: no update before it follows.
+        self.promised: int = plain["promised"]
 
     def plain(self) -> dict[str, Any]:
         """The numbers, to be kept."""
         return {
             "version": VERSION, "released": self.released, "begun": self._begun, "below": self._below,
             "times": {part: list(times.items()) for part, times in self.times.items()},
-            "stated": sorted(self._stated.items()), "promised": self._promised,
+            "stated": sorted(self._stated.items()), "promised": self.promised,
         }
 
     # -- what is read
@@ -77,7 +78,7 @@ class StreamCounts:
 
         ``place`` says where they stand. Raises SourceStop, and changes nothing, where they contradict a bound.
         """
-        late = max(self._promised, self.released if time >= self._begun else 0)
+        late = max(self.promised, self.released if time >= self._begun else 0)
         if time < late:
             raise SourceStop(
                 f"an update at time {time}{_at(place)} came after {self._name} was stated to be complete before {late}",
@@ -96,13 +97,13 @@ class StreamCounts:
         Raises SourceStop, and changes nothing, where it contradicts another bound.
         """
         if rows is None:
-            if before < self._promised:
+            if before < self.promised:
                 raise SourceStop(
                     f"the bound {before}{_at(place)} goes back: {self._name} was stated to be complete before "
-                    f"{self._promised} already", "A bound without a number of rows may only grow. " + _REMEDY,
+                    f"{self.promised} already", "A bound without a number of rows may only grow. " + _REMEDY,
                     self.released,
                 )
-            self._promised = before
+            self.promised = before
             return
         for other, number in self._stated.items():
             if (before <= other and rows > number) or (before >= other and rows < number):
@@ -117,7 +118,7 @@ class StreamCounts:
 
     def complete(self) -> int:
         """The greatest time before which all is there. Raises SourceStop for more updates than were stated."""
-        best = self._promised
+        best = self.promised
         for before, rows in sorted(self._stated.items()):
             if before < self.released:
                 continue

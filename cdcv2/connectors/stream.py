@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 from cdcv2.capture.facts import Record
 from cdcv2.connectors.plain import PlainRows, columns, no_row
 from cdcv2.core.order import MAX_TIME
-from cdcv2.errors import UsageError
+from cdcv2.errors import DecodeError, UsageError
 from cdcv2.rows.plain import int_from_plain
 from cdcv2.rows.row_type import Row, RowType
 
@@ -91,6 +91,14 @@ class StreamRecords:
         if type(by) is not int or not by or not -_DIFFS <= by < _DIFFS:
             raise no_row(record, f"column {diff!r}: {by!r:.40} is no diff, a number of 64 bits other than 0")
         return UpdateRecord(self._rows.row_of(record, plain), at, by)
+
+
+def several_partitions(record: Record) -> DecodeError:
+    """The error for a bound without rows in a topic that has more than one partition."""
+    return no_row(
+        record, f"a bound without {ROWS!r} is about what follows, and the topic has several partitions, which have no "
+        "order: state the number of rows, or make the topic with one partition"
+    )
 
 
 def _bound(record: Record, plain: dict[str, Any]) -> BoundRecord:

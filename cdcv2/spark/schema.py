@@ -138,3 +138,12 @@ def _record(name: str, fields: list[tuple[str, Any]]) -> dict[str, Any]:
         "type": "record", "name": name, "namespace": NAMESPACE,
         "fields": [{"name": field, "type": kind} for field, kind in fields],
     }
+
+
+def values_of(value: Any) -> Any:
+    """What Arrow gives for structs, as tuples: names inside rows are the database's, not Avro's."""
+    if isinstance(value, dict):
+        return tuple(values_of(inner) for inner in value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(values_of(inner) for inner in value)
+    return value

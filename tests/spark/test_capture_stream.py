@@ -1,247 +1,230 @@
-"""Any stream becomes a log: what it says is stated when it is complete, not before, whatever dies on the way."""
+"""Stream topics on Spark: what they hold is stated when it is complete, not before, whatever dies on the way."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import random
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture import log_set
+from cdcv2.capture.facts import Record
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import Cdcv2Error, ForeignStateError, MalformedError, ResumeError, SourceStop, UsageError
+from cdcv2.errors import (
+    Cdcv2Error, ForeignStateError, MalformedError, MissingLogError, ResumeError, SourceStop, UnsafeTopicError,
+    UsageError,
+)
+from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture import stream as generic
-from cdcv2.spark.capture.stream import StreamCapture, capture_stream
-from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.paths import streamable
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.spark.capture import stream, stream_job
+from cdcv2.spark.capture.job import parser
+from cdcv2.spark.capture.report import CaptureReport
+from tests.cli.conftest import Run, runs
 from tests.spark.capturing import log_messages
+from tests.spark.test_capture_kafka import make_topics, produce
+from tests.streams import TOPIC, StreamHistory, plain
 
 pytestmark = pytest.mark.spark
 
-ROWS = RowType({"type": "record", "name": "thing", "fields": [
-    {"name": "id", "type": "long"},
-    {"name": "note", "type": ["null", "string"]},
-    {"name": "size", "type": "double"},
-    {"name": "tags", "type": {"type": "array", "items": "string"}},
-]})
-SCHEMA = "id long, note string, size double, tags array<string>, time long, diff long"
-STATEMENTS = "complete_through long, rows long"
+THING = {"type": "record", "name": "thing", "fields": [{"name": "id", "type": "long"}]}
+ROWS = RowType(THING)
+OTHER = "web.others"
+#: Files of two partitions, whose bounds stand before what they count, and behind it.
+FILES = [
+    {0: [(1, 0, 1), (2, 5, 1), (6, 5)]}, {1: [(3, 3), (1, 1, 1), (1, 0, 1)]}, {0: [(2, 5, -1), (3, 8, 1)]},
+]  # fmt: skip
+HISTORY = StreamHistory([[*FILES[0][0], *FILES[2][0]], FILES[1][1]])
 STEPS = [
-    generic.KEPT, log_set.BEFORE_UPDATES, log_set.TABLE_WRITTEN, log_set.UPDATES_DURABLE, log_set.TABLE_STATED,
-    log_set.STATED, log_set.REMEMBERED,
-]
-Row = tuple[int, str | None, int, int]
+    stream.KEPT, log_set.BEFORE_UPDATES, log_set.UPDATES_DURABLE, log_set.STATED, log_set.REMEMBERED,
+]  # fmt: skip
 
 
-def history(seed: int, rows: int = 60) -> list[Row]:
-    """Changes of a few things at a few times, several of which cancel or add up."""
-    chance = random.Random(seed)
-    return [
-        (chance.randint(1, 4), chance.choice([None, "a"]), chance.randint(0, 9), chance.choice([-1, 1, 2]))
-        for _ in range(rows)
-    ]
-
-
-def truth(rows: list[Row]) -> dict[tuple[int, str | None, int], int]:
-    """What each identity comes to."""
-    sums: Counter[tuple[int, str | None, int]] = Counter()
-    for number, note, time, diff in rows:
-        sums[number, note, time] += diff
-    return {identity: diff for identity, diff in sums.items() if diff}
-
-
-class Stream:
-    """A source in files, one of which is a micro-batch, its log, and the state of its capture."""
+class StreamRun:
+    """Dumped topics in files, one of which is a micro-batch, and the job over them."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
-        self.state = folder / "state"
-        self.log = LogSpec("things", ROWS, folder=str(folder / "log"))
-        for kind in ("rows", "said"):
-            (folder / kind).mkdir()
+        self.spark, self.folder, self.logs = spark, folder, folder / "logs"
+        self.people = io.StringIO()
+        self._offsets: dict[tuple[str, int], int] = {}
+        (folder / "topics").mkdir()
+        (folder / "rows").mkdir()
+        for table in ("things", "others"):
+            (folder / "rows" / f"{table}.avsc").write_text(json.dumps(THING), "utf-8")
 
-    def put(self, kind: str, lines: list[dict[str, Any]]) -> None:
-        """One more file."""
-        number = len(list((self.folder / kind).iterdir()))
-        path = self.folder / kind / f"{number:03d}.json"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    def put(self, *files: dict[int, list[Any]], topic: str = TOPIC) -> StreamRun:
+        """More files: what each has of a partition."""
+        for file in files:
+            lines = []
+            for part, records in file.items():
+                for one in records:
+                    offset = self._offsets[topic, part] = self._offsets.get((topic, part), -1) + 1
+                    value = one if isinstance(one, str) else json.dumps(plain(one))
+                    lines.append({"topic": topic, "partition": part, "offset": offset, "value": value})
+            number = len(list((self.folder / "topics").iterdir()))
+            path = self.folder / "topics" / f"{number:03d}.jsonl"
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+        return self
 
-    def rows(self, rows: list[Row]) -> None:
-        """One more file of rows."""
-        self.put("rows", [
-            {"id": number, "note": note, "size": -0.0, "tags": ["x"], "time": time, "diff": diff}
-            for number, note, time, diff in rows
-        ])
+    def capture(self, *more: str, tables: tuple[str, ...] = (f"things={TOPIC}",)) -> Exit:
+        """Run the job to the end of the files."""
+        words = [word for one in tables for word in ("--stream", one)]
+        plan = stream_job.planned(parser().parse_args([
+            "--files", str(self.folder / "topics"), "--rows", str(self.folder / "rows"), "--logs", str(self.logs),
+            "--state", str(self.folder / "state"), "--max-files", "1", "--available-now", *words, *more,
+        ]))  # fmt: skip
+        return stream_job.capture(self.spark, plan, CaptureReport(people=self.people))
 
-    def said(self, frontier: int, rows: int) -> None:
-        """One more file with a statement."""
-        self.put("said", [{"complete_through": frontier, "rows": rows}])
-
-    def read(self, kind: str, schema: str) -> DataFrame:
-        """A stream of the files."""
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").option("maxFileAge", "36500d")
-        return reader.json(streamable(self.folder / kind))
-
-    def capture(self, complete_through: Any = None, frame: DataFrame | None = None) -> StreamCapture:
-        """Run it to the end of the files."""
-        capture = capture_stream(
-            self.read("rows", SCHEMA) if frame is None else frame, self.log,
-            complete_through=self.read("said", STATEMENTS) if complete_through is None else complete_through,
-            state=self.state, available_now=True,
-        )
-        capture.wait()
-        return capture
-
-    def found(self) -> tuple[dict[tuple[int, str | None, int], int], Antichain]:
+    def found(self, table: str = "things") -> tuple[dict[tuple[int, int], int], Antichain]:
         """What a reader of the log has, and how far."""
-        reader = Iter(log_messages(self.folder / "log", ROWS))
+        reader = Iter(log_messages(self.logs / table, ROWS))
         updates = [update for batch in reader for update in batch.updates]
         assert not reader.missing()
-        assert all((row.size, row.tags) == (0.0, ("x",)) for row, _, _ in updates)
-        return {(row.id, row.note, time): diff for row, time, diff in updates}, reader.frontier
+        return {(row.id, time): diff for row, time, diff in updates}, reader.frontier
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Stream:
-    """A source without files."""
-    return Stream(spark, tmp_path)
+def job(spark: SparkSession, tmp_path: Path) -> StreamRun:
+    """Without a file."""
+    return StreamRun(spark, tmp_path)
 
 
-def below(rows: list[Row], frontier: int) -> int:
-    """How many rows have times below it."""
-    return sum(time < frontier for _, _, time, _ in rows)
-
-
-def test_a_second_stream_says_how_far_the_first_is_complete(stream: Stream) -> None:
-    """Read before or after the rows that it counts: nothing is stated until they are there."""
-    rows = history(1)
-    for first in range(0, len(rows), 20):
-        stream.rows(rows[first:first + 20])
-    stream.said(10, len(rows))
-    stream.said(4, below(rows, 4))
-    assert 10 == stream.capture().known
-    assert (truth(rows), Antichain([10])) == stream.found()
-
-
-def test_its_state_may_be_called_as_anybody_likes(stream: Stream) -> None:
-    """What is kept there is read again, also by the next run."""
-    stream.state = stream.folder / "sp ace é%20 [1] {a}?*"
-    rows = sorted(history(11), key=lambda row: row[2])
-    for first, frontier in ((0, 4), (30, 10)):
-        stream.rows(rows[first:first + 30])
-        stream.said(frontier, below(rows, frontier))
-        stream.capture()
-    assert (truth(rows), Antichain([10])) == stream.found()
-
-
-def test_what_is_not_complete_is_not_stated(stream: Stream) -> None:
-    """Rows of a later file are missing: the log ends before the first time of which one is."""
-    rows = sorted(history(2), key=lambda row: row[2])
-    stream.rows(rows[20:])
-    stream.said(10, len(rows))
-    assert 0 == stream.capture().known
-    stream.rows(rows[:20])
-    assert 10 == stream.capture().known
-    assert (truth(rows), Antichain([10])) == stream.found()
-
-
-def test_a_promise_is_taken_at_its_word(stream: Stream) -> None:
-    """A function of the micro-batch: here, rows come by time, so all before the newest is complete."""
-    rows = sorted(history(3), key=lambda row: row[2])
-    for first in range(0, len(rows), 20):
-        stream.rows(rows[first:first + 20])
-
-    def complete(batch: DataFrame) -> int | None:
-        newest: int | None = batch.agg(F.max("time")).collect()[0][0]
-        return newest
-
-    assert rows[-1][2] == stream.capture(complete).known
-    before = [row for row in rows if row[2] < rows[-1][2]]
-    assert (truth(before), Antichain([rows[-1][2]])) == stream.found()
-
-
-@pytest.mark.parametrize("lost", [False, True], ids=["state kept", "state lost"])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_crash_at_any_step_leaves_the_same_facts(step: str, lost: bool, stream: Stream) -> None:
+@pytest.mark.parametrize(("step", "lost"), [*((step, False) for step in STEPS), (log_set.UPDATES_DURABLE, True)])
+def test_a_crash_at_any_step_leaves_the_same_facts(step: str, lost: bool, job: StreamRun) -> None:
     """With all that was kept lost as well, the source is read again, and the log knows what it has."""
-    rows = history(4)
-    for first, frontier in ((0, 3), (20, 7), (40, 10)):
-        stream.rows(rows[first:first + 20])
-        stream.said(frontier, below(rows, frontier))
-    with failpoints.placed(step, 2 if step == generic.KEPT else 1), pytest.raises(failpoints.PlacedCrash):
-        stream.capture()
+    job.put(*FILES)
+    with failpoints.placed(step, 2 if step == stream.KEPT else 1), pytest.raises(failpoints.PlacedCrash):
+        job.capture()
     if lost:
-        shutil.rmtree(stream.folder / "state")
-    assert 10 == stream.capture().known
-    assert (truth(rows), Antichain([10])) == stream.found()
+        shutil.rmtree(job.folder / "state")
+
+    assert Exit.MISSING == job.capture()
+    assert (HISTORY.truth(), Antichain([6])) == job.found()
+    assert "capture: frontier 6; things: 1 updates at times from 8 on wait for a bound\n" == job.people.getvalue()
 
 
-def stops(stream: Stream, kind: type[Cdcv2Error], text: str, **more: Any) -> None:
+def test_two_topics_and_the_command_give_the_same_logs(
+    job: StreamRun, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The job goes on where it was; the command goes on in the job's logs, and writes the same into its own."""
+    tables = (f"things={TOPIC}", f"others={OTHER}")
+    job.put({0: [(1, 3, 1), (4, None)]}).put({0: [(7, 2, 1), (9, 1)]}, topic=OTHER).capture(tables=tables)
+    job.put({0: [(2, 5, 2), (6, None)]})
+    assert Exit.DONE == job.capture(tables=tables)
+    words = ["capture", *sorted((job.folder / "topics").iterdir()), "--rows", job.folder / "rows",
+             *(word for one in tables for word in ("--stream", one)), "--into"]  # fmt: skip
+    run: Run = runs(capsys)
+
+    assert ({(1, 3): 1, (2, 5): 2}, Antichain([6])) == job.found()
+    assert ({(7, 2): 1}, Antichain([9])) == job.found("others")
+    for logs in (job.logs, tmp_path / "own"):
+        assert (0, "complete through 5: 6 records\n") == run(*words, logs)[:2]
+        assert 0 == run("verify", logs, "--full").code
+    on_spark = job.found(), job.found("others")
+    job.logs = tmp_path / "own"
+    assert on_spark == (job.found(), job.found("others"))
+
+
+def stops(job: StreamRun, kind: type[Cdcv2Error], text: str) -> None:
     """The capture ends with this."""
     with pytest.raises(kind, match=text):
-        stream.capture(**more)
+        job.capture()
 
 
-def test_what_contradicts_a_statement_stops_it(stream: Stream) -> None:
-    """More rows than were said to be; and a row at a time that was said to be complete."""
-    stream.rows([(1, "a", 2, 1), (1, "b", 3, 1)])
-    stream.said(5, 1)
-    stops(stream, SourceStop, "said to have 1 rows before time 5, and 2 have come")
-    shutil.rmtree(stream.folder / "state")
-    shutil.rmtree(stream.folder / "said")
-    (stream.folder / "said").mkdir()
-    stream.said(5, 2)
-    stream.capture()
-    stream.rows([(9, "late", 4, 1)])
-    stops(stream, SourceStop, "a row at time 4 came after the stream was said to be complete through 5")
-    assert {(1, "a", 2): 1, (1, "b", 3): 1} == stream.found()[0]
+@pytest.mark.parametrize(("files", "kind", "text"), [
+    ([{0: [(1, 3, 1), (4, None), (1, 3, 1)]}], SourceStop, r"an update at time 3 \(web.things\[0\]@2\) came after"),
+    ([{0: [(5, None), (4, None), (5, None)]}], SourceStop, r"the bound 4 \(web.things\[0\]@1\) goes back"),
+    ([{0: [(5, None)], 1: [(1, 7, 1)]}], MalformedError, r"web.things\[0\]@0: .* several partitions"),
+    ([{0: [(1, 3, 1), (1, 2, 1), (4, 1)]}], SourceStop, "stated to have 1 rows before time 4, and 2 have come"),
+    ([{0: [(1, 3, 1), '{"id": 1, "time": 3, "diff": 0}']}], MalformedError, r"web.things\[0\]@1: .*0 is no diff"),
+], ids=["late", "back", "partitions", "count", "diff"])  # fmt: skip
+def test_what_is_wrong_stops_it_at_its_place(
+    job: StreamRun, files: list[Any], kind: type[Cdcv2Error], text: str
+) -> None:
+    """As the command does."""
+    stops(job.put(*files), kind, text)
 
 
-def test_values_that_are_none_stop_it(stream: Stream) -> None:
-    """It says what is wrong."""
-    stream.rows([(1, "a", 2, 0)])
-    stream.said(5, 1)
-    stops(stream, MalformedError, "time is 2 and diff is 0")
-
-
-def test_other_columns_are_refused(stream: Stream, spark: SparkSession) -> None:
-    """Before anything is read, by name, with the remedy."""
-    frame = stream.read("rows", SCHEMA)
-    stops(stream, UsageError, "column 'note' is missing", frame=frame.drop("note"))
-    stops(stream, UsageError, "column 'time' is string.*cast it", frame=frame.withColumn("time", F.lit("x")))
-    stops(stream, UsageError, "readStream", frame=spark.createDataFrame([], SCHEMA))
-    stops(stream, UsageError, "no column 'rows'", complete_through=frame.withColumnRenamed("time", "complete_through"))
-
-
-def test_a_state_without_its_checkpoint_is_refused(stream: Stream) -> None:
-    """The source would be read again, on top of what is kept."""
-    stream.rows(history(5))
-    stream.said(5, 10**6)
-    stream.capture()
-    shutil.rmtree(stream.folder / "state" / "checkpoint")
-    stops(stream, ForeignStateError, "not that of this checkpoint")
-
-
-def test_updates_that_the_stream_does_not_have_are_refused_where_nothing_is_released(stream: Stream) -> None:
-    """Stated as none they would contradict the log for ever."""
-    log = DirectoryLog(stream.folder / "log", ROWS, create=True)
-    log.send(Updates([((1, "a", 0.0, ("x",)), 2, 1)]))
+def test_a_record_that_is_missing_and_a_state_without_its_checkpoint_are_refused(job: StreamRun) -> None:
+    """And updates that the log has and the topic has not: stated as none they would contradict it for ever."""
+    log = DirectoryLog(job.logs / "things", ROWS, create=True)
+    log.send(Updates([(ROWS.row((9,)), 2, 1)]))
     log.flush()
-    stream.rows([(1, "a", 7, 1)])
-    stream.said(5, 0)
+    log.close()
+    stops(job.put({0: [(1, 7, 1), (5, None)]}), ResumeError, "another history")
+    assert not [message for message in log_messages(job.logs / "things", ROWS) if isinstance(message, Progress)]
+    shutil.rmtree(job.logs)
+    shutil.rmtree(job.folder / "state")
+    job.capture()
+    job._offsets[TOPIC, 0] += 1
+    stops(job.put({0: [(1, 8, 1)]}), UnsafeTopicError, "'web.things' lacks 2 in partition 0")
+    shutil.rmtree(job.folder / "state" / "things" / "checkpoint")
+    stops(job, ForeignStateError, "not that of this checkpoint")
 
-    stops(stream, ResumeError, "another history")
-    assert not [message for message in log_messages(stream.folder / "log", ROWS) if isinstance(message, Progress)]
+
+@pytest.mark.parametrize(("words", "text"), [
+    (["--files", "f", "--bootstrap", "b:1", "--state", "s"], "either from Kafka"),
+    (["--files", "f"], "--state DIR is missing"),
+    (["--files", "f", "--state", "s", "--prefix", "shop"], "--prefix does not go with --stream"),
+])  # fmt: skip
+def test_wrong_usage_is_found_before_spark_begins(words: list[str], text: str, tmp_path: Path) -> None:
+    """By the plan."""
+    (tmp_path / "things.avsc").write_text(json.dumps(THING), "utf-8")
+    given = ["--stream", "things=t", "--rows", str(tmp_path), "--logs", str(tmp_path / "logs"), *words]
+    with pytest.raises(UsageError, match=text):
+        stream_job.planned(parser().parse_args(given))
+
+
+def test_topics_that_are_not_there_are_named(job: StreamRun) -> None:
+    """One that does not follow waits for none."""
+    shutil.rmtree(job.folder / "topics")
+    stops(job, MissingLogError, "there is no directory")
+
+
+@pytest.mark.integration
+def test_from_kafka_into_logs_in_kafka(
+    spark: SparkSession, broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job and the command read the same topic of two partitions, where only a count can be a bound."""
+    topic = "streams.things"
+    make_topics(broker, {topic: 2, "streams.others": 1})
+    (tmp_path / "things.avsc").write_text(json.dumps(THING), "utf-8")
+    produce(broker, [record._replace(topic=topic) for record in HISTORY.records()], "")
+    words = ["--bootstrap", broker.bootstrap, "--stream", f"things={topic}", "--rows", str(tmp_path)]
+    with pytest.raises(MissingLogError, match="there is no topic 'streams.nothing'"):
+        job_over(spark, [*words[:2], "--stream", "things=streams.nothing", *words[4:]], tmp_path / "none")
+    people = job_over(spark, words, tmp_path / "state")
+    run = runs(capsys)
+
+    assert "capture: frontier 6; things: 1 updates at times from 8 on wait for a bound\n" == people
+    log = KafkaLog("streams.log.things", broker.bootstrap, ROWS)
+    reader = Iter([entry.message for entry in log.read() if entry is not None])
+    updates = {(row.id, time): diff for batch in reader for row, time, diff in batch.updates}
+    assert (HISTORY.truth(), Antichain([6])) == (updates, reader.frontier)
+    assert (1, "complete through 5: 8 records\n") == run("capture", "kafka", *words, "--into", tmp_path / "logs")[:2]
+    produce(broker, [Record(topic, 0, 0, None, b'{"complete_before": 9}')], "")
+    stopped = run("capture", "kafka", *words, "--into", tmp_path / "logs")
+    assert 3 == stopped.code and "streams.things[0]@5: no row of the topic's table: a bound without" in stopped.err
+    with pytest.raises(MalformedError, match="several partitions"):
+        job_over(spark, words, tmp_path / "state")
+
+
+def job_over(spark: SparkSession, words: list[str], state: Path) -> str:
+    """What the job tells people, from a topic into a topic."""
+    people = io.StringIO()
+    plan = stream_job.planned(parser().parse_args([
+        *words, "--logs", "kafka:streams.log.{table}", "--state", str(state), "--available-now",
+    ]))  # fmt: skip
+    stream_job.capture(spark, plan, CaptureReport(people=people))
+    return people.getvalue()

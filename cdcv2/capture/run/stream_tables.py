@@ -20,8 +20,7 @@ from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.state_check import FORGET, same_topics
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.capture.topics import Ranges, TopicExtents
-from cdcv2.connectors.plain import no_row
-from cdcv2.connectors.stream import BoundRecord, StreamRecords
+from cdcv2.connectors.stream import BoundRecord, StreamRecords, several_partitions
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
@@ -141,14 +140,7 @@ class StreamTables:
         self._partitions = {topic: sum(of == topic for of, _ in spans) for topic in self._streams}
         for place, (low, high) in sorted(spans.items()):
             at = self.read.setdefault(place, 0)
-            counted = max(at, self._counted.get(place, 0))
-            if low > at or high < counted:
-                what = f"begins at {low}, and {at}" if low > at else f"ends at {high}, and {counted}"
-                raise UnsafeTopicError(
-                    f"the topic {place[0]!r} {what} is wanted in partition {place[1]}: what stood there was "
-                    "removed (retention), not dumped, or the topic was made anew. Bring it back; or capture the topic "
-                    "as it is from a new one, into new logs"
-                )
+            check_span(place, (low, high), at, max(at, self._counted.get(place, 0)))
         return {place: (self.read[place], high) for place, (_, high) in spans.items() if self.read[place] < high}
 
     def absorb(self, record: Record) -> None:
@@ -159,20 +151,14 @@ class StreamTables:
         place = record.topic, record.partition
         stream = self._streams[record.topic]
         fact = stream.records.fact(record)
-        # What was counted before is counted in the memory: only what is not stated is needed once more.
+        # What was counted before is counted in the memory: only its row is needed once more, if it is not stated.
         again = record.offset < self._counted.get(place, 0)
         if isinstance(fact, BoundRecord):
             if fact.rows is None and self._partitions.get(record.topic, 1) > 1:
-                raise no_row(
-                    record, "a bound without 'rows' is about what follows, and the topic has several partitions, which "
-                    "have no order: state the number of rows, or make the topic with one partition"
-                )
+                raise several_partitions(record)
             if not again:
                 stream.counts.bound(fact.before, fact.rows, place=record.position)
-        elif again:
-            if fact.time >= stream.counts.released:
-                stream.hold(fact.row, fact.time, fact.diff, place, record.offset)
-        elif stream.counts.update(_PART, fact.time, place=record.position):
+        elif again or stream.counts.update(_PART, fact.time, place=record.position):
             stream.hold(fact.row, fact.time, fact.diff, place, record.offset)
         self.read[place] = record.offset + 1
         self.records += 1
@@ -302,6 +288,18 @@ def _turn(
         getattr(records, "close", lambda: None)()
     tables.release()
     return bool(wanted)
+
+
+def check_span(place: Place, span: tuple[int, int], at: int, counted: int) -> None:
+    """Raise UnsafeTopicError unless a partition that spans these offsets has all from ``at`` on, up to ``counted``."""
+    low, high = span
+    if low > at or high < counted:
+        what = f"begins at {low}, and {at}" if low > at else f"ends at {high}, and {counted}"
+        raise UnsafeTopicError(
+            f"the topic {place[0]!r} {what} is wanted in partition {place[1]}: what stood there was removed "
+            "(retention), not dumped, or the topic was made anew. Bring it back; or have the history written into a "
+            "new topic, and capture that into new logs"
+        )
 
 
 def _places(plain: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:

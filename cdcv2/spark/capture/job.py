@@ -23,6 +23,10 @@ were never a database (--plain) and several databases have one cut over all.
 Any number of captures with the same arguments, on Spark or not (cdcv2 capture
 --remap), write the same into the same logs. Any of them may die, be upgraded
 or be moved. Nothing is kept beside the logs, so there is no --state.
+
+With --stream the records are updates that have times of their own, in a
+column, and bounds: how far the topic is complete. --stream goes without
+--prefix and --remap.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.cli.options.capture import ONE_SOURCE, add_empty, add_resnapshot_option, recipe_of
 from cdcv2.cli.options.remap_capture import add_capture_arguments
+from cdcv2.cli.options.stream_capture import add_stream_options
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -50,6 +55,7 @@ from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_names import place_without_table
 from cdcv2.logs.release_times import ReleaseTimes
+from cdcv2.spark.capture import stream_job
 from cdcv2.spark.capture.before_images import KeyedCapture
 from cdcv2.spark.capture.commit_times import SparkCapture
 from cdcv2.spark.capture.query import CaptureQuery
@@ -72,6 +78,8 @@ EXAMPLES = (
     (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks "
      "--prefix bank --notifications bank.notifications --rows rows --logs kafka:cdc.{table}",
      "a plain topic and a database, on a remap"),
+    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --stream prices=market.prices --rows market "
+     "--logs kafka:cdc.{table} --state /data/prices", "a topic whose records have times of their own"),
 )
 
 
@@ -99,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.command_line = f"spark-submit (its own options) streaming_jobs/capture.py {shlex.join(given)}"
 
     def body() -> Exit:
+        if options.stream:
+            return _streams(options)
         if options.remap is not None:
             return _bound(options)
         plan = planned(options)
@@ -112,6 +122,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return outcome(capture(spark, plan, report, stopping))
 
     return run("capture", body)
+
+
+def _streams(options: argparse.Namespace) -> Exit:
+    plan = stream_job.planned(options)
+    stopping = threading.Event()
+    with ended(session(options.name, spark_log=options.spark_log)) as spark:
+        if options.files is None:
+            require(spark, KAFKA)
+        listen(spark, stopping)
+        return stream_job.capture(spark, plan, CaptureReport.standard(), stopping)
 
 
 def _bound(options: argparse.Namespace) -> Exit:
@@ -241,6 +261,7 @@ def parser() -> argparse.ArgumentParser:
     group = made.add_argument_group("on a shared remap")
     group.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
     add_capture_arguments(group)
+    add_stream_options(made.add_argument_group("records with times of their own"))
     add("--name", default="cdcv2 capture", help="the application's name in Spark")
     add("--spark-log", default="OFF", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
     return made

@@ -122,28 +122,14 @@ class FileTopics:
 
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
         """All of it, as files know no positions; the tally passes over what was counted."""
-        # By default Spark overlooks a file that is a week older than the newest one.
-        reader = spark.readStream.option("maxFileAge", "36500d")
-        if self.files is not None:
-            reader = reader.option("maxFilesPerTrigger", str(self.files))
-        return _records(_dumped(reader.text(streamable(self.folder))))
+        return dumped_stream(spark, self.folder, self.files)
 
     def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
         """By the first offset, the last one and the number of records; topics that nobody needs are not looked at."""
         needed = set(self.recipe.topics())
-        for place, (low, high, records) in sorted(seen.items()):
-            wanted = counted.get(place, 0)
-            if place[0] not in needed:
-                continue
-            if low > wanted:
-                raise gap(str(self.folder), place, f"{wanted}" if low == wanted + 1 else f"{wanted} to {low - 1}")
-            if records < high + 1 - low:
-                raise gap(str(self.folder), place, f"{high + 1 - low - records} offsets between {low} and {high}")
-            if records > high + 1 - low:
-                raise MalformedError(
-                    f"in the dump {self.folder} the topic {place[0]!r} has offsets between {low} and {high} more than "
-                    f"once in partition {place[1]}: the dump is at fault; keep each record in one file only"
-                )
+        for place, span in sorted(seen.items()):
+            if place[0] in needed:
+                check_dumped_span(self.folder, place, counted.get(place, 0), span)
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """Reads all files: this source is for small things."""
@@ -162,6 +148,29 @@ class FileTopics:
 
     def _read(self, spark: SparkSession) -> DataFrame:
         return _dumped(spark.read.text(readable(self.folder)))
+
+
+def dumped_stream(spark: SparkSession, folder: Path, files: int | None = None) -> DataFrame:
+    """All records of a directory of dumps, as a stream, of ``files`` files at a time (None: all that are there)."""
+    # By default Spark overlooks a file that is a week older than the newest one.
+    reader = spark.readStream.option("maxFileAge", "36500d")
+    if files is not None:
+        reader = reader.option("maxFilesPerTrigger", str(files))
+    return _records(_dumped(reader.text(streamable(folder))))
+
+
+def check_dumped_span(folder: Path, place: Place, wanted: int, span: PartitionSpan) -> None:
+    """Raise UnsafeTopicError where a dump lacks records of a partition, MalformedError where it has one twice."""
+    low, high, records = span
+    if low > wanted:
+        raise gap(str(folder), place, f"{wanted}" if low == wanted + 1 else f"{wanted} to {low - 1}")
+    if records < high + 1 - low:
+        raise gap(str(folder), place, f"{high + 1 - low - records} offsets between {low} and {high}")
+    if records > high + 1 - low:
+        raise MalformedError(
+            f"in the dump {folder} the topic {place[0]!r} has offsets between {low} and {high} more than once in "
+            f"partition {place[1]}: the dump is at fault; keep each record in one file only"
+        )
 
 
 class _FileRanges:

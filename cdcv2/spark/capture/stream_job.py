@@ -1,0 +1,235 @@
+"""The capture job with ``--stream``: topics whose records have times of their own, each into the log of one table.
+
+Each topic is a query of its own, and its log is stated as far as the topic is complete. See
+:mod:`cdcv2.spark.capture.job`, which has the arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.manifest import write_stream_manifest
+from cdcv2.capture.run.request import together
+from cdcv2.capture.run.stream_tables import StreamTopic, check_span
+from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.connectors.kafka_ranges import KafkaRanges
+from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.logs.capture_manifest import log_set_in
+from cdcv2.logs.log_names import place_without_table
+from cdcv2.logs.log_set import describe_log_set
+from cdcv2.protocol.log import Place
+from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.capture.stream import CheckSpan, StreamCapture
+from cdcv2.spark.capture.tails import LogSpec
+from cdcv2.spark.capture.topics import check_dumped_span, dumped_stream
+from cdcv2.spark.job import every
+from cdcv2.spark.paths import nameable, streamable
+from cdcv2.spark.topics import reading, settings
+from cdcv2.store.kafka_client import Client
+from cdcv2.store.numbered import local_path
+
+#: How often one that waits for a topic looks for it, in seconds.
+_LOOK = 1.0
+
+
+class StreamSource(Protocol):
+    """Where the records come from. Called on the driver."""
+
+    def missing(self, spark: SparkSession) -> str | None:
+        """The topic that is not there, in words; None: all are."""
+
+    def check(self, topic: str, read: Mapping[int, int]) -> None:
+        """Raise UnsafeTopicError unless the topic has all that was not read."""
+
+    def single(self, topic: str) -> bool:
+        """Whether the topic has one partition, as far as is known before it is read."""
+
+    def span_check(self) -> CheckSpan:
+        """What is asked of each partition of a micro-batch."""
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        """The records as a stream, from the start of the topic."""
+
+
+class DumpedStreams:
+    """Topics that were dumped to the files of a directory; see :class:`~cdcv2.spark.capture.topics.FileTopics`."""
+
+    def __init__(self, folder: Path, files: int | None = None) -> None:
+        streamable(folder)
+        self._folder, self._files = folder, files
+
+    def missing(self, spark: SparkSession) -> str | None:
+        """A topic without a line is as good as empty."""
+        nameable(spark, self._folder)
+        return None if self._folder.is_dir() else f"there is no directory {self._folder} with dumped topics"
+
+    def check(self, topic: str, read: Mapping[int, int]) -> None:
+        """When the files are read."""
+
+    def single(self, topic: str) -> bool:
+        """That is seen when they are read."""
+        return True
+
+    def span_check(self) -> CheckSpan:
+        """A dump has each record once."""
+        return partial(check_dumped_span, self._folder)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Those of the topic."""
+        frame = dumped_stream(spark, self._folder, self._files)
+        return frame.where(frame.topic == topic)
+
+
+class KafkaStreams:
+    """Topics of a cluster. ``records`` limits a micro-batch (None: all that is there)."""
+
+    def __init__(self, bootstrap: str, config_file: str | None, topics: list[str], records: int | None) -> None:
+        self._java, self._records, self._topics = settings(bootstrap, config_file), records, topics
+        self._ranges = KafkaRanges(Client(bootstrap, config_file), topics)
+        self._spans: Mapping[Place, tuple[int, int]] = {}
+
+    def missing(self, spark: SparkSession) -> str | None:
+        """One that is not there yet. Raises UnsafeTopicError for a compacted one."""
+        self._spans = self._ranges.look().spans
+        missing = sorted({*self._topics} - {topic for topic, _ in self._spans})
+        wrong = "its name is wrong, or nothing has written it yet"
+        return f"there is no topic {missing[0]!r}: {wrong}" if missing else None
+
+    def check(self, topic: str, read: Mapping[int, int]) -> None:
+        """By its ends, as they were when it was looked for."""
+        for (of, part), span in sorted(self._spans.items()):
+            if of == topic:
+                check_span((of, part), span, read.get(part, 0), read.get(part, 0))
+
+    def single(self, topic: str) -> bool:
+        """As it was when it was looked for."""
+        return sum(of == topic for of, _ in self._spans) == 1
+
+    def span_check(self) -> CheckSpan:
+        """Spark fails where an offset is gone; those of the markers of transactions never had a record."""
+        return lambda place, wanted, span: None
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        """By Spark's source."""
+        options = reading(self._java) | {"subscribe": topic, "startingOffsets": "earliest"}
+        if self._records is not None:
+            options["maxOffsetsPerTrigger"] = str(self._records)
+        return spark.readStream.format("kafka").options(**options).load()
+
+
+class StreamJobPlan(NamedTuple):
+    """What a capture of stream topics is to do: the arguments, checked as far as they can be without Spark."""
+
+    tables: dict[str, StreamTopic]
+    source: StreamSource
+    logs: dict[str, LogSpec]
+    state: Path
+    available_now: bool
+    interval: float | None
+    #: Where the directories of all the logs are, if in one.
+    together: Path | None
+
+
+def planned(options: argparse.Namespace) -> StreamJobPlan:
+    """The plan of parsed arguments. Raises UsageError."""
+    if (options.files is None) == (options.bootstrap is None):
+        raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
+    if options.state is None:
+        raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
+    tables = stream_topics(options)
+    source: StreamSource
+    if options.files is not None:
+        source = DumpedStreams(local_path(options.files), options.max_files)
+    else:
+        topics = [one.topic for one in tables.values()]
+        source = KafkaStreams(options.bootstrap, options.kafka_config, topics, options.max_records)
+    address = place_without_table(options.logs)
+    logs = {table: LogSpec.of(address, table, one.records.row_type, options) for table, one in tables.items()}
+    folder = together(address)
+    return StreamJobPlan(
+        tables, source, logs, local_path(options.state), options.available_now, options.interval,
+        folder and folder.absolute(),
+    )
+
+
+def capture(
+    spark: SparkSession, plan: StreamJobPlan, report: CaptureReport, stopping: threading.Event | None = None
+) -> Exit:
+    """Run the queries until their input ends (``available_now``), they are to end (``stopping``), or an error."""
+    stopping = stopping or threading.Event()
+    if not _there(spark, plan, report, stopping):
+        return Exit.DONE
+    with ExitStack() as running:
+        if plan.together is not None:
+            used = running.enter_context(FolderInUse(plan.together, option="--logs"))
+            write_stream_manifest(used, plan.tables, option="--logs")
+        captures = {table: _opened(plan, table, stopping) for table in sorted(plan.tables)}
+        logs = {log.name: log for one in captures.values() for log in one.logs.all()}
+        stated = describe_log_set(logs, log_set_in(plan.together))
+        interval = None if plan.interval is None else every(plan.interval)
+        try:
+            for table, one in captures.items():
+                one.logs.described(stated)
+                frame = plan.source.frame(spark, plan.tables[table].topic)
+                one.start(frame, available_now=plan.available_now, interval=interval)
+        except BaseException:
+            stopping.set()
+            raise
+        finally:
+            _follow(captures, stopping)
+            for one in captures.values():
+                one.logs.close()
+    waits = {table: one.counts.waits() for table, one in captures.items()}
+    known = min(one.known for one in captures.values())
+    text = "; ".join(f"{table}: {text}" for table, text in waits.items() if text) or "nothing is open"
+    report.write("end", f"frontier {known}; {text}", frontier=[known])
+    return Exit.MISSING if any(waits.values()) and plan.available_now and not stopping.is_set() else Exit.DONE
+
+
+def _opened(plan: StreamJobPlan, table: str, stopping: threading.Event) -> StreamCapture:
+    """The capture of one table; its topic has all that it needs."""
+    source = plan.tables[table]
+    made = StreamCapture(
+        source, plan.logs[table], plan.state / table, single=plan.source.single(source.topic),
+        check=plan.source.span_check(), stopping=stopping,
+    )
+    plan.source.check(source.topic, made.read)
+    return made
+
+
+def _there(spark: SparkSession, plan: StreamJobPlan, report: CaptureReport, stopping: threading.Event) -> bool:
+    """Wait until the topics are there; False: it is to end before they are. One that does not follow waits for none."""
+    reported = None
+    while not stopping.is_set():
+        missing = plan.source.missing(spark)
+        if missing is None:
+            return True
+        if plan.available_now:
+            raise MissingLogError(missing)
+        if missing != reported:
+            report.write("waiting", f"waiting: {missing}")
+            reported = missing
+        stopping.wait(_LOOK)
+    return False
+
+
+def _follow(captures: Mapping[str, StreamCapture], stopping: threading.Event) -> None:
+    """Follow all queries to their ends; where one ends with an error, the others end, too, and it is raised."""
+    with ThreadPoolExecutor(len(captures)) as pool:
+        ends = [pool.submit(one.wait) for one in captures.values()]
+        for end in as_completed(ends):
+            if end.exception() is not None:
+                stopping.set()
+    for end in ends:
+        end.result()
