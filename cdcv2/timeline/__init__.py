@@ -1,8 +1,8 @@
 """One gauge of progress into another: offsets, LSNs and lines bound to the times of one timeline. No I/O.
 
-``partitioned`` and ``gauges`` say how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream of
-updates over; ``shared_remap`` lets any number of processes bind into one remap, ``minting`` says what each of them
-does. ``questions`` answers questions in both directions.
+``partitioned`` and ``gauges`` measure how far sources are, ``remap`` binds that to times, ``reclock`` carries a stream
+of updates over. With ``shared_remap`` any number of processes bind into one remap; ``minting`` has the steps of each of
+them. ``questions`` answers questions in both directions.
 """
 
 from cdcv2.timeline.binding import Binding

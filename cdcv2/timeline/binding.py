@@ -1,4 +1,4 @@
-"""A binding: how one step of a remap is said, by whoever makes it and to whoever follows it."""
+"""A binding: one step of a remap, as a minter proposes it and as a reader follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gauges: the measures by which sources tell how far they are, and how each begins, is shown and is kept.
+"""Gauges: the measures of how far sources are, and how each begins, is shown and is stored.
 
 =========  ============================================  ====================================
 kind       a time is                                     its frontier begins at

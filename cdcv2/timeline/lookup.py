@@ -1,9 +1,9 @@
-"""When each from-time happens, looked up: one bisect in what the bindings say of its part.
+"""When each from-time happens, looked up: one bisect in the bindings of its part.
 
 Within a part whose times are numbers (a partition's offsets, an LSN, lines) each binding that moves the part has an
 *end*: the first number that it does not cover. Ends and into-times both rise, so the time of a number is found by one
-bisect in the ends of its part, whatever the bindings say of the others. From-times without a number, and parts that no
-binding has named, are looked up by a bisect over the frontiers themselves.
+bisect in the ends of its part, independent of the other parts. From-times without a number, and parts that no binding
+has named, are looked up by a bisect over the frontiers themselves.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What a minter does, step by step, with every read and write left to whoever runs it.
+"""The steps of a minter, with every read and write left to the caller.
 
-Each function here is a generator of *requests*: it yields one, is sent the answer, and returns what came of all. So a
+Each function here is a generator of *requests*: it yields one, is sent the answer, and returns the result of all. So a
 test can stop two hundred minters between any two requests, and the same code runs on any log::
 
     Read(after)          answered with a View of the records from that place on
     Append(raw, after)   answered with the place of the new record, which is not before ``after``
-    Trim(before)         answered when the records before that place are gone, or will be
+    Trim(before)         answered when the records before that place are deleted, or will be
 
-An exception that the runner throws in instead of an answer to an Append leaves it open whether the record is there, or
-will be: ask for the same again, and what is bound by then is not proposed twice.
+If an Append raises instead of being answered, it is open whether the record is there, or will be. Make the same request
+again: what is bound in the meantime is not proposed twice.
 
 Logs whose places are names in a folder or a bucket have no such requests. :func:`on_objects` makes them of four that
 every object store has, and its docstring says why that is enough.
@@ -70,7 +70,7 @@ class RemapLog(Protocol):
         """The place at which the record is durable. Raises UnavailableError, OutputError: it may be there or not."""
 
     def trim(self, before: int) -> None:
-        """Remove the records before a place. Raises UnavailableError, OutputError: some may be gone."""
+        """Remove the records before a place. Raises UnavailableError, OutputError: some may be deleted."""
 
 
 def run(log: RemapLog, minting: Minting[T]) -> T:
@@ -106,11 +106,11 @@ def follow(shared: SharedRemap) -> Minting[list[AcceptedBinding]]:
 
 
 def agree(shared: SharedRemap, want: Callable[[], Record | None]) -> Minting[list[AcceptedBinding]]:
-    """Read, and append what is wanted, until nothing is; all bindings that have won meanwhile, whoever proposed them.
+    """Read, and append what ``want`` returns, until it returns None; all bindings accepted meanwhile, of any minter.
 
-    ``want`` is asked again each time that more has been read: ``lambda: shared.propose(observed, now())``. After an
-    append the log is read past its own place: only that tells whether it won. Ends after one append per proposal of
-    another that came in between, at most.
+    ``want`` is called again each time that more has been read: ``lambda: shared.propose(observed, now())``. After an
+    append the log is read past the place of the new record: only that shows whether it is accepted. Ends after one
+    append for each proposal of another that came in between, at most.
     """
     won = yield from follow(shared)
     while (record := want()) is not None:
@@ -125,9 +125,9 @@ def mint(shared: SharedRemap, observed: Antichain, now: Callable[[], int]) -> Mi
 
 
 def compact(shared: SharedRemap, since: int) -> Minting[list[AcceptedBinding]]:
-    """Append a summary of all that was read, and trim what it stands for; the bindings that have won meanwhile.
+    """Append a summary of all that was read, and trim what it stands for; returns the bindings accepted meanwhile.
 
-    See :meth:`SharedRemap.summarize` for ``since``. The remap at hand is compacted, too, as far as its holds allow.
+    See :meth:`SharedRemap.summarize` for ``since``. The remap in memory is compacted, too, as far as its holds allow.
     Nothing is trimmed before the summary is known to be in the log.
     """
     won = yield from follow(shared)
@@ -182,10 +182,10 @@ def on_objects(minting: Minting[T]) -> Generator[ObjectRequest, Any, T]:
     """The same minter on objects with consecutive numbers, put if absent.
 
     A record goes to the first free number from where its minter has read. While nothing is trimmed, that is behind the
-    last one. When numbers before it have been trimmed meanwhile, it may land there: such a record was never decided on,
-    and must not be. It is in a place that a summary covers, and whoever reads it finds that summary: it was durable
-    before the number was free, and after reading the objects the numbers are listed again, and what is new is read,
-    until nothing is. A summary is only trimmed when a later one covers it.
+    last one. If numbers before it have been trimmed meanwhile, it may land there: such a record was never decided on,
+    and must not be. It is in a place that a summary covers, and every reader finds that summary: it was durable before
+    the number was free, and after reading the objects a reader lists the numbers again, and reads what is new, until
+    nothing is. A summary is only trimmed when a later one covers it.
     """
     answer: Any = None
     while True:

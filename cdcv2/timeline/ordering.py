@@ -11,9 +11,9 @@ AS_COMPLETE = "complete"
 
 
 def check_ordered(ordering: str, purpose: str) -> None:
-    """Raise RefusedError, naming the purpose, unless what is given out comes in the order of commits.
+    """Raise RefusedError, naming the purpose, unless transactions are released in the order of commits.
 
-    For whatever needs the state that a transaction found: before-images, TRUNCATE, materialization.
+    For everything that needs the state before a transaction: before-images, TRUNCATE, materialization.
 
     >>> check_ordered(COMMIT_ORDER, "a view")
     """

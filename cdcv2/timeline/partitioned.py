@@ -4,7 +4,7 @@ A time is a set of parts, and how far those are: ``Partitioned.at(2, 17)`` is pa
 is every part but 0 and 2, known or not, of which nothing has happened. One time is beyond another if its parts are
 among the other's and are at least as far. So the least time is ``Partitioned.rest()``: no part has started.
 
-An antichain of such times says of each part there is or will ever be where it stands:
+An antichain of such times states for each part, known or not, where it stands:
 
 - an element ``at(p, t)``: everything of part p before t is in;
 - an element ``rest(X)`` with p not in X: p has not started;
@@ -196,10 +196,10 @@ class Partitioned:
 
 
 def frontier_of(parts: Mapping[Part, Antichain], *, closed: bool = False) -> Antichain:
-    """The frontier at which each part is at its own: an empty one says that it is finished.
+    """The frontier at which each part is at its own; an empty one means that the part is finished.
 
     Parts that are not named have not started; with ``closed`` they never will. A part at the least time of its kind
-    has not started either: there is one way to say each thing, so that equal progress is equal.
+    has not started either: each state has one form, so that equal progress is equal.
 
     >>> frontier_of({"orders": offsets({0: 4}), "pay": Antichain([9])}).elements[0]
     Partitioned.rest(['orders', 'pay'])
@@ -278,7 +278,7 @@ def path_of(time: Time) -> tuple[Path | None, int]:
 
 
 class Beyond:
-    """A frontier to ask of many times whether they are beyond it, as ``frontier.less_equal`` says.
+    """A frontier that answers for many times whether they are beyond it, as ``frontier.less_equal`` does.
 
     >>> beyond = Beyond(offsets({0: 4, 2: None}))
     >>> [beyond(Partitioned.at(*at)) for at in ((0, 3), (0, 4), (1, 0), (2, 9))]

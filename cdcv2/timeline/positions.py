@@ -60,7 +60,7 @@ def position(place: Place, offset: int) -> Partitioned:
 
 
 def limited(current: Mapping[Place, int], ends: Mapping[Place, int], most: int) -> dict[Place, int]:
-    """Somewhere between two places, about ``most`` records on: every partition its share, then whoever has more.
+    """A place between two, about ``most`` records on: every partition its share, then those that have more records.
 
     >>> limited({("a", 0): 5}, {("a", 0): 7, ("b", 0): 100, ("b", 1): 1}, 30)
     {('a', 0): 7, ('b', 0): 27, ('b', 1): 1}

@@ -20,9 +20,9 @@ class TimeAnswer(NamedTuple):
 
 
 def known(log: RemapLog) -> Remap:
-    """What a shared remap has decided by now.
+    """What a shared remap has decided so far.
 
-    Raises MissingLogError for one that nobody has begun, and what reading raises. Cost: the whole log.
+    Raises MissingLogError if it has not started, and what reading raises. Cost: the whole log.
     """
     shared = SharedRemap()
     run(log, follow(shared))
@@ -52,7 +52,7 @@ def when(remap: Remap, position: Time) -> TimeAnswer | None:
 def where(remap: Remap, time: int | None = None) -> Antichain:
     """How far the sources are at a time of the timeline (default: the last one that is decided).
 
-    Everything before the answer has happened by then, and nothing else.
+    Exactly what is before the answer has happened at that time.
 
     >>> remap = Remap(Antichain([0]))
     >>> _ = remap.mint(Antichain([3]), now=1000)

@@ -1,12 +1,12 @@
 """What is bound beside offsets: the recipe by which records become rows, as the text that stands in a remap.
 
 Two captures write the same facts only if they read the same topics as the same tables in the same way. So all of that
-is in the recipe, and a capture writes no time that is bound under another one: which tables there are, of which topic
-or database, with which row type and options; the version of the mapping; what Kafka calls the topics. It also has the
-name of the timeline, drawn when the remap was begun, by which its logs are known.
+is in the recipe: the tables, each with its topic or database, row type and options; the version of the mapping; Kafka's
+identities of the topics. No capture writes a time that is bound under another recipe. The recipe also has the name of
+the timeline, drawn when the remap started, which identifies its logs.
 
-What one capture knows and another does not (the identity of a topic that was not there yet, the name of the timeline)
-is no difference: the recipe that has both is proposed, and stands for either.
+Some facts one capture knows and another does not: the identity of a topic that did not exist yet, the name of the
+timeline. They make no difference: the recipe that has both is proposed, and stands for either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from cdcv2.errors import ForeignStateError
 from cdcv2.protocol.log import Place
 
-#: The version of the mapping from records to rows. Whoever changes what is written changes it, and
+#: The version of the mapping from records to rows: a change of what is written needs a new one.
 #: :data:`~cdcv2.capture.released_transactions.KNOWN` is a part of it. Version 2: TEMP has the numbers of rows.
 MAPPING = 2
 _MARK, _VERSION = "cdcv2-capture", 1
@@ -31,10 +31,10 @@ _OF_TABLE, _OF_DATABASE = ("row", "database", "table"), ("snapshot", "ordering",
 class BoundRecipe:
     """The recipe, as plain values.
 
-    ``tables`` maps the name of each log to where its rows come from, and to the fingerprint of its row type;
-    ``databases`` has the options of each connector, by prefix; ``topics`` what the cluster calls those that are there;
-    ``begins`` the first offset of each partition of plain topics whose head was gone when they were first bound: what
-    stood before is no part of their tables.
+    ``tables`` maps the name of each log to where its rows come from, and to the fingerprint of its row type.
+    ``databases`` has the options of each connector, by prefix. ``topics`` has the cluster's identities of existing
+    topics. ``begins`` has the first offset of each partition of plain topics that had lost their first records when
+    they were first bound: what stood before is no part of their tables.
 
     >>> recipe = BoundRecipe({"orders": {"topic": "shop.orders", "row": "7f"}})
     >>> BoundRecipe.parse(recipe.text()) == recipe
@@ -91,9 +91,9 @@ class BoundRecipe:
         return found
 
     def unlike(self, bound: BoundRecipe) -> list[str]:
-        """In which points, in words, what both capture differs so that the logs of one are not those of the other.
+        """The differences, in words, that make the logs of one recipe useless for the other.
 
-        A log has rows of one type; TEMP tells how a database was begun, and with which tables.
+        A log has rows of one type; TEMP has how a database was started, and with which tables.
 
         >>> BoundRecipe({"a": {"topic": "a", "row": "7f"}}).unlike(BoundRecipe({"a": {"topic": "b", "row": "7f"}}))
         []
@@ -129,9 +129,9 @@ class BoundRecipe:
         return [topic for topic in both if self.topics[topic] != ids[topic]]
 
     def joined(self, bound: BoundRecipe, started: Collection[str]) -> BoundRecipe:
-        """What both know; the timeline, which topics are meant, and where those ``started`` began, as in ``bound``.
+        """The union of both; the timeline, the topics' identities, and where those ``started`` began, as in ``bound``.
 
-        A topic of which nothing is bound begins with the later of both.
+        A topic of which nothing is bound begins at the later of both.
         """
         begins = {topic: dict(parts) for topic, parts in bound.begins.items()}
         for topic in self.begins.keys() - set(started):
@@ -158,7 +158,7 @@ class BoundRecipe:
         return topic in self.sources or topic.startswith(tuple(f"{prefix}." for prefix in self.databases))
 
     def has(self, table: str) -> bool:
-        """Whether times under it have anything of the table, of whatever topic or row type."""
+        """Whether times under it have any row of the table, from any topic and of any row type."""
         return table in self.tables
 
 

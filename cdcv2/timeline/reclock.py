@@ -27,7 +27,7 @@ from cdcv2.timeline.remap import Remap
 
 
 class ReclockedUpdates(NamedTuple):
-    """What can be said now: updates on the timeline, each once, and a frontier that all later ones are beyond."""
+    """What is known now: updates on the timeline, each once, and a frontier that all later ones are beyond."""
 
     updates: list[Update]
     frontier: Antichain
@@ -186,10 +186,10 @@ class Reclock:
     ReclockedUpdates(updates=[('b', 2000, 1)], frontier=Antichain([2000]))
 
     ``remap`` is where it begins; it may be ahead already. The operator follows bindings into it, holds it where it
-    reads, and compacts it behind itself unless told not to. One that others follow bindings into, a shared one or that
-    of another operator, is looked at with each call: ``updates([])`` gives out what it covers by now. After a restart,
-    read the sources from ``remap.source_frontier_at(what the output has)``, which is then ``source``; default: from the
-    gauge's start.
+    reads, and compacts it behind itself (unless ``compacting`` is False). A remap that others follow bindings into, a
+    shared one or that of another operator, is read with each call: ``updates([])`` returns what it covers now. After a
+    restart, read the sources from ``remap.source_frontier_at(what the output has)``, which is then ``source``; default:
+    from the gauge's start.
     Memory: the bindings that the frontier has not passed, and the deferred updates, consolidated.
     Source: the operator of Materialize's timely-util, for its definition and its laws.
     """
@@ -270,7 +270,7 @@ class Reclock:
             self._remap.into_of(update[1])
 
     def _carried(self) -> ReclockedUpdates:
-        # The remap may have been followed by somebody else, too: what counts is how far it is now.
+        # Others may have followed bindings into the remap, too: what counts is how far it is now.
         covered = self._deferred.take(self._remap.lookup)
         if not self._remap.upper:
             # What no binding covers now, none ever will: it is not on this timeline.

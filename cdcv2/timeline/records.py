@@ -1,5 +1,4 @@
-"""What stands in the log of a shared remap, as JSON: how it began, what was proposed, who needs it from when on, what
-was known at some place.
+"""The records in the log of a shared remap, as JSON: its genesis, proposals, holds and summaries.
 
 ::
 
@@ -10,9 +9,9 @@ was known at some place.
     {"cdcv2-remap": 1, "kind": "summary", "position": 7, "recipes": [[0, 0, "..."]], "remap": {...}, "holds": {...},
      "called": {...}}
 
-Each has a digest of what else it states: a number that is changed would bind other records, and look as good. Those of
-earlier releases have none. A record says what somebody wanted when it was written. What came of it is decided by
-reading: see :mod:`cdcv2.timeline.shared_remap`.
+Each has a digest of its other values: a changed number would bind other records, and look valid. Records of earlier
+releases have none. A record is a request of its writer. The outcome is decided by reading: see
+:mod:`cdcv2.timeline.shared_remap`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Genesis:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Somebody wants this binding, in this epoch; with a ``recipe``, all times from its lower on under that one."""
+    """A request for this binding, in this epoch; with a ``recipe``, also for that one from the binding's lower on."""
 
     epoch: int
     binding: Binding
@@ -67,10 +66,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class HoldRecord:
-    """Whatever ``of`` names is read from the remap from ``since`` on, and nothing before; None: it is no more.
+    """The reader ``of`` needs the remap from ``since`` on, and nothing before; None: it no longer exists.
 
-    ``of`` is an identity; ``called`` is what people call it, where that is something else. Earlier records have only
-    a name, which stands for all that is called so.
+    ``of`` is an identity; ``called`` is the users' name for it, if that differs. Earlier records have only a name,
+    which stands for all readers of that name.
     """
 
     of: str
@@ -111,7 +110,7 @@ def encode(record: Record) -> bytes:
             "frontier": frontier_to_plain(binding.frontier), "recipe": record.recipe,
         }  # fmt: skip
     elif isinstance(record, HoldRecord):
-        # What is not said is what could not be said once; here, and below.
+        # A missing key means what was the only way in earlier releases; here, and below.
         called = {"called": record.called} if record.called else {}
         said = {"kind": "hold", "of": record.of, "since": record.since, **called}
     else:
@@ -128,8 +127,8 @@ def encode(record: Record) -> bytes:
 def decode(raw: bytes, position: object = None) -> Record:
     """The record that the bytes are; ``position`` is for the error.
 
-    Raises DamagedRecordError for anything else, and RefusedError for a record of another version: whoever cannot read
-    one cannot know what it decides. Cost: linear.
+    Raises DamagedRecordError for anything else, and RefusedError for a record of another version: a reader that cannot
+    read it cannot know what it decides. Cost: linear.
     """
     try:
         said = parse_json(raw)

@@ -48,7 +48,7 @@ class Remap:
             raise MalformedError("a remap that starts where its source is finished binds nothing: give a gauge's start")
         self.start = start
         #: The bindings held: R(t) is the frontier at the greatest of their times that is not after t. The first of the
-        #: times is since. For whoever looks many from-times up.
+        #: times is since. A caller uses it to look up many from-times.
         self.lookup = Lookup([(0, start)])
         # The first time that is not decided; None: all are.
         self._end: int | None = 1
@@ -113,7 +113,7 @@ class Remap:
         return None if self._end is None else Binding(self._end, None, self.current)
 
     def mint(self, observed: Antichain, now: int) -> Binding | None:
-        """Propose, and follow the proposal: for a remap that nobody else binds into. See :meth:`propose`."""
+        """Propose, and follow the proposal: for a remap that only this process binds into. See :meth:`propose`."""
         binding = self.propose(observed, now)
         if binding is not None:
             self.follow(binding)
@@ -179,7 +179,7 @@ class Remap:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def at(self, time: int) -> Antichain:
-        """R(time): how far the sources are at a time of the timeline. Updates not beyond it have happened by then.
+        """R(time): how far the sources are at a time of the timeline. Exactly the updates not beyond it have happened.
 
         Raises RefusedError for a time before ``since``, or one that is not decided. Cost: O(log bindings).
         """
@@ -211,8 +211,8 @@ class Remap:
         """From where the sources must be read for an output that is complete up to ``output``: the inverse.
 
         Everything at times not beyond ``output`` comes from updates that are not beyond the answer. At or before
-        ``since`` the answer is the start: right for an output that is made anew, but what is read again is told at
-        ``since`` then, which one that goes on has not passed: ``transactions.resume`` refuses that.
+        ``since`` the answer is the start. That is right for a new output. But then what is read again gets the time
+        ``since``, which an output that resumes has not passed: ``transactions.resume`` refuses that.
 
         Raises RefusedError for an output that is ahead of the remap: it was written under another one. Cost: O(log
         bindings).
@@ -306,7 +306,7 @@ class Remap:
 
 
 class Hold:
-    """Somebody reads the remap from ``since`` on: see :meth:`Remap.hold`. Left (``with``), it is released.
+    """A reader needs the remap from ``since`` on: see :meth:`Remap.hold`. Leaving the ``with`` block releases it.
 
     >>> remap = Remap(Antichain([0]))
     >>> _ = remap.mint(Antichain([3]), now=1000), remap.mint(Antichain([5]), now=2000)

@@ -3,17 +3,17 @@
 The log only gives every record a place; it decides nothing, and needs no transactions. Readers do, by one rule, which
 depends on the records before it alone:
 
-- the first *genesis* begins the remap; others are void;
-- a *proposal* wins if its epoch is the current one, its binding begins where the remap ends, decides at least one time
-  and does not go back (:meth:`Remap.follow`); others are void. One that names a recipe begins the next epoch;
-- a *hold* says from when on something that outlives its writers, as a set of logs does, is read from the remap: it only
-  moves forward, until it is let go. It binds whoever compacts, and decides nothing else;
-- a *summary* changes nothing. It says what the records before its ``position`` come to; with it in the log, those
-  may be trimmed. A reader whose records begin later than it has read goes on at a summary, or refuses.
+- the first *genesis* starts the remap; others are void;
+- a *proposal* is accepted if its epoch is the current one, its binding begins where the remap ends, decides at least
+  one time and does not go back (:meth:`Remap.follow`); others are void. One that names a recipe begins the next epoch;
+- a *hold* states from when on something that outlives its writers, such as a set of logs, needs the remap. It only
+  moves forward, until it is released. It binds compactions, and decides nothing else;
+- a *summary* changes nothing. It has the outcome of the records before its ``position``; with it in the log, those may
+  be trimmed. A reader that lacks trimmed records goes on at a summary, or refuses.
 
-So who proposed knows the outcome only by reading past the own record's place. A record in a place that some summary
-covers is not looked at: in a directory, where trimmed numbers are free again, somebody who slept may have put it there
-long after everybody had read what stood in that place before.
+So a writer knows the outcome of its proposal only by reading past the place of its own record. A record in a place that
+some summary covers is ignored: in a directory, trimmed numbers are free again, and a process that slept may have put
+it there long after all others had read the earlier record of that place.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cdcv2.timeline.remap import Remap
 
 
 class LogView(NamedTuple):
-    """What is in the log from some place on, at some moment.
+    """The records of the log from some place on, at some moment.
 
     ``records`` are places and bytes, in order, every one that was there; ``end`` is the place behind the last, also
-    when nothing was asked for. Promised by whoever makes one: if a record is in a place that was trimmed, the summary
-    that allowed it is in the same view.
+    if there are none. The maker of a view promises: if a record is in a place that was trimmed, the summary that
+    allowed it is in the same view.
     """
 
     records: Sequence[tuple[int, bytes]]
@@ -50,11 +50,11 @@ class AcceptedBinding(NamedTuple):
     recipe: RecipeEpoch
 
     def messages(self) -> tuple[Updates, Progress]:
-        """The binding in the terms of CDCv2: the from-times that come and go, and that these are all.
+        """The binding in the terms of CDCv2: the from-times that come and go, and a statement that these are all.
 
-        Of a reader that began at a summary, or fell behind one, the first one, with nothing ``before``, is all that
-        there is at its time: read from there on, it begins a collection; it is no part of one that was read from an
-        earlier time.
+        If the reader began at a summary, or fell behind one, its first binding has no ``before``. It then stands for
+        everything at its time, and begins a collection. It is no part of a collection that was read from an earlier
+        time.
 
         >>> won = AcceptedBinding(4, Binding(3, 1001, Antichain([7])), Antichain([5]), RecipeEpoch(0, 0, "v1"))
         >>> updates, statement = won.messages()
@@ -81,12 +81,12 @@ class SharedRemap:
     1000
 
     Args:
-        start: where the gauge of the sources begins; what the log says must agree. None: as the log says.
+        start: where the gauge of the sources begins; the log must agree. None: as in the log.
         recipe: under which recipe it proposes. None: it only reads.
         name: for people who read the log.
 
-    Whoever carries the bindings on holds ``remap`` where its output is known to be: then a compaction that was too
-    early is an error, and not a gap. Cost of a record: one comparison of frontiers.
+    A caller that carries the bindings on holds ``remap`` where its output is known to be. Then a compaction that was
+    too early is an error, and not a gap. Cost of a record: one comparison of frontiers.
     """
 
     def __init__(self, start: Antichain | None = None, *, recipe: str | None = None, name: str = "") -> None:
@@ -107,7 +107,7 @@ class SharedRemap:
 
     @property
     def remap(self) -> Remap:
-        """What has won so far. Raises MissingLogError before the remap is begun."""
+        """The accepted bindings so far. Raises MissingLogError before the remap has started."""
         if self._remap is None:
             raise MissingLogError("the shared remap is empty: nobody has begun it; is its place right?")
         return self._remap
@@ -118,7 +118,7 @@ class SharedRemap:
 
     @property
     def recipe(self) -> RecipeEpoch:
-        """The current recipe. Raises MissingLogError before the remap is begun."""
+        """The current recipe. Raises MissingLogError before the remap has started."""
         return self.recipe_at(self.remap.last + 1)
 
     @property
@@ -138,11 +138,11 @@ class SharedRemap:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def absorb(self, view: LogView) -> list[AcceptedBinding]:
-        """Take in what is in the log from ``next`` on; the bindings that have won by it, each once, in order.
+        """Take the records of the log from ``next`` on; returns the bindings that they accept, each once, in order.
 
-        Raises UnsafeTopicError when records are gone that no summary stands for, ForeignStateError for a remap of
+        Raises UnsafeTopicError if records are missing that no summary stands for, ForeignStateError for a remap of
         other sources, DamagedRecordError for bytes that are no record, RefusedError for records of a later version, and
-        where the remap is held at times that a summary has forgotten. Cost: what is new in the view.
+        if the remap is held at times that a summary has forgotten. Cost: what is new in the view.
         """
         if view.end < self.next:
             raise UnsafeTopicError(
@@ -211,7 +211,7 @@ class SharedRemap:
         before, last = remap.current, remap.last
         bindings = remap.catch_up(other)
         if remap.since > last:
-            # What lies between is forgotten, so a collection begins anew.
+            # What lies between is forgotten, so a new collection begins here.
             before = remap.at(remap.since)
             first = Binding(remap.since, remap.since + 1, before)
             won.append(AcceptedBinding(place, first, Antichain(), self.recipe_at(remap.since)))
@@ -232,7 +232,7 @@ class SharedRemap:
     # -- proposing ----------------------------------------------------------------------------------------------
 
     def use_recipe(self, recipe: str) -> None:
-        """Propose under this recipe from now on: one that says the same as the one that is bound, or the next."""
+        """Propose under this recipe from now on: it means the same as the one that is bound, or is the next one."""
         self._wanted = recipe
 
     def propose(self, observed: Antichain, now: int) -> Record | None:
@@ -282,9 +282,9 @@ class SharedRemap:
         return None if known else HoldRecord(of, since, self._name, "" if since is None or called == of else called)
 
     def summarize(self, since: int) -> Summary:
-        """What to append so that everything before ``next`` may be trimmed; times before ``since`` are forgotten.
+        """The record to append so that everything before ``next`` may be trimmed; times before ``since`` are forgotten.
 
-        What is held is not forgotten, nor what is not decided, whatever is asked for. Cost: the bindings from there on.
+        Times that are held, or not decided, are never forgotten. Cost: the bindings from there on.
         """
         remap = Remap.restore(self.remap.export())
         remap.compact(max(remap.since, min(since, remap.last, *self._holds.values())))
