@@ -1,6 +1,6 @@
 """What a reader's state belongs to: the logs, their row types, and the time at which reading began.
 
-A state is a summary of what these logs said. Read on with others it would be a summary of nothing, so it is refused.
+A state is a summary of the content of these logs. With other logs it would be meaningless, so it is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def binding(
 
 
 def compare(theirs: Mapping[str, Any], ours: Mapping[str, Any], folder: Path) -> None:
-    """Raise ForeignStateError, saying what differs, unless the two bindings are one."""
+    """Raise ForeignStateError, which names what differs, unless the two bindings are one."""
     remedy = (
         f"give each replay a state of its own, or remove {folder} (with the checkpoint in it): all is read again, and "
         "the output takes only what it lacks"

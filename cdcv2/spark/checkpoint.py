@@ -1,8 +1,8 @@
-"""What Spark's checkpoint says of a query: its identity, and the last micro-batch that was done.
+"""Spark's checkpoint of a query: its identity, and the last micro-batch that was done.
 
-Spark notes that a batch is done after its function has returned, so after the state has it. Then it never brings again
-what was in it. A checkpoint that has more done than the state knows of belongs to a state that is gone, and whoever
-went on from it would pass over what is missing: in silence, as long as nothing new comes.
+Spark marks a batch as done after its function has returned, so after the state has it. Then it never brings that batch
+again. A checkpoint with more batches done than the state knows belongs to a state that was lost. Going on from it would
+skip the missing batches silently, as long as nothing new comes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ REMEDY = (
 def check(checkpoint: Path, done: tuple[str, int], state: Path) -> None:
     """Raise RefusedError unless the state has all up to its last batch ``done`` (the query's identity and its number).
 
-    A state that has been moved on by another query since (a fresh checkpoint, and now the old one again) says nothing
-    about this one: it is ahead, or the batches themselves will show it. Raises OutputError, too.
+    If another query has moved the state on since (a fresh checkpoint, and now the old one again), the state shows
+    nothing about this one: it is ahead, or the batches themselves will show it. Raises OutputError, too.
     """
     last = _last(checkpoint)
     query, batch = done
@@ -48,7 +48,7 @@ def _last(checkpoint: Path) -> int | None:
 
 
 def _query(checkpoint: Path) -> str | None:
-    """The identity of the query whose checkpoint it is; None where it does not say."""
+    """The identity of the query whose checkpoint it is; None: the checkpoint has none."""
     try:
         said = json.loads((checkpoint / "metadata").read_bytes())
     except (OSError, ValueError):

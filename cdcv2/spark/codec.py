@@ -4,7 +4,7 @@ Spark's own decoder is several times faster than a Python one, and more lenient:
 takes the last of two values for one key of a map, cuts off what does not fit an int. So a message is taken from it
 only when Spark's *encoder* makes the very same bytes again. What fails that test, be it odd (an array in several
 blocks, a map in another order) or wrong, goes through MessageCodec, in Python on the executors: that either writes
-it again in canonical form, or says what is wrong with it.
+it again in canonical form, or reports what is wrong with it.
 
 Text that is not UTF-8 survives Spark's decoder and encoder unchanged; it is looked for in the rows, as are zero diffs
 and negative times.
@@ -32,7 +32,7 @@ from cdcv2.spark.schema import envelope, updates_type
 #: Where a message stands (see ``protocol.Position``): the columns that every row of a log carries on Spark.
 POSITION = ("place", "part", "offset", "index")
 
-#: A log as it comes from a source: positions and bytes; ``fault`` says why there are no bytes to look at.
+#: A log as it comes from a source: positions and bytes; ``fault`` is the reason if there are no bytes.
 RAW = (
     spark.StructType()
     .add("place", spark.StringType())

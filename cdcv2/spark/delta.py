@@ -40,7 +40,7 @@ def committer(spark: SparkSession) -> Commit:
             f"--merge-on-spark works with Spark 4.2, as Delta 4.4 does, and this is {spark.version}: take Spark 4.2, "
             "or leave the option out, and Delta is written without Spark"
         )
-    # Of its own, since settings are how Delta is told of a transaction.
+    # Of its own, since Delta learns of a transaction by settings.
     session = tune(spark.newSession())
     # Otherwise a moment is written as nanoseconds (INT96), and readers other than Spark find another one for those
     # before 1677 and after 2262.

@@ -1,12 +1,12 @@
-"""What stood in the files of a directory log when they were read: by that a state knows the log again.
+"""Digests of the files of a directory log, taken when they were read: they identify the log for a state.
 
-A directory has no identity as a topic has one, and one that was made anew under the same name looks as if it went on.
-But its files are never changed once they are there. So a state keeps a *mark* of the files that it has absorbed, a
-digest of each, and a log with another file under one of these numbers is another log. A copy of the directory is the
-same log, and so is one without a file yet: there is nothing that the state could have from it.
+A topic has an identity, a directory has none: one that was recreated under the same name looks like the old one. But
+its files never change once they are there. So a state keeps a *mark* of the files that it has absorbed, a digest of
+each. A log with another file under one of these numbers is another log. A copy of the directory is the same log, and so
+is one without a file yet: the state cannot have anything from it.
 
-A mark is of a file's size and of its beginning, where the header has the digests of all blocks, or, of a file that
-another program wrote, the sync marker that it drew.
+A mark covers a file's size and its beginning. There the header has the digests of all blocks or, in a file of another
+program, the sync marker that it drew.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check(directory: str, end: int, known: Mapping[int, str], state: Path | None
 
 
 def _mark(directory: str, number: int) -> str | None:
-    """The mark of a file; None for one that was removed: whoever reads it will say so."""
+    """The mark of a file; None for one that was removed: reading it will raise."""
     path = Path(directory) / f"{number:020d}.avro"
     try:
         with open(path, "rb") as file:

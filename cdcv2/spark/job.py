@@ -1,10 +1,10 @@
-"""What every streaming job does besides its work: it ends between batches when told to, and says in one line why.
+"""The common part of every streaming job: it ends between batches on a signal, and reports errors in one line.
 
 - SIGTERM and SIGINT are wishes: the batch under way is finished, then the query is stopped, with exit code 0.
   ``spark-submit`` is a Java process with the Python driver as its child, and a signal may reach either; both listen.
 - An error ends the job with one line on standard error and the exit code that the command ``cdcv2`` has for it
-  (:mod:`cdcv2.exits`). An error inside a micro-batch, or of an executor, comes to us through Spark, wrapped twice; what
-  is told is the error itself.
+  (:mod:`cdcv2.exits`). An error inside a micro-batch, or of an executor, comes to us through Spark, wrapped twice; the
+  line has the error itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cdcv2.exits import Exit, exit_of
 from cdcv2.spark.session import jvm
 from cdcv2.suggestions import with_meant
 
-#: What Spark says, as a pattern, and which of our errors it is, with the remedy.
+#: A message of Spark, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
     (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics anew"),
     (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
@@ -78,11 +78,11 @@ class JobParser(argparse.ArgumentParser):
 
 
 class JobStop(Exception):
-    """The batch was not begun, since the job is to end."""
+    """The batch was not started, since the job is to end."""
 
 
 class BatchError(RuntimeError):
-    """What Spark is told of an error inside a batch; the error itself is kept by the :class:`Guard`."""
+    """Replaces, for Spark, an error inside a batch; the error itself is kept by the :class:`Guard`."""
 
 
 class Guard:
@@ -191,7 +191,7 @@ def one_line(error: BaseException) -> str:
     """The error as one readable line."""
     told = translated(error)
     text = str(told) if isinstance(told, Cdcv2Error) else f"{type(told).__name__}: {told}"
-    # Java's stack traces come within the message; their first lines say what happened.
+    # Java's stack traces come within the message; their first lines have the reason.
     text = re.split(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===", text)[0]
     line = " ".join(re.sub(r"An error occurred while calling o\d+\.\w+\.\s*: ", "", text).split())
     return line if len(line) <= 1000 else f"{line[:997]}..."
@@ -215,7 +215,7 @@ def translated(error: BaseException) -> BaseException:
 
 
 def _of_executor(text: str) -> Cdcv2Error | None:
-    """The error of ours that a Python worker ended with, by the traceback of it in what Spark says."""
+    """The error of ours that a Python worker ended with, from its traceback in Spark's message."""
     _, traced, last = text.rpartition("Traceback (most recent call last)")
     found = re.search(r"^cdcv2\.errors\.(\w+): (.*)$", last, re.MULTILINE) if traced else None
     kind = None if found is None else getattr(errors, found[1], None)

@@ -1,4 +1,4 @@
-"""What the records of one micro-batch said, without their rows: small enough to be sent to the driver.
+"""The facts of the records of one micro-batch, without their rows: small enough to be sent to the driver.
 
 Executors classify records and keep the rows; a :class:`BatchFacts` collects what the driver decides on: which rows of
 which transaction were seen where (their numbers, no values), ENDs, notifications, what stops the capture, and how
@@ -54,7 +54,7 @@ class RowGroup:
     """Rows of one table, transaction, ``sequence[0]`` and partition, and where they are.
 
     ``orders`` are their numbers among the rows of their table, ``places`` those among all rows of the transaction;
-    ``renumbered``: some are of a connector that numbers a transaction anew when it is restarted inside it; ``had``:
+    ``renumbered``: some are of a connector that renumbers a transaction's rows when it is restarted inside it; ``had``:
     the first one shows that its table :func:`~cdcv2.capture.coverage.had_rows`.
     """
 
@@ -97,14 +97,14 @@ class BatchFacts:
     halts: list[list[Any]] = field(default_factory=list)
     errors: list[list[Any]] = field(default_factory=list)
     repeats: int = 0
-    #: whether a record is of a connector that numbers a transaction anew when it is restarted inside it
+    #: whether a record is of a connector that renumbers a transaction's rows when it is restarted inside it
     old: bool = False
 
     def __post_init__(self) -> None:
         self._numbers = {table: number for number, table in enumerate(self.tables)}
 
     def read(self, place: Place, offset: int) -> None:
-        """A record was read there, whatever it says."""
+        """A record was read there, of any kind."""
         seen = self.seen.get(place)
         if seen is None:
             self.seen[place] = [offset, offset, 1]
@@ -112,7 +112,7 @@ class BatchFacts:
             seen[0], seen[1], seen[2] = min(seen[0], offset), max(seen[1], offset), seen[2] + 1
 
     def add(self, fact: Fact, position: Position, screen: Screen) -> bool:
-        """Take note of what the record there says. Returns whether it has a row that may be released."""
+        """Add the fact of the record there. Returns whether it has a row that may be released."""
         if isinstance(fact, (RowFact, SnapshotRow)):
             self.old |= fact.renumbered
         if isinstance(fact, RowFact):

@@ -42,18 +42,18 @@ from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.session import tune
 
-#: What one record says, or why it is none; with its offset.
+#: The fact of a record, or the error for a malformed one; with its offset.
 Told: TypeAlias = tuple[int, Union[Fact, DecodeError]]
 _TOLD = "topic string, partition int, told binary"
 _TOLD_ARROW = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("told", pa.binary())])
 
 
 class KeyedCapture(CaptureQuery):
-    """One capture whose old rows come from the state; see :class:`~cdcv2.spark.capture.query.CaptureQuery`.
+    """One capture whose before-images come from the state; see :class:`~cdcv2.spark.capture.query.CaptureQuery`.
 
     Opening also reads the logs from their start, and raises what these raise, LogFinishedError among it; RefusedError
-    where what they say is no table; UsageError for a recipe with whole old rows. Memory, on the driver: every row of
-    the tables, what is open, and what is told of the records of a micro-batch.
+    if the rows of a log are no table; UsageError for a recipe with before-images in the records. Memory, on the driver:
+    every row of the tables, what is open, and the facts of the records of a micro-batch.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class KeyedCapture(CaptureQuery):
             raise wrong
 
     def ended(self) -> None:
-        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        """The end of the topics is reached. Raises ForeignStateError if the logs have what the topics lack."""
         self._capture.ended()
-        # A stop that lasts waits for it to be known that the topics are those of the logs.
+        # A permanent stop is raised only when the topics are known to be those of the logs.
         self._capture.release()
 
     def close(self) -> None:
@@ -131,9 +131,9 @@ class KeyedCapture(CaptureQuery):
         self._capture.close()
 
     def _absorb(self, told: Mapping[Place, list[Told]]) -> DecodeError | None:
-        """Take what is told, each partition in its order; the first record that is none.
+        """Take the facts of each partition in order; returns the error of the first malformed record.
 
-        Of a partition with such a record nothing is taken from there on: it must be read again, and judged again.
+        From such a record on, nothing of its partition is taken: it must be read again, and judged again.
         """
         seen = {place: PartitionSpan(found[0][0], found[-1][0], len(found)) for place, found in told.items()}
         self.topics.is_complete(self._capture.next_positions(), seen)
@@ -171,7 +171,7 @@ class _StateAdapter:
         self._marks = recognized(specs, logs, remembered.tails if remembered else {})
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved last, but for what is only of use to whoever reads the logs' tails alone."""
+        """The state that was saved last, without what only a reader of the logs' tails needs."""
         if self._remembered is None:
             return None
         positions: dict[str, dict[str, int]] = {}
@@ -205,7 +205,7 @@ class _StateAdapter:
 
 
 def _facts(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[Told]]:
-    """What the records from ``start`` on say, by partition, in order: read and classified by the executors."""
+    """The facts of the records from ``start`` on, by partition, in order: read and classified by the executors."""
     function = partial(_classify, pickle.dumps(recipe), dict(start))
     told: dict[Place, list[Told]] = {}
     found = records.select(*RECORD_COLUMNS).mapInArrow(function, _TOLD).toArrow()

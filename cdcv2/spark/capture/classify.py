@@ -1,10 +1,9 @@
-"""The executors' side of capture: records become facts, by the one algorithm of ``sources.debezium``.
+"""The executors' side of capture: records become facts, by the one algorithm of ``connectors.debezium``.
 
-Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and what it
-does: the canonical bytes of the row that goes (``minus``) and of the row that comes (``plus``). Everything else that
-a share of the records said goes into one JSON text per Arrow batch
-(:class:`~cdcv2.spark.capture.batch_facts.BatchFacts`), in the last column of a row of its own. One pass over the
-records gives both.
+Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and its effect:
+the canonical bytes of its before-image (``minus``) and of its new row (``plus``). All other facts of a share of the
+records go into one JSON text per Arrow batch (:class:`~cdcv2.spark.capture.batch_facts.BatchFacts`), in the last column
+of a row of its own. One pass over the records gives both.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ARROW = pa.schema([
 
 
 def classified(records: DataFrame, recipe: Recipe, screen: Screen, *, counted: bool = True) -> DataFrame:
-    """What the records say, as CLASSIFIED.
+    """The records as a frame CLASSIFIED.
 
     With ``counted=False`` only the rows: for records that were counted before, and are read again for their rows.
     """
@@ -134,7 +133,7 @@ class _Columns:
         plus.append(come)
 
     def batch(self, said: str | None) -> pa.RecordBatch:
-        """The Arrow batch, with what was said in a last row of its own."""
+        """The Arrow batch, with the other facts in a last row of its own."""
         texts: list[str | None] = [None] * len(self._columns[0])
         if said is not None:
             for column, value in zip(self._columns, (SAID, None, None, None, None, None, None)):

@@ -2,16 +2,16 @@
 
 A micro-batch is a trigger and a share of new records, nothing else. Of each:
 
-1. The executors classify the records (one pass; the rows stay cached there) and tell the driver numbers.
+1. The executors classify the records (one pass; the rows stay cached there) and send numbers to the driver.
 2. The driver counts, and asks the engine which transactions are whole.
-3. The rows of those are taken from the cache, and where they came in earlier batches, read again from the topics by
-   range; consolidated, and written by the executors.
-4. The driver states them, table by table, and remembers from where the topics must be read again, in the order of
+3. The rows of those are taken from the cache. Rows of earlier batches are read again from the topics by range. All are
+   consolidated, and written by the executors.
+4. The driver states them, table by table, and saves from where the topics must be read again, in the order of
    :mod:`cdcv2.capture.log_set`.
 
-A crash anywhere is healed by starting again: what is in the logs is recognized, what is not is written. So Spark's
-checkpoint has nothing to add to the memory; each run has a fresh one, which begins at the memory's positions. That a
-crash may leave some logs ahead of others is no harm: readers of the timeline see their meet, and so does the next run.
+After a crash anywhere, a restart is enough: what is in the logs is found there, and the rest is written. So Spark's
+checkpoint has nothing to add to the state; each run has a fresh one, which begins at the positions of the state. A
+crash may leave some logs ahead of others. That does no harm: readers of the timeline, and the next run, see their meet.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class SparkCapture(CaptureQuery):
         self._raise_stop()
 
     def ended(self) -> None:
-        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        """The end of the topics is reached. Raises ForeignStateError if the logs have what the topics lack."""
         self.engine.ended()
         self._raise_stop()
 
@@ -179,7 +179,7 @@ class SparkCapture(CaptureQuery):
 
     def _save(self) -> None:
         if not self.engine.sure:
-            # Whoever remembers does not ask any more whether the topics are those of the logs.
+            # A run with a saved state no longer checks whether the topics are those of the logs.
             return
         self._memory.save(
             SavedState(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)

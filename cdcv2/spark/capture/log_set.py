@@ -22,7 +22,7 @@ ROWS_PER_TASK = 20_000
 class ReleaseChanges(NamedTuple):
     """What a release changes: a frame of CHANGES (None: nothing), of about so many ``rows``.
 
-    ``expected`` says how many records, or distinct ``updates``, there are of each table and time; None: that is not
+    ``expected`` has how many records, or distinct ``updates``, there are of each table and time; None: that is not
     known before they are written.
     """
 
@@ -65,7 +65,7 @@ class FrameLogs:
         yield from self.tables
 
     def state(self, table: str, advance: Advance) -> bool:
-        """By the driver, with the numbers that the executors have told it."""
+        """The driver states it, with the numbers that the executors have reported."""
         counts = {time: done.identities for (of, time), done in self.written.items() if of == table}
         return self._logs.state(table, _int(advance), counts)
 
@@ -73,7 +73,7 @@ class FrameLogs:
 def _check(
     written: Mapping[tuple[str, int], WriteCounts], expected: Mapping[tuple[str, int], int], *, updates: bool
 ) -> None:
-    """Whether what was written is what was counted before: the records of a topic must not go away, nor change."""
+    """Raise unless what was written is what was counted before: records of a topic must not vanish or change."""
     what = "updates" if updates else "rows"
     for table, time in sorted(written.keys() | expected.keys()):
         done, wanted = written.get((table, time), WriteCounts(0, 0)), expected.get((table, time), 0)

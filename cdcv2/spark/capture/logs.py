@@ -61,9 +61,9 @@ class WriteCounts:
 class TableLogs:
     """The logs of all tables, on the driver. They are opened, and read from their tails on, at once.
 
-    A log is made if it is not there, but not one that has a tail: what is gone must not come back as if it were new.
-    Raises LogFinishedError for a log whose history is complete, ForeignStateError for one that is gone or shorter than
-    its tail says, and what reading raises. Cost: reading what is behind the tails (without them, the whole logs).
+    A log is made if it is missing, unless it has a tail: a log that was removed must not come back as if it were new.
+    Raises LogFinishedError for a log whose history is complete, ForeignStateError for one that is missing or shorter
+    than its tail, and what reading raises. Cost: reading what is behind the tails (without them, the whole logs).
     """
 
     def __init__(self, specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail] | None = None) -> None:
@@ -321,7 +321,7 @@ def _statements(known: int, frontier: int, counts: Mapping[int, int]) -> Iterato
 def consolidated(rows: DataFrame) -> DataFrame:
     """CHANGES from records, each with ``table, time, minus, plus``: one row per identity, with its final diff.
 
-    Each record weighs 1, whatever becomes of its changes: so their number can be checked to the last one.
+    Each record has the weight 1, independent of its changes: so the number of records can be checked exactly.
     """
     from pyspark.sql import functions as F
 

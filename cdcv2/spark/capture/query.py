@@ -1,6 +1,6 @@
-"""What every capture by commit times is on Spark: a query over its topics, a memory, and what it tells as it runs.
+"""The common part of every capture by commit times on Spark: a query over its topics, a state, and reports.
 
-Spark's checkpoint has nothing to add to the memory: each run has a fresh one, which begins at the memory's positions.
+Spark's checkpoint has nothing to add to the state: each run has a fresh one, which begins at the state's positions.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CaptureQuery(ABC):
         self._memory = SparkStateFile(state / "memory", _binding(recipe, topics, specs))
         self._remembered = self._memory.load()
         if self._remembered is not None and not declares_same(self._remembered.commits, recipe.resnapshots):
-            # Its positions may be behind rows of the snapshots that are told of now: from the start of the topics.
+            # Its positions may be behind rows of newly declared resnapshots: read the topics from their start.
             self._remembered = None
         self.start = dict(self._remembered.positions) if self._remembered else {}
         # Asked before anything is written: a source that does not answer leaves nothing behind.
@@ -80,14 +80,14 @@ class CaptureQuery(ABC):
         #: What is known of the timeline and the log set of the logs.
         self.stated = begin()
         self._missing: list[str] | None = None
-        # What was said of tables that are not covered.
+        # What was reported of tables that are not covered.
         self._named: list[str] = []
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False
         self.transactions = 0
 
     def _recalled(self, through: int | None) -> ReleasedEnds[int]:
-        """What the transaction topic says of what was released last."""
+        """The ENDs of the transactions that were released last, read again from the transaction topic."""
         topic = TransactionTopic(self.topics.transactions(self._spark), self.recipe)
         return topic.around(self.start.get((self.recipe.transaction_topic, 0), 0), through)
 
@@ -109,7 +109,7 @@ class CaptureQuery(ABC):
 
     @abstractmethod
     def ended(self) -> None:
-        """There is nothing more in the topics. Raises ForeignStateError where the logs have what these do not say."""
+        """The end of the topics is reached. Raises ForeignStateError if the logs have what the topics lack."""
 
     @abstractmethod
     def close(self) -> None:
@@ -144,7 +144,7 @@ class CaptureQuery(ABC):
             writer = writer.trigger(processingTime=interval)
         return writer.start()
 
-    # -- what it tells
+    # -- what it reports
 
     def _report_start(self, specs: Mapping[str, LogSpec]) -> None:
         through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1

@@ -1,4 +1,4 @@
-"""What a capture tells while it runs: a line for people on standard error, the same as JSON on standard output."""
+"""The reports of a running capture: a line for people on standard error, the same as JSON on standard output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class CaptureReport:
-    """Writes the lines. ``people`` and ``machines`` may each be None: then nobody is told that way."""
+    """Writes the lines. ``people`` and ``machines`` may each be None: then nothing is written there."""
 
     def __init__(self, people: TextIO | None = None, machines: TextIO | None = None) -> None:
         self._people = people

@@ -25,7 +25,7 @@ class TransactionTally:
     places: Numbers = field(default_factory=Numbers)
     #: partition -> the least and the greatest offset of the rows that were new when they were counted
     ranges: dict[Place, tuple[int, int]] = field(default_factory=dict)
-    #: partition -> the first record that says anything of it
+    #: partition -> the first record of it, of any kind
     first: dict[Place, int] = field(default_factory=dict)
     #: rows seen, repeats of each other included
     raw: int = 0
@@ -49,7 +49,7 @@ class ReadPlan:
 
     ``times`` has the commit time of each transaction, ``snapshot`` the time of the snapshot's rows (None: not part
     of it); ``ranges`` the offsets, both included, of each partition that has rows of them; ``expected`` the number
-    of distinct rows by (table, time). ``repeats`` says whether rows may be there more than once. Rows of the tables
+    of distinct rows by (table, time). ``repeats``: rows may be there more than once. Rows of the tables
     with the numbers ``left`` are no part of it, as nothing is stated of these.
     """
 
@@ -100,7 +100,7 @@ class CountedRows:
         # Also where nothing of it is new: a row that comes again may be another one.
         held.extend(place, *between)
         if len(held.places) < sum(map(len, held.numbers.values())):
-            # Of one table they have one number, too: whoever reads the rows for a release finds that.
+            # Two rows of one table have the same number there, too: reading them for a release finds that.
             return one_place(tx, table)
         return (len(numbers), numbers.highest) if new else None
 

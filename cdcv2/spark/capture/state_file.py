@@ -1,13 +1,13 @@
-"""What a capture must not forget: a few positions, and nothing else.
+"""The saved state of a capture: a few positions, and nothing else.
 
-Rows are never kept: they lie in the source's topics, and are read again by range. So the memory is small: what
-``CommitTransactions`` exports (through which END all is released, and whether the snapshot is), from where each
-partition must be read again, and for each log how far it is stated and where its tail begins. It is written after the
-statements that it tells of, as a file with the next number (:mod:`cdcv2.store.numbered`), so a crash leaves the old or
-the new one, and a second process with the same memory is found out.
+Rows are never saved: they are in the source's topics, and are read again by range. So the state is small: what
+``CommitTransactions`` exports (up to which END all is released, and whether the snapshot is), from where each partition
+must be read again, and for each log how far it is stated and where its tail begins. It is written after the statements
+that it describes, as a file with the next number (:mod:`cdcv2.store.numbered`). So a crash leaves the old or the new
+state, and a second process with the same state is detected.
 
-It is bound to what it tells of: the source, the tables with their row types, and the logs. Losing it costs time,
-never facts: the topics are read from their start, and what the logs have already is recognized.
+It belongs to one source, the tables with their row types, and the logs. Losing it costs time, never facts: the topics
+are read from their start, and what the logs have already is found there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEPT = 3
 class LogTail:
     """A log is stated up to ``known``; what is behind ``positions`` has not been read.
 
-    ``marks`` tell the log from another of its name: what Kafka calls the topic, or digests of a directory's files.
+    ``marks`` identify the log: Kafka's identity of the topic, or digests of a directory's files.
     """
 
     known: int
@@ -52,9 +52,9 @@ class LogTail:
 
 @dataclass(frozen=True)
 class SavedState:
-    """One memory: what ``CommitTransactions.export`` gave, positions in the source, and the tails of the logs by table.
+    """One state: the result of ``CommitTransactions.export``, positions in the source, and the tails of logs by table.
 
-    ``identities`` tell the source's topics from others of their names.
+    ``identities`` are those of the source's topics, which other topics of the same names would not have.
     """
 
     commits: Mapping[str, Any]

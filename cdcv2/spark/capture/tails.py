@@ -42,7 +42,7 @@ class LogSpec:
         cls, logs: LogAddress, table: str, row_type: RowType, options: argparse.Namespace,
         description: LogDescription = LogDescription(),
     ) -> LogSpec:
-        """The log of a table among those at an address, with what a job's arguments say of Kafka. Raises UsageError."""
+        """The log of a table among those at an address, with a job's options for Kafka. Raises UsageError."""
         address = logs.of(table)
         if not address.is_topic:
             return cls(table, row_type, folder=str(Path(address.name).absolute()), description=description)
@@ -87,9 +87,9 @@ class LogSpec:
 
 
 def opened(specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail]) -> dict[str, Log]:
-    """The logs, by table. One is made if it is not there, but not one that has a tail: what is gone must not come back.
+    """The logs, by table. A missing log is made, unless it has a tail: a removed log must not come back as a new one.
 
-    Raises ForeignStateError for one that is gone, and what opening raises.
+    Raises ForeignStateError for a missing log with a tail, and what opening raises.
     """
     logs: dict[str, Log] = {}
     for table, spec in sorted(specs.items()):

@@ -49,7 +49,7 @@ class Tally:
     # -- counting
 
     def absorb(self, said: Mapping[str, Any]) -> None:
-        """Count what the new records of one micro-batch said (see :func:`~cdcv2.spark.capture.batch_facts.merged`)."""
+        """Count the facts of the new records of a micro-batch (:func:`~cdcv2.spark.capture.batch_facts.merged`)."""
         self._counted_before = dict(self.counted)
         for topic, part, _, high, count in said["seen"]:
             place = topic, part

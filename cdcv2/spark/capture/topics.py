@@ -41,13 +41,13 @@ class SparkTopics(Protocol):
     """The source of a capture. Called on the driver, by one thread."""
 
     def binding(self) -> str:
-        """What tells this source from others, for the capture's memory."""
+        """The identity of this source, for the capture's state."""
 
     def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
-        """Whether everything from ``positions`` on (where none is given: from the start) is there and will stay.
+        """Raise unless everything from ``positions`` on (default: from the start) is there and will stay.
 
-        Returns, for each topic that is there, what tells it from another one of its name, where there is such a
-        thing. Raises MissingLogError, UnsafeTopicError, UnavailableError.
+        Returns, for each existing topic, an identity that another one of its name would not have, if Kafka has one.
+        Raises MissingLogError, UnsafeTopicError, UnavailableError.
         """
 
     def check_meet(self, spark: SparkSession, *, follow: bool, remark: Callable[[str], object]) -> bool:
@@ -125,7 +125,7 @@ class FileTopics:
         return dumped_stream(spark, self.folder, self.files)
 
     def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
-        """By the first offset, the last one and the number of records; topics that nobody needs are not looked at."""
+        """By the first offset, the last one and the number of records; topics without a use are not checked."""
         needed = set(self.recipe.topics())
         for place, span in sorted(seen.items()):
             if place[0] in needed:
@@ -224,7 +224,7 @@ def _records(frame: DataFrame) -> DataFrame:
 
 
 class SparkKafkaTopics:
-    """The connector's topics in the cluster at ``bootstrap`` (None: as the settings say).
+    """The connector's topics in the cluster at ``bootstrap`` (None: as in the settings).
 
     ``config_file`` holds settings as Java's clients have them (TLS, SASL); they serve Spark, which reads the records,
     and the client of ``cdcv2.connectors``, which asks what is there and waits ``patience`` seconds for the answer.
@@ -279,7 +279,7 @@ class SparkKafkaTopics:
         return reader.option("startingOffsets", json.dumps(start)).load()
 
     def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
-        """Spark fails where an offset is gone; those of the markers of transactions never had a record."""
+        """Spark fails if an offset is missing; those of the markers of transactions never had a record."""
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """By offset, partition by partition."""

@@ -19,7 +19,7 @@ from cdcv2.spark.remap_capture.outputs import RangeShare, by_executors, take_fac
 class BoundKeyedDatabase(Database):
     """One connector's topics; everything as of :class:`~cdcv2.capture.run.database.Database`.
 
-    Memory, on the driver: every row of the tables, TEMP, and what is told of the records of a turn.
+    Memory, on the driver: every row of the tables, TEMP, and the facts of the records of a turn.
     """
 
     def readers(self) -> Mapping[str, Reader]:
@@ -31,6 +31,6 @@ class BoundKeyedDatabase(Database):
         raise by_executors(record)
 
     def receive_share(self, share: RangeShare | None) -> None:
-        """Take what the records of a stretch say."""
+        """Take the facts of the records of a range."""
         if share is not None:
             take_facts(self, share)

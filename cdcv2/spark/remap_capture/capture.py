@@ -1,9 +1,9 @@
 """Capture on a shared remap, on Spark: the driver binds and decides, executors read, classify and write.
 
-It is :class:`~cdcv2.capture.run.on_remap.SharedCapture`, turn for turn. Only how the records of a stretch are taken
-differs: they are read as a frame, classified and kept by the executors, and the driver is told what they say without
-their rows. No query and no checkpoint of Spark are involved; each turn is some batch jobs, and what they read is what
-is bound, so it may die in any of them.
+It is :class:`~cdcv2.capture.run.on_remap.SharedCapture`, turn for turn. Only the way to take the records of a range
+differs: they are read as a frame, the executors classify them and keep the rows, and the driver receives their facts
+without the rows. No query and no checkpoint of Spark are involved. Each turn is some batch jobs, and they read exactly
+what is bound, so the capture may crash in any of them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BoundCapture(SharedCapture):
             for number, output in enumerate(outputs) for topic, reader in output.readers().items()
         }
         self._kept: DataFrame | None = None
-        # What was said of tables that are not covered.
+        # What was reported of tables that are not covered.
         self._named: list[str] = []
 
     def carry(self) -> bool:
@@ -89,7 +89,7 @@ class BoundCapture(SharedCapture):
             yield from one.wrong
 
     def _read_facts(self, stretch: BoundRanges) -> list[ShareFacts]:
-        """Read and classify, and tell the outputs."""
+        """Read and classify, and return the facts for the outputs."""
         records = self._frames.frame(self._spark, stretch.ranges)
         frame = self._kept = bound(records, self._readers, stretch).persist()
         shares = [RangeShare(frame, sorted(stretch.end)) for _ in self._bound]

@@ -1,10 +1,10 @@
 """The executors' side of a capture on a shared remap: records of exact ranges become facts with their times.
 
-Each record that carries a row becomes one row of a frame, with the canonical bytes of the row that goes (``minus``) and
-of the one that comes (``plus``), and with a *mark* of each, a digest: which rows are equal is all that is decided on,
-so the driver is told marks and never sees a row. What else the records say goes pickled into the last row of each Arrow
-batch (:class:`ShareFacts`): also what is told of rows that must be looked up, which is done on the driver. One pass
-over the records gives both.
+Each record that carries a row becomes one row of a frame, with the canonical bytes of its before-image (``minus``) and
+of its new row (``plus``), and with a *mark* of each, a digest. Every decision needs only to know which rows are equal,
+so the driver gets marks and never sees a row. The other facts of the records are pickled into the last row of each
+Arrow batch (:class:`ShareFacts`). They include partial changes, whose before-images the driver looks up. One pass over
+the records gives both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: ``kind`` is ROW, PLAIN or HEARD; ``output`` and ``table`` are numbers; ``place`` is one of the stretch, in order;
 #: ``tx`` is NO_TX for a row of the snapshot, whose ``number`` is its offset. ``of_table`` is the row's number among
-#: those of its table, ``anew`` whether its connector numbers anew.
+#: those of its table, ``anew`` whether its connector renumbers the rows of a transaction.
 BOUND = (
     "kind byte, output int, table int, time long, tx long, number long, place int, after long, "
     "of_table long, anew boolean, "
@@ -61,22 +61,22 @@ Reader: TypeAlias = Union[Recipe, tuple[int, RowType]]
 
 
 def mark(data: bytes) -> bytes:
-    """What stands for a row's canonical bytes, as nobody finds others with the same."""
+    """128-bit collision-resistant digest of a row's canonical bytes."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 @dataclass
 class ShareFacts:
-    """What a share of the records said beside rows that executors keep; ``output`` goes by its number."""
+    """The facts of a share of the records beside rows that executors keep; ``output`` is a number."""
 
     records: int = 0
-    #: Those that are none, with their times.
+    #: The malformed ones, with their times.
     wrong: list[tuple[int, DecodeError]] = field(default_factory=list)
-    #: (output, time, offset, what it says)
+    #: (output, time, offset, fact)
     told: list[tuple[int, int, int, Union[Said, BeginRecord, Notification]]] = field(default_factory=list)
     #: (output, table, time) of plain rows -> how many
     plain: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    #: Outputs with records of a connector that numbers a transaction anew.
+    #: Outputs with records of a connector that renumbers the rows of a transaction.
     old: set[int] = field(default_factory=set)
 
     @staticmethod
@@ -87,7 +87,7 @@ class ShareFacts:
 
 
 def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch: BoundRanges) -> DataFrame:
-    """What the records of a stretch say, as BOUND; ``readers`` has, by topic, the output's number and its reader."""
+    """Records of a range as a frame BOUND; ``readers`` has, by topic, the output's number and its reader."""
     function = partial(_classify, pickle.dumps(dict(readers)), stretch)
     return records.select(*RECORD_COLUMNS).mapInArrow(function, BOUND)
 
@@ -134,7 +134,7 @@ class _DatabaseClassifier:
         self._tables = {table: (at, recipe.tables[table].encode) for at, table in enumerate(sorted(recipe.tables))}
 
     def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
-        """Take note of what the record says. Raises DecodeError for one that is none."""
+        """Take the fact of a record. Raises DecodeError for a malformed one."""
         fact = classify(record, self._recipe)
         if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
             heard.old.add(self._output)
@@ -153,13 +153,13 @@ class _DatabaseClassifier:
 
 
 class _KeyedClassifier:
-    """Reads the topics of a connector whose old rows are looked up: all of it is told."""
+    """Reads the topics of a connector whose before-images are looked up: every fact goes to the driver."""
 
     def __init__(self, output: int, recipe: Recipe) -> None:
         self._output, self._recipe = output, recipe
 
     def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
-        """Take note of what the record says. Raises DecodeError for one that is none."""
+        """Take the fact of a record. Raises DecodeError for a malformed one."""
         fact = classify(record, self._recipe)
         if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
             heard.old.add(self._output)
@@ -185,7 +185,7 @@ class _PlainClassifier:
 
 
 def _images(record: Record, row: RowRecord, encode: Any) -> tuple[bytes | None, bytes | None]:
-    """The bytes of the row that goes and of the one that comes; they are told in this order."""
+    """The bytes of the row that goes and of the one that comes; the changes are in this order."""
     diffs = [diff for _, diff in row.changes]
     if diffs not in ([-1], [1], [-1, 1]):
         raise Cdcv2Error(f"{record.position}: a record takes away one row, then adds one, at most: {row.changes!r}")

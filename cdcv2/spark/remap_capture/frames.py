@@ -1,7 +1,7 @@
-"""The records of exact ranges of offsets, as a frame: what a binding says, no more and no less.
+"""The records of exact ranges of offsets, as a frame: those of a binding, no more and no less.
 
-How far topics are, and which of their records are gone, the driver asks itself
-(:class:`~cdcv2.capture.topics.Ranges`); here only the records come.
+The driver itself asks how far topics are, and which of their records are missing
+(:class:`~cdcv2.capture.topics.Ranges`); this module only reads the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Frames(Protocol):
     def frame(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         """``topic, partition, offset, key, value`` from each range's first offset up to, not including, the second.
 
-        No range is empty. What is gone is an error, when the frame is asked for or when it is read.
+        No range is empty. A missing record is an error, when the frame is made or when it is read.
         """
 
 

@@ -1,9 +1,9 @@
 """Outputs of a capture on a shared remap whose rows the executors hold: decided on here, written there.
 
-A database's transactions are decided by the very operator of the capture without Spark
-(:class:`~cdcv2.capture.run.database.Database`): it is fed marks where that one is fed rows, and says which transactions
-are given out, at which times, and what TEMP holds. The executors consolidate and write the rows of those; TEMP is
-written by the driver, which holds the rows that are in it, as that one does.
+The operator of the capture without Spark decides on a database's transactions
+(:class:`~cdcv2.capture.run.database.Database`). Here it gets marks instead of rows. It returns which transactions are
+released, at which times, and what TEMP holds. The executors consolidate and write the rows of those. The driver writes
+TEMP, and holds the rows that are in it, as without Spark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ROWS = pa.schema([
 
 @dataclass
 class RangeShare:
-    """What an output hears of a stretch: the frame of all its rows, BOUND, and what the driver was told of them.
+    """The part of a range for one output: the frame of all its rows, BOUND, and the facts for the driver.
 
     ``rows`` are ``(table, time, tx, number, place, after, of_table, anew, minus_mark, plus_mark)``.
     """
@@ -60,7 +60,7 @@ class RangeShare:
     old: bool = False
 
     def add(self, heard: ShareFacts, number: int) -> None:
-        """What some of the records said to the output of this number."""
+        """Add the facts of some records for the output of this number."""
         self.told.extend(one[1:] for one in heard.told if one[0] == number)
         self.old |= number in heard.old
         for (output, table, time), count in heard.plain.items():
@@ -69,13 +69,13 @@ class RangeShare:
 
 
 class BoundOutput(on_remap.RemapOutput, Protocol):
-    """An output that is told what the executors hold."""
+    """An output whose rows the executors hold: it gets their facts."""
 
     def readers(self) -> Mapping[str, Reader]:
         """Who reads its topics."""
 
     def receive_share(self, share: RangeShare | None) -> None:
-        """Take the records of a stretch; None: there are none, and those of the one before are gone."""
+        """Take the records of a range; None: there are none. The previous range is dropped."""
 
 
 class BoundPlain(PlainOutput):
@@ -203,7 +203,7 @@ class BoundDatabase(Database):
         raise by_executors(record)
 
     def receive_share(self, share: RangeShare | None) -> None:
-        """Take what the records of a stretch say; the rows as marks."""
+        """Take the facts of the records of a range; the rows as marks."""
         self._share = share
         if share is None:
             return
@@ -284,7 +284,7 @@ class BoundDatabase(Database):
             return None, 0
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         if len(set(numbers)) < len(numbers):
-            # Copies are equal: the operator has looked. Those of the snapshot are told by their offsets, so have none.
+            # Copies are equal: the operator has checked it. Offsets identify rows of the snapshot, so they have none.
             numbered = F.col("tx") != NO_TX
             once = rows.where(numbered).dropDuplicates(["tx", "number"])
             rows = once.unionByName(rows.where(~numbered))
@@ -305,7 +305,7 @@ class BoundDatabase(Database):
 
 
 def take_facts(database: Database, share: RangeShare) -> None:
-    """Have a database take what the driver was told, each at its time."""
+    """Have a database take the facts that the driver received, each at its time."""
     database.old.seen(share.old)
     # Notifications have an order, and one partition.
     for time, _, one in sorted(share.told, key=lambda told: told[:2]):
