@@ -1,10 +1,10 @@
 """Keep a view of finished logs in a foreign system, exactly once where that system allows it.
 
 A *runtime* reads the cuts of a timeline and works out what each row of the view becomes; a *driver* knows one foreign
-system. They take turns, by a protocol that is a table (:mod:`cdcv2.materialize.protocol.turns`): the runtime asks what
-is there, says what is to be there, and both commit the *checkpoint* together with it, in the system's own transaction
-or through a *recovery log*. Every commit is a consistent cut, and an instance that has been replaced can commit nothing
-any more.
+system. They take turns, by a protocol that is a table (:mod:`cdcv2.materialize.protocol.turns`). The runtime asks for
+the present rows and sends the new ones. Both commit the *checkpoint* together with these, in the system's own
+transaction or through a *recovery log*. Every commit is a consistent cut, and an instance that has been replaced can
+commit nothing any more.
 """
 
 import importlib

@@ -25,10 +25,10 @@ class Connection(Protocol):
     """What a runtime needs to talk to a driver. One thread calls it."""
 
     def prepare(self, message: Open) -> Patch | None:
-        """Before anything is said: what the driver must have durable first; None when nothing (more) is."""
+        """What the driver must have durable before the message is sent; None when nothing (more) is."""
 
     def send(self, message: Request) -> None:
-        """Say it. Returns when it is on its way, not when it is answered. Raises TurnError when it may not be said."""
+        """Send it. Returns when it is on its way, not when it is answered. Raises TurnError if it is not its turn."""
 
     def poll(self) -> Response | None:
         """The next answer, or None while there is none. Raises what ended the driver, TurnError for a wrong answer."""
@@ -93,7 +93,7 @@ class InlineConnection:
         return self._served.driver.prepare(message)
 
     def send(self, message: Request) -> None:
-        """Say it, and let the driver work on it. Raises what the driver raises."""
+        """Send it, and let the driver work on it. Raises what the driver raises."""
         self._turns.record(message)
         self._answers.extend(self._served.answers(message))
 
@@ -106,7 +106,7 @@ class InlineConnection:
         return response
 
     def wait(self) -> None:
-        """Raises TurnError when there is no answer: nobody else could give one any more."""
+        """Raises TurnError when there is no answer: only this thread could give one."""
         if not self._answers:
             raise TurnError("driver", "owes an answer, and has returned without it")
 
@@ -123,14 +123,14 @@ class ThreadConnection:
     """A driver on a thread of its own. ``ahead``: how many messages may be on their way to it, at least.
 
     Loads and Stores are handed over some at a time, at the latest with the message that follows them, or when
-    somebody waits.
+    the runtime waits.
     """
 
     def __init__(self, driver: Driver, *, ahead: int = 10_000) -> None:
         self._served = _ServedDriver(driver)
         self._turns = Turns()
         self._requests: queue.Queue[list[Request] | None] = queue.Queue(max(1, ahead // _TOGETHER))
-        # Said, and not handed over yet.
+        # Sent, and not handed over yet.
         self._held: list[Request] = []
         self._answers: deque[Response] = deque()
         # What ended the driver; set once, after its last answer.
@@ -145,7 +145,7 @@ class ThreadConnection:
         return self._served.driver.prepare(message)
 
     def send(self, message: Request) -> None:
-        """Say it; blocks while too much is on its way. Raises what ended the driver."""
+        """Send it; blocks while too much is on its way. Raises what ended the driver."""
         self._turns.record(message)
         self._held.append(message)
         if type(message) not in (Load, Store) or len(self._held) >= _TOGETHER:
@@ -204,7 +204,7 @@ class ThreadConnection:
             self._news.notify_all()
 
     def _received(self) -> Iterator[Request]:
-        """What is handed over, until somebody closes."""
+        """The messages that are handed over, until the connection is closed."""
         while (messages := self._requests.get()) is not None:
             for message in messages:
                 if self._closing:

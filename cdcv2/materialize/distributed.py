@@ -1,14 +1,14 @@
-"""Transactions whose rows are moved by others: executors look keys up and stage what is to be stored.
+"""Transactions whose rows executors move: they look keys up, and stage the rows to store.
 
 A driver that can be *spread* gives out a *hand*: a picklable value that goes to where the rows are, and does Loads and
-Stores there, for keys that nobody else has. What it has staged counts when its *receipt* is brought back and named in
-the commit, so work that is done twice, or half, by executors that die, is nothing. The rest of the protocol is as ever,
-between :class:`DistributedRuntime` and the driver, in one process::
+Stores there, for keys that no other hand has. What it has staged counts when its *receipt* is brought back and named in
+the commit. So work that executors do twice, or only half before they die, has no effect. The rest of the protocol is as
+ever, between :class:`DistributedRuntime` and the driver, in one process::
 
     Open  Acknowledge  ( Flush  [hands: look, reduce, stage -> receipts]  StartCommit  Acknowledge )*
 
-Flush asks for no key here; it is what a fence is looked at in. What becomes of a key is worked out by the same views as
-in :class:`~cdcv2.materialize.runtime.Runtime`.
+Flush asks for no key here; the driver checks its fence in it. The same views as in
+:class:`~cdcv2.materialize.runtime.Runtime` work out the new row of a key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CARRIED = failpoints.declare(
 
 
 class TargetTask(ABC):
-    """What one task does for one table, on an executor. Used by one thread; nobody else has its keys."""
+    """The part of one task for one table, on an executor. Used by one thread; no other task has its keys."""
 
     #: whether it takes Changes, in place of looking and staging
     columns: bool = False
@@ -54,7 +54,7 @@ class TargetTask(ABC):
 
     @abstractmethod
     def stage(self, stores: Sequence[Store]) -> None:
-        """Take what is to be at these keys. Nobody may see it yet."""
+        """Stage the new rows of these keys. No reader may see them yet."""
 
     def changes(self, message: Changes) -> None:
         """Take rows that go and come, and stage them. Raises ConflictError as a driver does."""
@@ -184,7 +184,7 @@ class DistributedRuntime:
         self.transactions = 0
 
     def open(self) -> None:
-        """Take the materialization over from whoever had it, and apply what was committed last."""
+        """Take the materialization over from an earlier instance, and apply what was committed last."""
         state, known = None, tuple[Piece, ...]()
         if self._log is not None:
             self._claimed = self._log.open(Range(), self._start)
@@ -193,7 +193,7 @@ class DistributedRuntime:
         try:
             opened = self._exchange(self._driver.open, Open(self.name, tables, Range(), state, self._start, known))
         except RefusedError:
-            # Whoever has taken over meanwhile may have brought the store further than our recovery log says.
+            # A successor may have brought the store further than our recovery log states.
             if self._claimed is not None:
                 self._claimed.demand()
             raise
@@ -269,7 +269,7 @@ class DistributedRuntime:
             yield answer
 
     def _demand(self, upper: Antichain) -> None:
-        """Raises FencedError if somebody has taken over; nothing else, as another error is on its way."""
+        """Raises FencedError if another instance has taken over; no other error, as one is on its way already."""
         try:
             if self._log_rules and self._claimed is not None:
                 self._claimed.demand()
@@ -285,7 +285,7 @@ class DistributedRuntime:
             self._claimed.patch(patch)
 
     def _exchange(self, method: Callable[[Any], Any], message: Any) -> Any:
-        """Say it, hear the answer; both in turn."""
+        """Send it, and receive the answer; both in turn."""
         self._turns.record(message)
         answer = method(message)
         self._turns.record(answer)

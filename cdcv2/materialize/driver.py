@@ -1,6 +1,6 @@
 """What a driver is: the knowledge of one foreign system, as seven methods. Writing one is an afternoon's work.
 
-First decide whose commit counts, and say so in ``open``:
+First decide whose commit counts, and state it in ``open``:
 
 - **The store's** (a database with transactions). Keep the checkpoint in a table of the store, written in the same
   transaction as the rows, and return it from ``open``; raise a fence there (:mod:`cdcv2.materialize.protocol.fence` is
@@ -8,12 +8,12 @@ First decide whose commit counts, and say so in ``open``:
   the last key was looked up, since what a successor has left there is not what this instance's updates go with; be
   *committed when* ``start_commit`` *returns*.
 - **The recovery log's, and the store can apply a staged transaction idempotently** (files of a lake). ``store`` stages
-  under a name that nobody else uses; ``start_commit`` returns a patch that names what is staged; ``acknowledge``
+  under a name that no other instance uses; ``start_commit`` returns a patch that names what is staged; ``acknowledge``
   applies what the state names, and only that, and must do nothing the second time.
 - **The recovery log's, and the store only takes pushes** (a topic, a webhook). Mark your answer to Open with
-  ``repeats=True``: the runtime then repeats an interrupted transaction with the same extent, so that the receiver can
-  tell a repeat by ``(lower, upper, key)``.
-- **Nobody's** (a store that can neither): at least once. Good for last write wins, wrong for sums.
+  ``repeats=True``: the runtime then repeats an interrupted transaction with the same extent, so that the receiver
+  recognizes a duplicate by ``(lower, upper, key)``.
+- **No commit counts** (a store that can neither): at least once. Good for last write wins, wrong for sums.
 
 Then run the conformance kit of :mod:`cdcv2.testing` against it: every rule, and a crash, a stall and a zombie at each
 message.
@@ -44,7 +44,7 @@ from cdcv2.materialize.protocol.messages import (
 class Driver(ABC):
     """One foreign system; see the module for what to decide first."""
 
-    #: after ``open``, what the user should be told: sentences
+    #: after ``open``, remarks for the user: sentences
     remarks: Sequence[str] = ()
 
     def prepare(self, message: Open) -> Patch | None:
@@ -57,22 +57,22 @@ class Driver(ABC):
 
     @abstractmethod
     def open(self, message: Open) -> Opened:
-        """Connect, make the tables that are missing, refuse those that do not fit, and say whose commit counts.
+        """Connect, make the tables that are missing, refuse those that do not fit, and state whose commit counts.
 
         Called once, first. A store that rules fences off every other instance whose range overlaps, and returns the
-        checkpoint and the pieces that it finds then. ``message.state`` is the driver's state as the recovery log has
-        it: what it names is committed, even if nobody has applied it. A store that has more of any key than
-        ``message.pieces`` says is refused (RefusedError): that recovery log is another one, or an old one. Tables with
-        ``delta`` that the system cannot push to, or others that it cannot load from, are refused, too (UsageError).
+        checkpoint and the pieces that it finds then. ``message.state`` is the driver's state in the recovery log: what
+        it names is committed, even if it was never applied. If the store has more of any key than ``message.pieces``,
+        refuse it (RefusedError): that recovery log is another one, or an old one. Refuse, too, tables with ``delta``
+        that the system cannot push to, or others that it cannot load from (UsageError).
         """
 
     @abstractmethod
     def acknowledge(self, message: Acknowledge) -> Acknowledged:
-        """See to it that the last committed transaction is in the store, for whoever reads it.
+        """Make sure that the last committed transaction is in the store, visible to its readers.
 
-        Called after ``open`` and after each ``start_commit`` whose patch is durable. After ``open`` nobody knows
-        whether it was done before, so it must be idempotent. Loads that follow must see what it applied. The patch
-        that it returns may be lost.
+        Called after ``open`` and after each ``start_commit`` whose patch is durable. After ``open`` it may have been
+        done before, so it must be idempotent. Loads that follow must see what it applied. The patch that it returns may
+        be lost.
         """
 
     @abstractmethod
@@ -92,17 +92,17 @@ class Driver(ABC):
 
     @abstractmethod
     def store(self, message: Store) -> None:
-        """Take what is to be at a key; stage it, or buffer it. Nobody may see it yet.
+        """Take the new values of a key; stage them, or buffer them. No reader may see them yet.
 
         Called any number of times per transaction, once per key at most, in the order of bindings and keys: a repeated
-        transaction brings the same ones in the same order.
+        transaction has the same calls in the same order.
         """
 
     def changes(self, message: Changes) -> None:
-        """Take the rows of a table that go and come; stage them. Nobody may see them yet.
+        """Take the rows of a table that go and come; stage them. No reader may see them yet.
 
         Called in place of ``load`` and ``store`` for the tables that Opened names, once per transaction at most. A key
-        that cannot be said so takes a Load and a Store also there.
+        that has no such form takes a Load and a Store also there.
         """
         raise UsageError(f"{type(self).__name__} takes one row after the other, and no Changes")
 
@@ -110,13 +110,13 @@ class Driver(ABC):
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Finish all stores. A store that rules commits them with the checkpoint, and checks its fence in doing so.
 
-        Called once per transaction. Otherwise what is staged is durable on return, and the patch says where it is.
+        Called once per transaction. Otherwise what is staged is durable on return, and the patch names it.
         """
 
     def interrupt(self) -> None:
-        """Nobody waits for the method that is at work: let it raise soon, if it may take long. By default, it may not.
+        """The method at work is no longer waited for: let it raise soon, if it may take long. By default, it may not.
 
-        Called from another thread, before ``close``; whatever was not committed need not be.
+        Called from another thread, before ``close``. What was not committed need not be.
         """
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ class Intake:
         return Portion(tuple((number, chosen) for number, chosen in portions if chosen), cut.upper, state)
 
     def _next(self) -> tuple[Cut, Any] | None:
-        """The next cut that says something new, without what the view has."""
+        """The next cut that brings something new, without what the view has."""
         while True:
             try:
                 fed = next(self._cuts)

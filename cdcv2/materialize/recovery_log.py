@@ -5,11 +5,11 @@ with
 
 - ``checkpoint``: how far the view is committed;
 - ``state``: the driver's own, a JSON object, changed by merge patches (RFC 7386);
-- ``extent``: where it was made durable that a transaction up to there has begun, that upper frontier.
+- ``extent``: the upper frontier of a transaction that has started, made durable before its commit.
 
-Whoever opens a range raises the fences of all that overlap; a commit of an instance with an older fence is refused. All
-rules are here, once; the kinds of log differ in one step only, how the whole table is read and replaced atomically: in
-a folder by putting the next number if absent, in SQLite by a transaction.
+An instance that opens a range raises the fences of all that overlap; a commit of an instance with an older fence is
+refused. All rules are here, once. The kinds of log differ in one step only, how the whole table is read and replaced
+atomically: in a folder by putting the next number if absent, in SQLite by a transaction.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class RecoveredState:
 
 
 class RangeClaim:
-    """A range of a recovery log, for as long as nobody else opens one that overlaps it.
+    """A range of a recovery log, until another instance opens one that overlaps it.
 
-    Every method is durable on return, and raises FencedError once somebody has: nothing is changed then.
+    Every method is durable on return. It raises FencedError once another instance has: nothing is changed then.
     """
 
     def __init__(self, log: RecoveryLog, wanted: Range, fence: int, recovered: RecoveredState) -> None:
@@ -86,7 +86,7 @@ class RangeClaim:
         return None if patch is None else self._change({}, patch)
 
     def prepare(self, extent: Antichain, patch: Patch | None) -> None:
-        """A transaction up to ``extent`` has begun: from now on, whoever comes after a crash repeats just that."""
+        """A transaction up to ``extent`` has started: after a crash, the next instance repeats exactly that."""
         self._change({"extent": extent.to_plain()}, patch)
 
     def commit(self, checkpoint: Checkpoint, patch: Patch | None) -> None:
@@ -131,7 +131,7 @@ class RecoveryLog(ABC):
 
     @abstractmethod
     def holdings(self) -> list[Holding]:
-        """What is there now; nothing is changed, and nobody fenced off."""
+        """The present holdings; nothing is changed, and no instance fenced off."""
 
     def checkpoints(self) -> list[Checkpoint]:
         """What was committed last, by range of keys."""
@@ -141,7 +141,7 @@ class RecoveryLog(ABC):
         """Release what is open."""
 
     def open(self, wanted: Range, start: Antichain) -> RangeClaim:
-        """Take the range over from whoever served any of it; ``start`` is the frontier of a view that has nothing.
+        """Take the range over from its instances; ``start`` is the frontier of a view that has nothing.
 
         Raises RefusedError for parts with extents that one transaction cannot have.
         """
@@ -154,7 +154,7 @@ class RecoveryLog(ABC):
 
 
 def after_start(holdings: list[Holding], wanted: Range, start: Antichain) -> tuple[list[Holding], int, RecoveredState]:
-    """The holdings after an instance has begun to serve ``wanted``, its fence, and what it goes on from.
+    """The holdings after an instance has started to serve ``wanted``, its fence, and the state that it resumes from.
 
     Raises RefusedError for parts with extents that one transaction cannot have.
     """

@@ -1,4 +1,4 @@
-"""The runtime: takes finished cuts, asks a driver what is there, says what is to be there, and commits both sides.
+"""The runtime: takes finished cuts, asks a driver for the present rows, sends the new ones, and commits both sides.
 
 One transaction after the other, each in the order of :mod:`cdcv2.materialize.protocol.turns`::
 
@@ -14,7 +14,7 @@ One transaction after the other, each in the order of :mod:`cdcv2.materialize.pr
     (checkpoint and state committed)
 
 It is a generator of its own messages, so a test can stop it before any of them, run another one, and let it go on; and
-``run`` is the loop that does nothing of the kind. Whatever it knows it can find again: it may die at any moment.
+``run`` is the plain loop without stops. Everything that it knows it can find again: it may crash at any moment.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ R = TypeVar("R")
 
 
 class Pause(Enum):
-    """Why a runtime has nothing to say."""
+    """Why a runtime sends nothing."""
 
     DRIVER = "it waits for an answer of the driver"
     INPUT = "the source has nothing now"
 
 
-#: A step: the kind of message that is about to be said, or to be taken note of; or why there is none.
+#: A step: the kind of message that is about to be sent, or to be recorded; or why there is none.
 Step: TypeAlias = Union[type[Any], Pause]
 
 
@@ -244,7 +244,7 @@ class Runtime:
             self._connection.send(Load(number, key))
 
     def _changes(self, combined: CombinedUpdates) -> Generator[Step, None, list[Changes]]:
-        """What goes and comes as columns; keys that cannot be said so are asked for."""
+        """Rows that go and come, as columns; keys without such a form are asked for."""
         found: list[Changes] = []
         for number in sorted(self._columns):
             worked = combined.net(number)

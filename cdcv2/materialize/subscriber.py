@@ -23,7 +23,7 @@ _Extents = dict[Antichain, dict[str, "_TransactionDeltas"]]
 
 
 class Subscriber:
-    """A view that is told by deltas; ``bindings`` are those of the materialization, with ``delta=True``.
+    """A view that is rebuilt from deltas; ``bindings`` are those of the materialization, with ``delta=True``.
 
     ``start`` is the frontier at which the view has nothing. Memory: the view, and the deltas of transactions that are
     not whole.
@@ -36,7 +36,7 @@ class Subscriber:
         #: how many deltas and statements came again
         self.repeats = 0
         self._open: dict[Antichain, _Extents] = {}
-        # Whose deltas these are, as the first said.
+        # Whose deltas these are, by the first one.
         self._name: Any = None
 
     @property
@@ -47,9 +47,9 @@ class Subscriber:
     def take(self, message: bytes | str | Mapping[str, Any]) -> bool:
         """Take in a delta or a statement; whether the view has moved.
 
-        Raises DecodeError for what is neither, ContradictionError when a repeat says something else, RefusedError for
-        what another materialization pushes, or another recovery log, ViewError when something would be there less than
-        no times. What is raised for is not taken in: the next message finds everything as it was.
+        Raises DecodeError for what is neither, ContradictionError if a duplicate differs, RefusedError for messages of
+        another materialization or another recovery log, ViewError if a row would be there less than no times. A message
+        that raises changes nothing: the next message finds everything as it was.
         """
         plain = message if isinstance(message, Mapping) else _decoded(message)
         shown, lower, upper = self._placed(plain)
@@ -177,7 +177,7 @@ class _TableRows:
             self._with[last], self._count = _added, last
 
     def change(self, plain: Mapping[str, Any]) -> tuple[Key, tuple[Values, bool]]:
-        """What a delta says. Raises DecodeError."""
+        """The key of a delta, its values, and whether it is deleted. Raises DecodeError."""
         try:
             values, delete = _values(self.table.values, plain["values"]), plain["delete"]
             if not isinstance(delete, bool):
@@ -220,7 +220,7 @@ def _decoded(raw: bytes | str) -> Mapping[str, Any]:
 
 
 def _stated(plain: Mapping[str, Any]) -> int:
-    """How many deltas a statement says there are. Raises DecodeError."""
+    """How many deltas a statement counts. Raises DecodeError."""
     deltas = plain["deltas"]
     if type(deltas) is not int or deltas < 0:
         raise DecodeError(f"a statement of {deltas!r} deltas: it is a whole number from 0 on")

@@ -54,7 +54,7 @@ def plain(fields: Iterable[Field], row: Texts) -> dict[str, Any]:
 
 
 def side(session: Any, table: Table, kept: Table, where: LiteralString) -> PostgresRows | None:
-    """A table in PostgreSQL, of which the rows count that ``where`` says; ``kept``: its columns, as they are there.
+    """A table in PostgreSQL, of which the rows count that fulfil ``where``; ``kept``: its columns, as they are there.
 
     None where PostgreSQL cannot make these texts: it has JSON or arrays, or text that stands for another type.
     """

@@ -96,7 +96,7 @@ class MaterializationTarget:
 
 
 def _received(row: Any) -> tuple[Any, int]:
-    """What a task says: its receipt, and how many updates it had. Raises what ended it."""
+    """The result of a task: its receipt, and how many updates it had. Raises what ended it."""
     if row["failure"] is not None:
         failure = pickle.loads(row["failure"])
         if isinstance(failure, Cdcv2Error):

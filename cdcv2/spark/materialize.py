@@ -82,7 +82,7 @@ class NamedLog(Protocol):
 
 
 class MaterializationSpec(Protocol):
-    """What a materialization's file says (``cdcv2.cli.materialization_file.MaterializationPlan``)."""
+    """The content of a materialization's file (``cdcv2.cli.materialization_file.MaterializationPlan``)."""
 
     @property
     def name(self) -> str:
@@ -126,8 +126,7 @@ class MaterializationSpec(Protocol):
         """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
 
     def demand_continued(self) -> None:
-        """Raise what going on from what is committed would raise, as far as looking on shows it; nobody is fenced off.
-        """
+        """Raise what resuming from the checkpoint would raise, as far as reading shows it. Fences no instance."""
 
     def demand_reached(self, frontier: Antichain, logs: Antichain) -> None:
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""

@@ -1,13 +1,13 @@
-"""What replay makes: a folder of Parquet files per table, and a manifest that says which of them count, up to when.
+"""The output of replay: a folder of Parquet files per table, and a manifest of those that count, with their frontier.
 
 ::
 
     OUT/_manifests/00000000000000000007.json    tables, upper, and the files that are new in it
     OUT/accounts/<number>-<attempt>/part-….parquet    columns data (the row), time, diff
 
-**The output carries its own upper.** Whoever applies the updates of ``[lower, upper)`` is refused when ``lower`` is
+**The output carries its own upper.** A run that applies the updates of ``[lower, upper)`` is refused when ``lower`` is
 ahead of it (there would be a gap); only rows beyond it are written; and it moves in the same atomic step in which
-their files begin to count: the put of the next manifest. So it does not matter how often, by whom or with which
+their files begin to count: the put of the next manifest. So it does not matter how often, by which run or with which
 bounds the same history is applied. Files that no manifest names are nothing: readers do not look for files.
 
 A manifest names all tables, so every reader sees all of them at one frontier. It lists the files that it adds, and
@@ -68,8 +68,8 @@ class Target(Protocol):
 
         A table without rows may be absent. The rows must take effect together with the move of ``upper``, or not at
         all; those not beyond the target's own upper must be left out. Called again with the same or with other
-        bounds after a crash, as nobody knows then whether the first call took effect. Returns how many rows of each
-        table took effect. Raises RefusedError when ``lower`` is ahead of the target's upper. Not promised: that
+        bounds after a crash, as the first call may have taken effect. Returns how many rows of each table took effect.
+        Raises RefusedError when ``lower`` is ahead of the target's upper. Not promised: that
         bounds are the same in the next run.
         """
 
@@ -87,7 +87,7 @@ class OutputFiles(NamedTuple):
 class OutputFolder:
     """The output in ``folder`` for some tables; made if there is none. One thread at a time.
 
-    ``covered`` says which of the tables the connector covers, and where those begin that begin later: manifests say so.
+    ``covered`` has the tables that the connector covers, and where those begin that begin later; manifests state it.
 
     Raises ForeignStateError when the folder is the output of other tables, other row types or another start,
     UsageError for a table that is called like its manifests' folder.

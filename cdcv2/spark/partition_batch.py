@@ -1,4 +1,4 @@
-"""What a micro-batch brought, partition by partition, and what is said of a message that cannot be decoded."""
+"""The records of a micro-batch, partition by partition, and the report on a message that cannot be decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running replay, or materialization, says of itself, to people and to programs.
+"""The reports of a running replay, or materialization, to people and to programs.
 
 A line on standard error, and the same as JSON on standard output.
 
@@ -24,7 +24,7 @@ from cdcv2.spark.reader import BatchReport, TableReader
 
 
 class ProgressLines:
-    """Writes the lines. ``people`` and ``machines`` may each be None: then nobody is told that way."""
+    """Writes the lines. ``people`` and ``machines`` may each be None: then nothing is written there."""
 
     def __init__(
         self, people: TextIO | None = None, machines: TextIO | None = None, *, job: str = "replay"
@@ -49,11 +49,11 @@ class ProgressLines:
             self._line("stopped", stop.text, **stop._asdict())
 
     def batch(self, report: BatchReport) -> None:
-        """Tell of a batch that is done."""
+        """Report a batch that is done."""
         self._write("batch", batch=report.batch, rows=report.rows, **state(report.frontier, report.tables))
 
     def end(self, frontier: Antichain, tables: Mapping[str, TableReader]) -> None:
-        """Tell how the job ends."""
+        """Report how the job ends."""
         self._write("end", **state(frontier, tables))
 
     def _write(self, what: str, **facts: Any) -> None:
@@ -89,7 +89,7 @@ def lacking(tables: Mapping[str, TableReader]) -> dict[str, MissingUpdates]:
     return {name: missing for name, missing in found.items() if missing}
 
 
-#: Whether the history is finished -> how that is told.
+#: Whether the history is finished -> how that is reported.
 _ENDS = {True: "the history is complete", False: "nothing is complete yet"}
 
 

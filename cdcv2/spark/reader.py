@@ -1,7 +1,7 @@
 """The reader: micro-batches of logs in any order in, finished updates of all tables out, in order, once.
 
-Rows stay on the executors (decoded, stashed, folded: ``codec.py``, ``stash.py``); what is finished is decided on the
-driver by the protocol's own ``Ledger``, one per table, which is told numbers only. Tables share a timeline: a frontier
+Rows stay on the executors (decoded, stashed, folded: ``codec.py``, ``stash.py``). The driver decides what is finished
+with the protocol's own ``Ledger``, one per table, which gets numbers only. Tables share a timeline: a frontier
 is released when every table has reported it, all tables together (the *meet* of their frontiers).
 
 The state is bound to the logs, and not to a query. A manifest, put when a batch is done, holds the ledgers, the names
@@ -13,7 +13,7 @@ state's position is refused. One batch::
 
 The target moves before the manifest. A crash between them leaves the target ahead, which it notices by its own upper.
 
-The file is long as a batch is one sequence, of which each step goes on with what the one before it left.
+The file is long because a batch is one sequence, in which each step needs the result of the one before.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TableReader:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """How a batch ended: what a progress line tells."""
+    """How a batch ended: the content of a progress line."""
 
     batch: int
     frontier: Antichain
@@ -108,9 +108,9 @@ class BatchReport:
 class Reader:
     """The state of one replay in ``folder``, and the function of its micro-batches.
 
-    ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a topic
-    made anew is another log). ``report`` is called after each batch, with its Report. ``covered`` says which tables the
-    connector covers, and where those begin that begin later; ``look`` says it anew, where it may have changed.
+    ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a
+    recreated topic is another log). ``report`` is called after each batch, with its Report. ``covered`` has the tables
+    that the connector covers, and where those begin that begin later; ``look`` reads it again, as it may change.
     ``decided`` are the decisions about each table that a person has taken.
 
     Raises IncompleteError where no table is covered, ForeignStateError when the state is of other logs, row types or

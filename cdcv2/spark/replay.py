@@ -103,7 +103,7 @@ def replay(
 
 
 def outcome(reader: Reader) -> Exit:
-    """One that goes on, or that was told to end, waits for what lacks; one that has read all there is misses it."""
+    """A job that follows, or that was stopped, waits for what lacks; one that has read all there is misses it."""
     return Exit.MISSING if reader.finished and lacking(reader.tables) else Exit.DONE
 
 

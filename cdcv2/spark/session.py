@@ -19,7 +19,7 @@ from cdcv2.errors import UsageError
 #: What a job needs on the driver's class path beyond Spark itself: class -> the jar that has it.
 AVRO = ("org.apache.spark.sql.avro.functions", "spark-avro")
 KAFKA = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "spark-sql-kafka-0-10")
-# Loggers that print a failed query's stack trace, a hundred lines, before the job says the same in one.
+# Loggers that print a failed query's stack trace, a hundred lines, before the job reports it in one.
 _TELLS_AGAIN = (
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
@@ -27,9 +27,9 @@ _TELLS_AGAIN = (
 
 
 def session(name: str, *, spark_log: str = "ERROR") -> SparkSession:
-    """The session of the job ``name``, made from what ``spark-submit`` was told.
+    """The session of the job ``name``, with the settings of ``spark-submit``.
 
-    Spark's own logging is cut down to ``spark_log``, as otherwise nobody would find the job's lines in it.
+    Spark's own logging is cut down to ``spark_log``, as otherwise the job's lines would be lost in it.
     """
     spark = SparkSession.builder.appName(name).getOrCreate()
     spark.sparkContext.setLogLevel(spark_log)
@@ -41,7 +41,7 @@ def session(name: str, *, spark_log: str = "ERROR") -> SparkSession:
 
 @contextmanager
 def ended(spark: SparkSession) -> Iterator[SparkSession]:
-    """Stop Spark at the end of the block, so that executors end in an orderly way; also when its Java side is gone."""
+    """Stop Spark at the end of the block, so that executors end in an orderly way; also if its Java side has ended."""
     try:
         yield spark
     finally:
@@ -68,7 +68,7 @@ def tune(spark: SparkSession) -> SparkSession:
     # Two columns that differ by case only are two columns.
     spark.conf.set("spark.sql.caseSensitive", "true")
     if spark.conf.get("spark.sql.shuffle.partitions") == "200":
-        # Spark's default, so nobody chose it.
+        # Spark's default, so the user has not chosen it.
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     return spark
 

@@ -120,7 +120,7 @@ class LogSources:
 
 
 def row_type_of(directory: Path) -> RowType:
-    """The row type that a directory log says it has. Raises MissingLogError; UsageError for times of another kind."""
+    """The row type that a directory log states. Raises MissingLogError; UsageError for times of another kind."""
     log = DirectoryLog(directory)
     if log.times != "int":
         raise UsageError(f"the times of {directory} have {log.times} coordinates: this job takes integer times only")
@@ -128,7 +128,7 @@ def row_type_of(directory: Path) -> RowType:
 
 
 def read_files(spark: SparkSession, directory: str, numbers: Iterable[int]) -> DataFrame:
-    """Some files of a directory log, by number, as RAW. Raises UnsafeTopicError when one is gone."""
+    """Some files of a directory log, by number, as RAW. Raises UnsafeTopicError if one is missing."""
     paths = [Path(directory) / f"{number:020d}.avro" for number in numbers]
     for path in paths:
         if not path.exists():

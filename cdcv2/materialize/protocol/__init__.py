@@ -1,1 +1,1 @@
-"""What a runtime and a driver say to each other, and in which turns; no I/O."""
+"""The messages between a runtime and a driver, and in which turns they are sent; no I/O."""

@@ -1,8 +1,8 @@
-"""What is pushed to systems that only take pushes: deltas and statements, as JSON objects.
+"""Messages for systems that only take pushes: deltas and statements, as JSON objects.
 
-A *delta* is what one transaction changes at one key; it carries the transaction's extent, so whoever gets it twice can
-tell: ``(lower, upper, key)`` is its identity. A *statement* says how many deltas the transaction has for a table, so
-whoever has that many has all of them, in whatever order they came::
+A *delta* is the change of one key by one transaction. It carries the transaction's extent, so a receiver recognizes a
+duplicate: ``(lower, upper, key)`` is its identity. A *statement* has the number of deltas of the transaction for a
+table, so a receiver that has that many has all of them, in any order::
 
     {"version": 1, "materialization": "shop", "table": "totals", "lower": [17], "upper": [21],
      "key": {"shop": "north"}, "values": {"total": 5, "cdcv2_count": 1}, "delete": false}

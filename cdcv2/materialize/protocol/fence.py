@@ -1,11 +1,11 @@
 """Fences: which instance may commit for which keys, as a table of *holdings* and pure functions over it.
 
 The keys of a materialization are spread over the numbers 0 to 2^32-1 by a hash; an instance serves a range of them. It
-has a holding: the range, a *fence* (a number), and a value (its checkpoint). Whoever begins to serve a range raises the
-fence of every holding that overlaps it; a commit names the fence that its instance was given, and changes nothing when
-the holding has another one by now. So of two instances that share a key, the one that began later wins, always.
+has a holding: the range, a *fence* (a number), and a value (its checkpoint). An instance that starts to serve a range
+raises the fence of every holding that overlaps it; a commit names the fence that its instance was given, and changes
+nothing if the holding has another one now. So of two instances that share a key, the later one wins, always.
 
-Every holding says something true: *the view has, for the keys of my range, everything not beyond my frontier*. So what
+Every holding states a fact: *the view has, for the keys of my range, everything not beyond my frontier*. So what
 is known of a key is the *join* of all holdings that its number lies in, whatever was split or joined on the way.
 """
 

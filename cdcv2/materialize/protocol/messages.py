@@ -1,12 +1,12 @@
-"""What a runtime and a driver say to each other: frozen values, orders in the imperative, answers in the past tense.
+"""The messages between a runtime and a driver: frozen values, orders in the imperative, answers in the past tense.
 
 ::
 
     runtime:  Open    Acknowledge    Load    Flush    Store, Changes   StartCommit
     driver:   Opened  Acknowledged   Loaded  Flushed                   StartedCommit
 
-Which of them may be said when is :mod:`cdcv2.materialize.protocol.turns`. A driver is told of *tables*: columns of a
-key and columns of values, with types; what a row of a log is, and how diffs become values, it need not know.
+:mod:`cdcv2.materialize.protocol.turns` has the order in which they may be sent. A driver knows *tables*: columns of a
+key and columns of values, with types. It need not know what a row of a log is, and how diffs become values.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class Field:
 class Table:
     """One view in the foreign system.
 
-    ``delta``: it is only ever pushed to, what is stored are changes. ``soft``: what is gone stays there, marked, and
-    nothing is ever deleted. ``multiset``: its key is a digest of the other columns, the last of which is how often such
-    a row is there; a driver that keeps it so may take :class:`Changes` of these counts.
+    ``delta``: it is only ever pushed to, what is stored are changes. ``soft``: a deleted row stays there, marked, and
+    none is ever removed. ``multiset``: its key is a digest of the other columns, the last of which is the multiplicity
+    of the row; a driver that keeps it so may take :class:`Changes` of these counts.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Table:
 
     @property
     def marked(self) -> bool:
-        """Whether its last column marks the rows that are gone."""
+        """Whether its last column marks deleted rows."""
         return self.soft and bool(self.values) and self.values[-1].name == DELETED
 
     @property
@@ -107,10 +107,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far the view has come: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
+    """How far the view is: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
 
-    ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None where nobody has said. ``committed``:
-    whether a transaction was; before the first one, ``frontier`` is only where the view was opened to begin.
+    ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None: no instance has written it.
+    ``committed``: whether a transaction was; before the first one, ``frontier`` is only the requested start.
 
     >>> Checkpoint.from_plain(Checkpoint(Antichain([7])).to_plain())
     Checkpoint(frontier=Antichain([7]), state=None)
@@ -124,7 +124,7 @@ class Checkpoint:
     def started_at(self, start: Antichain) -> Checkpoint:
         """This, or, where nothing was committed yet, that of a view that has nothing and begins at ``start``.
 
-        What was opened with another start, and ended before its first commit, says nothing of what a view has.
+        An instance with another start that ended before its first commit left nothing in a view.
 
         >>> Checkpoint(Antichain([120]), committed=False).started_at(Antichain([0]))
         Checkpoint(frontier=Antichain([0]), state=None)
@@ -152,7 +152,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A change of the driver's state in the recovery log: an RFC 7386 merge patch, or all of it anew."""
+    """A change of the driver's state in the recovery log: an RFC 7386 merge patch, or a whole new state."""
 
     document: Mapping[str, Any]
     merge: bool = True
@@ -160,10 +160,10 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """First: what to keep, which share of the keys, and the driver's state as the recovery log has it.
+    """First: what to keep, which share of the keys, and the driver's state in the recovery log.
 
     ``start`` is the frontier of a view that has nothing yet; ``pieces`` is up to where the recovery log has each part
-    of the range, and empty where there is none; ``extent`` is up to where a transaction has begun there, if one has.
+    of the range, and empty if it has none; ``extent`` is up to where a transaction has started there, if one has.
     """
 
     materialization: str
@@ -194,12 +194,12 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """The last transaction is committed in the recovery log; on opening: whatever was committed there still is."""
+    """The last transaction is committed in the recovery log; on opening: everything committed there still is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The last transaction is in the store, for whoever reads it. Its patch may be lost: the next may be a repeat."""
+    """The last transaction is in the store, visible to its readers. Its patch may be lost: the next may be a repeat."""
 
     state: Patch | None = None
 
@@ -269,7 +269,7 @@ class Changes:
 
 
 class ConflictError(ViewError):
-    """A driver found at a key another row than Changes go with. The runtime knows the log's rows, and says which.
+    """A driver found at a key another row than Changes expect. The runtime knows the log's rows, and names them.
 
     Attributes:
         key: the key; of a multiset, the row.
@@ -300,9 +300,9 @@ class StartedCommit:
     state: Patch | None = None
 
 
-#: What a runtime says.
+#: The messages of a runtime.
 Request: TypeAlias = Union[Open, Acknowledge, Load, Flush, Store, Changes, StartCommit]
-#: What a driver says.
+#: The messages of a driver.
 Response: TypeAlias = Union[Opened, Acknowledged, Loaded, Flushed, StartedCommit]
 
 REQUESTS: tuple[type[Any], ...] = (Open, Acknowledge, Load, Flush, Store, Changes, StartCommit)

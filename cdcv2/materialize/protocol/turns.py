@@ -1,10 +1,11 @@
 """Whose turn it is: the materialization protocol as two tables, and a checker that either side can use.
 
-Each role is in a *phase*, and moves by what it says itself: that is the table of the role. Besides, a message may be
-said only while the *other* role is in one of certain phases: that is :data:`WHILE`. Nothing else knows the order.
+Each role is in a *phase*, and moves by the messages that it sends: that is the table of the role. Besides, a message
+may be sent only while the *other* role is in one of certain phases: that is :data:`WHILE`. Only this module knows the
+order.
 
-The two tables turn at their own pace: a driver is in ``COMMIT`` until it says Acknowledged, and the runtime may long be
-in ``LOAD`` of the next transaction. That is the pipelining.
+The two tables turn at their own pace: a driver is in ``COMMIT`` until it sends Acknowledged, and the runtime may long
+be in ``LOAD`` of the next transaction. That is the pipelining.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cdcv2.materialize.protocol.messages import (
 
 
 class Phase(Enum):
-    """Where a role is, by what it has said last."""
+    """Where a role is, by the message that it sent last."""
 
     START = "nothing was said"
     OPEN = "opened"
@@ -36,7 +37,7 @@ class Phase(Enum):
 #: Kind of message -> the phase that its speaker is in afterwards.
 Moves = dict[type[Any], Phase]
 
-#: What a runtime may say in each phase, and where that takes it.
+#: The messages that a runtime may send in each phase, and the phases that follow.
 RUNTIME_TURNS: dict[Phase, Moves] = {
     Phase.START: {Open: Phase.OPEN},
     Phase.OPEN: {Acknowledge: Phase.LOAD},
@@ -45,7 +46,7 @@ RUNTIME_TURNS: dict[Phase, Moves] = {
     Phase.COMMIT: {Acknowledge: Phase.LOAD},
 }
 
-#: What a driver may say in each phase, and where that takes it.
+#: The messages that a driver may send in each phase, and the phases that follow.
 DRIVER_TURNS: dict[Phase, Moves] = {
     Phase.START: {Opened: Phase.OPEN},
     Phase.OPEN: {Acknowledged: Phase.LOAD},
@@ -54,7 +55,7 @@ DRIVER_TURNS: dict[Phase, Moves] = {
     Phase.COMMIT: {Acknowledged: Phase.LOAD},
 }
 
-#: Kind of message -> the phases of the *other* role in which it may be said, and why not in others.
+#: Kind of message -> the phases of the *other* role in which it may be sent, and why not in others.
 WHILE: dict[type[Any], tuple[frozenset[Phase], str]] = {
     Open: (frozenset({Phase.START}), "after Opened"),
     Acknowledge: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it said last"),
@@ -73,7 +74,7 @@ WHILE: dict[type[Any], tuple[frozenset[Phase], str]] = {
 TABLES: Mapping[str, dict[Phase, Moves]] = {"runtime": RUNTIME_TURNS, "driver": DRIVER_TURNS}
 _OTHER = {"runtime": "driver", "driver": "runtime"}
 _SIDE = {kind: side for side, table in TABLES.items() for moves in table.values() for kind in moves}
-#: The phases of runtime and driver -> kind of message that may be said then -> its speaker, and where that takes it.
+#: The phases of runtime and driver -> kind of message that may be sent then -> its sender, and the phase that follows.
 _MAY: dict[tuple[Phase, Phase], dict[type[Any], tuple[str, Phase]]] = {
     (runtime, driver): {
         kind: (side, following)
@@ -87,7 +88,7 @@ _MAY: dict[tuple[Phase, Phase], dict[type[Any], tuple[str, Phase]]] = {
 
 
 class Turns:
-    """One conversation as one side sees it: tell it every message that is said or heard, before acting on it.
+    """One conversation as one side sees it: record every message that is sent or received, before acting on it.
 
     >>> turns = Turns()
     >>> turns.record(Open("totals", ()))
@@ -96,15 +97,15 @@ class Turns:
     >>> turns.expected("runtime"), turns.expected("driver")
     (['Load'], ['Acknowledged'])
 
-    Raises TurnError, which names the side at fault; the conversation is then where it was. Beside the tables it holds
-    what is said of keys: one Load and one Store per key and transaction, none of a delta table; one Loaded at most,
-    for keys that were asked for; ``exists`` says whether a Loaded came; Changes once per table that takes it. Cost: two
-    look-ups and one set per message.
+    Raises TurnError, which names the side at fault; the conversation is then where it was. Beside the tables it checks
+    the messages for keys: one Load and one Store per key and transaction, none of a delta table; one Loaded at most,
+    for keys that were asked for; ``exists`` must agree with whether a Loaded came; Changes once per table that takes
+    it. Cost: two look-ups and one set per message.
     """
 
     def __init__(self) -> None:
         self.phases = {"runtime": Phase.START, "driver": Phase.START}
-        # What may be said now: of _MAY.
+        # What may be sent now: of _MAY.
         self._may = _MAY[Phase.START, Phase.START]
         self._tables: Sequence[Table] = ()
         # The keys of this transaction: asked for; of those, the answered ones; stored.

@@ -1,8 +1,8 @@
-"""What the manifests of a lake and of Delta tables have in common: whose they are, and up to where they have it.
+"""The common part of the manifests of a lake and of Delta tables: whose they are, and up to where they have it.
 
 A manifest is put if absent, under the next number in ``folder/_manifests``, and the greatest one counts. It names the
-materialization and the columns of its tables, and says per range of keys up to where a transaction was applied; what it
-says beside that is :mod:`.lake_manifest`'s and :mod:`.delta_manifest`'s. Whoever opens the folder is held against it.
+materialization and the columns of its tables, and has for each range of keys up to where a transaction was applied.
+:mod:`.lake_manifest` and :mod:`.delta_manifest` have the rest. An instance that opens the folder is checked against it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STAGED = re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII)
 
 
 def is_staged(path: Path) -> bool:
-    """Whether a file is called as those that are staged here, and not as somebody else's."""
+    """Whether the name of a file is one of those that are staged here, not one of another program."""
     return _STAGED.fullmatch(path.name) is not None
 
 
@@ -51,7 +51,7 @@ def is_staged(path: Path) -> bool:
 class TargetManifest(ABC):
     """A manifest, as far as all are alike. ``tables``: name -> columns; ``applied``: range of keys -> frontier."""
 
-    #: what the folder holds, as errors and the file itself say it
+    #: what the folder holds, in the words of errors and of the file itself
     WHAT: ClassVar[str]
     FORMAT: ClassVar[str]
     #: the newest version of the file that is read
@@ -79,7 +79,7 @@ class TargetManifest(ABC):
 
     @property
     def frontier(self) -> Antichain:
-        """Everything not beyond it is in what the manifest names, whatever its key."""
+        """Everything not beyond it is in the manifest's files, for every key."""
         held = [Holding(wanted, 0, at) for wanted, at in self.applied.items()]
         return meet_of(pieces(held, Range(), lambda at: at, self.start))
 
@@ -93,7 +93,7 @@ class TargetManifest(ABC):
 
     @abstractmethod
     def more_to_plain(self) -> dict[str, Any]:
-        """What it says beside that, as JSON holds it."""
+        """The rest of it, as JSON holds it."""
 
     @classmethod
     @abstractmethod
@@ -163,14 +163,14 @@ class Manifests(ABC, Generic[S]):
         """Files that no manifest names: of transactions that died, of such as are under way, **and of such as were
         committed and not yet applied**: those the recovery log names, however old they are.
 
-        An instance that has opened all keys and applied what was committed, and is asked for these *after* that, and
-        then finds that nobody has taken over, may remove them (:meth:`remove`): whoever wrote them can commit no more,
-        and whoever comes later names files of its own. That is what ``cdcv2 orphans --remove`` does.
+        An instance may remove them (:meth:`remove`) if it has opened all keys and applied what was committed, asks for
+        these *after* that, and then finds that no other instance has taken over. Then their writers can commit no more,
+        and a later instance names files of its own. That is what ``cdcv2 orphans --remove`` does.
         """
 
     @abstractmethod
     def remove(self, orphans: Iterable[Path]) -> list[Path]:
-        """Remove files of which :meth:`orphans` says when that may be; those that went. No frozen instance names one.
+        """Remove files when :meth:`orphans` allows it; returns those that are removed. No frozen instance names one.
         """
 
     def demand_there(self, number: int, state: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ def _table_of(name: str, plain: Mapping[str, Any]) -> Table:
 
 
 def _field_of(plain: Sequence[Any]) -> Field:
-    """A column; files from before types of the source were kept say nothing of one: then it is as the log has it."""
+    """A column; older files have no type of the source: then the column is as the log has it."""
     name, kind, nullable, precision, scale, *source = plain
     digits = checked(precision, int, type(None)), checked(scale, int, type(None))
     typed = SourceType.from_plain(source[0]) if source else None

@@ -47,7 +47,7 @@ class StagedDriver(DistributedDriver):
     def __init__(self, folder: ManifestFolder) -> None:
         self._place = folder
         self._message: Open | None = None
-        # Name of a committed transaction -> what the state says of it; those that were applied since the last commit.
+        # Name of a committed transaction -> its state; those that were applied since the last commit.
         self._pending: dict[str, Any] = {}
         self._done: list[str] = []
         # Number of the table -> the keys that are to be looked up; the file that is being written.
@@ -56,7 +56,7 @@ class StagedDriver(DistributedDriver):
 
     @abstractmethod
     def _apply(self, transaction: Mapping[str, Any]) -> None:
-        """Apply what the state says of a transaction, unless it was."""
+        """Apply a transaction of the state, unless it was applied."""
 
     @abstractmethod
     def _name(self, number: int, part: TableFile) -> None:

@@ -66,11 +66,11 @@ def one_array(column: Any) -> Any:
 def conflict(
     table: Table, message: Changes, gone: Any, come: Any, there: Any, column: str = KEY
 ) -> tuple[Key, Values | None] | None:
-    """The least key at which the rows that are ``there`` are not those that the changes go with, and what is at it.
+    """The least key at which the rows that are ``there`` are not those that the changes expect, and its present values.
 
     ``gone`` and ``come`` are the keys of the changes, as the column has them; ``there`` has the columns of a
-    lake's files, without what is gone. None where all is as it should be: each row that goes is there, and where one
-    only comes is none.
+    lake's files, without deleted rows. None if all is as it should be: each row that goes is there, and where one only
+    comes is none.
     """
     if table.marked:
         there = there.filter(pc.invert(there[DELETED]))
@@ -103,7 +103,7 @@ def _differing(field: Field, one: Any, other: Any) -> Any:
         odd = pc.and_not(odd, both)
     odd = pc.and_not(odd, pc.and_(pc.is_null(one), pc.is_null(other)))
     if field.kind == "json" and pc.any(odd).as_py():
-        # Somebody may have spelled it otherwise in a file.
+        # Another program may have spelled it otherwise in a file.
         pairs = zip(odd.to_pylist(), one.to_pylist(), other.to_pylist())
         odd = pa.array([differs and not _same_json(mine, theirs) for differs, mine, theirs in pairs], pa.bool_())
     return odd

@@ -1,4 +1,4 @@
-"""A multiset in a lake: files of changes of counts, which whoever reads adds up.
+"""A multiset in a lake: files of changes of counts, which a reader adds up.
 
 A file has the columns of the log's rows, and ``cdcv2_diff``: how many more times a row is there than before, or, below
 0, how many fewer. A row may stand in several files, and several times in one. So an append is the columns as they come:

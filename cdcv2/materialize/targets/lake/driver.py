@@ -1,9 +1,9 @@
 """A lake of Parquet files, without Spark: the recovery log rules, and what it has committed is applied idempotently.
 
-A transaction is one new file per table, under names that nobody else uses; the recovery log commits those names with
-the checkpoint; then a manifest that has them is put if absent. It says up to where each range of keys was applied, so
-applying a transaction again is nothing, however late: what is committed for one range comes in the order of its
-frontiers. Nobody's file counts before a manifest names it, and readers (:func:`read_lake`) see whole commits.
+A transaction is one new file per table, under names that no other transaction uses; the recovery log commits those
+names with the checkpoint; then a manifest that has them is put if absent. It has for each range of keys up to where
+that was applied, so applying a transaction twice has no effect, however late: commits for one range come in the order
+of their frontiers. No file counts before a manifest names it, and readers (:func:`read_lake`) see whole commits.
 
 Files are merged as their number grows, a large one seldom: each row is written about log(n) times. Keys are looked up
 by reading the key column of every file, so a lake wants few large transactions (``rows`` of the runtime), and a
@@ -74,7 +74,7 @@ class LakeDriver(StagedDriver):
         found = self._folder.change(lambda before: self._manifest_with_tables(before, message))
         self._folder.demand_there(found, state)
         self._message = self._view().manifest.stored(message)
-        # A multiset that an earlier release began goes on as it was: a Load and a Store for each row.
+        # A multiset that an earlier release started goes on as it was: a Load and a Store for each row.
         both = zip(message.tables, self._message.tables)
         return Opened(changes=frozenset(at for at, (one, kept) in enumerate(both) if one.multiset == kept.multiset))
 
@@ -143,7 +143,7 @@ class LakeDriver(StagedDriver):
         parts = {table: [TableFile(*part) for part in one] for table, one in transaction["files"].items()}
 
         def decide(before: LakeManifest | None) -> LakeManifest | None:
-            # What is applied of a range is applied in the order of its commits: whoever commits has applied the last.
+            # A range is applied in the order of its commits: an instance that commits has applied the one before.
             if before is None:
                 # It was there when we opened it. To pass over that would be to acknowledge what is nowhere.
                 raise self._missing_file()

@@ -1,7 +1,7 @@
 """The Parquet files of a lake: their types, how one is staged, and how the current rows are read out of several.
 
-A file has the columns of its table and two more: ``cdcv2_key``, the key's canonical bytes, by which rows are found
-whatever the key's types are, and ``cdcv2_gone``. Of a multiset it has the columns of the rows, and ``cdcv2_diff``
+A file has the columns of its table and two more: ``cdcv2_key``, the key's canonical bytes, by which rows are found for
+keys of all types, and ``cdcv2_gone``. Of a multiset it has the columns of the rows, and ``cdcv2_diff``
 (:mod:`.counts`).
 """
 
@@ -28,7 +28,7 @@ KEY, GONE, DIFF = "cdcv2_key", "cdcv2_gone", "cdcv2_diff"
 _BUFFER = 50_000
 #: kinds of values that are the same in many rows, often enough
 _REPEATING = frozenset({"string", "bytes", "json"})
-#: kinds of keys that are equal exactly if Arrow says so
+#: kinds of keys that are equal exactly if they are equal in Arrow
 _COMPARED = frozenset({"int", "long", "string", "bytes"})
 #: How the library of Delta tables names an error of the system.
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
@@ -51,7 +51,7 @@ def arrow() -> Any:
 
 
 def reason(cause: BaseException) -> str:
-    """Why a file or table cannot be used, as the system says it or in our words; the library's stay in the cause.
+    """Why a file or table cannot be used, in the system's words or in ours; those of the library stay in the cause.
 
     >>> reason(OSError(28, "Error writing bytes to file")), reason(ValueError("Parquet magic bytes not found"))
     ('No space left on device', 'it is not as it was written: something else has changed or damaged it')
@@ -103,7 +103,7 @@ def file_schema(table: Table) -> Any:
 
 
 class StagedFile:
-    """A new file of a table, under a name that nobody else uses; it counts when a manifest names it."""
+    """A new file of a table, under a name that no other file has; it counts when a manifest names it."""
 
     def __init__(self, folder: StagingFolder, table: Table) -> None:
         self._pa, self._folder, self._table = arrow(), folder, table
@@ -124,7 +124,7 @@ class StagedFile:
             self._write()
 
     def add_columns(self, rows: Any, keys: Any, gone: Any) -> None:
-        """Take rows as columns: those of the table as the log has them, their canonical keys, and which are gone.
+        """Take rows as columns: those of the table as the log has them, their canonical keys, and which are deleted.
 
         Raises MalformedError for a value that its column cannot hold.
         """

@@ -34,7 +34,7 @@ class HeldFiles:
             try:
                 stat = path.stat()
             except OSError:
-                # Whoever reads it says what is wrong.
+                # Reading it will raise.
                 break
             stamp = stat.st_ino, stat.st_mtime_ns, stat.st_size
             before = known.get(path)

@@ -1,10 +1,10 @@
-"""What lies in a lake: Parquet files of changed rows per table, and numbered manifests that say which of them count.
+"""The files of a lake: Parquet files of changed rows per table, and numbered manifests that name those that count.
 
-A manifest names, for each table, its files in order; a file has the rows that a transaction has changed, whole, or that
-they are gone, and of a key the *last* file counts; of a multiset, the changes of all files are added (:mod:`.counts`).
-Manifests are put if absent, so whoever reads the greatest one sees whole commits over all tables, and nothing of one
-that is under way. Besides, it says per range of keys up to where it was applied, which is how applying a transaction a
-second time is known to be nothing.
+A manifest names, for each table, its files in order. A file has the rows that a transaction has changed, whole, or
+marked as deleted, and of a key the *last* file counts; of a multiset, the changes of all files are added
+(:mod:`.counts`). Manifests are put if absent, so a reader of the greatest one sees whole commits over all tables, and
+nothing of one that is under way. A manifest also has for each range of keys up to where that was applied: so applying a
+transaction a second time has no effect.
 
 ::
 
@@ -33,9 +33,9 @@ from cdcv2.materialize.targets.manifests import Manifests, TableFile, TargetMani
 class LakeManifest(TargetManifest):
     """What counts: see the module. ``parts``: table -> its files in order.
 
-    ``removing``: names of files that are being removed, which nobody may name any more. ``counts``: the multisets whose
-    files are changes of counts, and whether a row stays whose count is 0; one that an earlier release began has files
-    as the other tables have.
+    ``removing``: names of files that are being removed, which no later manifest may name. ``counts``: the multisets
+    whose files are changes of counts, and whether a row stays whose count is 0; a multiset of an earlier release has
+    files as the other tables have.
     """
 
     WHAT, FORMAT, NEWEST = "lake", "cdcv2 lake", 2
@@ -145,14 +145,14 @@ class LakeFolder(Manifests[LakeManifest]):
         _, manifest = self.last()
         tables = () if manifest is None else manifest.tables
         there = {path for name in tables for path in self.path.glob(f"{escape(name)}/*.parquet") if is_staged(path)}
-        # The manifests are read later: what they name by then is no orphan.
+        # The manifests are read later: what they name then is no orphan.
         return sorted(there - self._paths())
 
     def remove(self, orphans: Iterable[Path]) -> list[Path]:
-        """See :class:`Manifests`. Who merges commits nothing, so no fence stops one that was frozen with a merged file.
+        """See :class:`Manifests`. A merge commits nothing, so no fence stops an instance frozen with a merged file.
 
-        A manifest says that they go, before they do: whoever builds on an earlier one is too late to put his; whoever
-        builds on a later one does not find the file.
+        A manifest states that the files go, before they do. An instance that builds on an earlier manifest is too late
+        to put its own; one that builds on a later manifest does not find the file.
         """
         wanted, going = list(orphans), list[Path]()
 

@@ -86,7 +86,7 @@ class LakeView:
         return rows.filter(pa.compute.invert(rows[GONE]))
 
     def like(self, table: str, rows: Any) -> Any:
-        """Of a multiset, whatever could be these rows: a pyarrow.Table with the columns of a file, as ``rows`` has."""
+        """Of a multiset, all rows that could be these: a pyarrow.Table with the columns of a file, as ``rows`` has."""
         column = probe(rows)
         wanted = None if column is None else arrow().compute.unique(rows[column])
         return arrow().concat_tables([rows.schema.empty_table(), *self._parts(table, wanted, column or "")])
@@ -116,7 +116,7 @@ class LakeView:
 def open_lake(folder: str | Path) -> LakeView:
     """The lake in a folder as it is now: whole commits, over all its tables.
 
-    Files that were replaced since stay for some more commits; a view that is older raises OutputError: open it anew.
+    Files that were replaced since stay for some more commits; an older view raises OutputError: open a new one.
     Raises MissingLogError where no lake is.
     """
     place = LakeFolder(folder)

@@ -5,11 +5,11 @@ target by one MERGE, which checks the rows that are there. Nothing is looked up.
 many columns, a transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go
 into another by COPY and into the target by one MERGE per table.
 
-The fence is checked, and its row locked, before anything is merged: whoever opens the range now waits for this commit,
-and a zombie finds out before it has touched a row.
+The fence is checked, and its row locked, before anything is merged: an instance that opens the range now waits for this
+commit, and a zombie finds out before it has touched a row.
 
 Tables that are missing are made, with the key as primary key and the types of the source where they are known; those
-that are there must have the columns, of these types or of those that :data:`TYPES` says. Needs PostgreSQL 15 (MERGE),
+are there must have the columns, of these types or of those in :data:`TYPES`. Needs PostgreSQL 15 (MERGE),
 and psycopg (``pip install '.[postgres]'``).
 """
 
@@ -110,7 +110,7 @@ class PostgresDriver(DistributedDriver):
     def _make(self, session: Connection[Any], message: Open) -> None:
         """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
         made = {table.name: table.make(session) for table in self._tables}
-        # Asked behind the tables: a row of ours that was seen has its checkpoint by now.
+        # Asked behind the tables: a row of ours that was seen has its checkpoint now.
         name = message.materialization
         held = [_checkpoint(text) for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
         last = next((one for one in held if not message.start.dominates(one.frontier)), None)
@@ -137,8 +137,8 @@ class PostgresDriver(DistributedDriver):
     def _demand_alone(self, session: Connection[Any], *, one_by_one: bool = False) -> None:
         """Raises RefusedError when another materialization has one of the tables.
 
-        A table without rows may be another's, too. Who of two is the first to commit has it: its checkpoint names its
-        views from then on, so whoever opens asks, and asks again in its first commit, while no other's is at the table.
+        A table without rows may be another's, too. The first of two to commit has it: its checkpoint names its views
+        from then on. So an instance asks on opening, and again in its first commit, while no other's is at the table.
         """
         message = self._opened()
         own = numbers_of(session, [table.name for table in self._tables])
@@ -172,7 +172,7 @@ class PostgresDriver(DistributedDriver):
         return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
     def acknowledge(self, message: Acknowledge) -> Acknowledged:
-        """Nothing to do: what StartedCommit told was committed."""
+        """Nothing to do: what StartedCommit answered was committed."""
         return Acknowledged()
 
     def load(self, message: Load) -> Iterable[Loaded]:
@@ -181,7 +181,7 @@ class PostgresDriver(DistributedDriver):
         return ()
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
-        """Look all keys up, one query per table; then see whether anybody else has been here."""
+        """Look all keys up, one query per table; then check whether another instance has been here."""
         session = self._open_session()
         for number, keys in self._asked.items():
             table = self._tables[number]

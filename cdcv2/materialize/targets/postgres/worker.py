@@ -1,8 +1,8 @@
-"""What executors do for PostgreSQL: look keys up, and COPY rows into a staging table that the driver merges.
+"""The executors' part for PostgreSQL: look keys up, and COPY rows into a staging table that the driver merges.
 
 There is an unlogged staging table per target and fence. Each task's rows carry its *attempt*, which only a task that
-has ended well brings back: rows of attempts that nobody names are removed before the merge. Sessions of executors are
-their own, so what they have staged is there for the driver's one transaction; and a fence that holds in that
+has ended well brings back: rows of attempts that no receipt names are removed before the merge. Sessions of executors
+are their own, so what they have staged is there for the driver's one transaction; and a fence that holds in that
 transaction held when they looked keys up.
 """
 
@@ -29,7 +29,7 @@ class StagingTable:
     """The staging tables of one instance, on the driver's side."""
 
     def __init__(self, tables: Sequence[Table], holding: Mapping[str, Any]) -> None:
-        # Unlike a name, a number is short enough for an identifier, whatever the materialization is called.
+        # Unlike a name, a number is short enough for an identifier, for every name of a materialization.
         self._prefix = f"cdcv2_staged_{zlib.crc32(str(holding['name']).encode('utf-8', 'surrogatepass')):08x}_"
         self.names = [f"{self._prefix}{holding['fence']}_{number}" for number in range(len(tables))]
         self.tables = [PostgresTable(number, table, self.names[number]) for number, table in enumerate(tables)]
@@ -37,7 +37,7 @@ class StagingTable:
         self.took: dict[int, list[tuple[str, int]]] = {}
 
     def make(self, session: Connection[Any]) -> None:
-        """Make them, and remove those of instances that were fenced off, or are gone."""
+        """Make them, and remove those of instances that were fenced off, or have ended."""
         from psycopg import sql
 
         pattern = self._prefix.replace("_", r"\_") + "%"

@@ -1,9 +1,9 @@
-"""A connector: a program that is told and answers JSON objects, one a line, on its standard streams.
+"""A connector: a program that receives and answers JSON objects, one a line, on its standard streams.
 
-It is started without a shell, in a group of its own: a Ctrl-C at the terminal does not reach it, and whatever it has
-started ends with it. What it writes to standard error are log lines of ours; the last of them are told when it fails.
-Every wait has an end: when it has answered, when it is gone, when the patience is over, when nobody wants to wait any
-more (:meth:`Connector.interrupt`). Whatever let it go, it is reaped.
+It is started without a shell, in a group of its own: a Ctrl-C at the terminal does not reach it, and all processes that
+it has started end with it. What it writes to standard error are log lines of ours; an error shows the last of them.
+Every wait has an end: when it has answered, when it has ended, when the patience is over, when the runtime no longer
+waits (:meth:`Connector.interrupt`). In every case it is reaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, FencedError, TurnError, UnavailableError, UsageError
 from cdcv2.store.file_system import in_words
 
-#: What connectors in use say last when another instance has raised the store's fence: the protocol has no word for it.
+#: The last message of known connectors when another instance has raised the fence: the protocol has no word for it.
 FENCED = "fenced off by another"
 
 _LOG = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _BUFFER, _LONGEST, _MOST = 1 << 16, 1 << 28, 100_000
 
 
 class _News(Enum):
-    """What the thread that reads has to say beside lines."""
+    """What the thread that reads can report beside lines."""
 
     ENDED = "closed its output"
     CUT = "closed its output in the midst of a line"
@@ -58,11 +58,11 @@ class Connector:
     Args:
         command: the program and its arguments; a program with a ``/`` is looked for from the folder.
         folder: where it is run; by default here.
-        patience: how many seconds it may take to answer, or to take in what it is told.
+        patience: how many seconds it may take to answer, or to take in what it is sent.
         grace: how many seconds it may take to end when its input has ended.
 
-    Raises UsageError when there is no such program. Later on: UnavailableError when it does not answer or is gone,
-    FencedError when it was gone because another instance has taken over, TurnError when it wrote what is no JSON.
+    Raises UsageError when there is no such program. Later on: UnavailableError when it does not answer or has ended,
+    FencedError when it ended because another instance has taken over, TurnError when it wrote what is no JSON.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Connector:
         except (OSError, ValueError) as cause:
             raise UsageError(f"{self.name} cannot be started: {in_words(cause)}; mend the command") from cause
         self._process = process
-        # Should nobody close it, it ends with this interpreter.
+        # If it is not closed, it ends with this interpreter.
         weakref.finalize(self, _end, process)
         os.set_blocking(_open(process.stdin).fileno(), False)
         for target in (self._read, self._log):
@@ -104,14 +104,14 @@ class Connector:
             thread.start()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Tell it something, soon: :meth:`flush` says when."""
+        """Send it something, soon: :meth:`flush` waits for that."""
         self._waiting += _ENCODE(message).encode("utf-8", "surrogatepass")
         self._waiting += b"\n"
         if len(self._waiting) >= _BUFFER:
             self.flush()
 
     def flush(self) -> None:
-        """Return when it has taken in what it was told, or the system holds it for it."""
+        """Return when it has taken in what it was sent, or the system holds it for it."""
         said, self._waiting = memoryview(bytes(self._waiting)), bytearray()
         try:
             stdin, poll = _open(self._running().stdin).fileno(), select.poll()
@@ -127,7 +127,7 @@ class Connector:
                 elif time.monotonic() > until:
                     self._fail(f"has taken in nothing for {self._patience:g} seconds (patience)")
         except OSError:
-            # Nobody reads any more.
+            # It reads no more.
             self._ended(_News.ENDED)
 
     def receive(self, *patience: float | None) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Connector:
         return None if self._news.empty() else self._parsed(self._news.get())
 
     def interrupt(self) -> None:
-        """From another thread: whoever waits is to wait no more."""
+        """From another thread: all waits are to end."""
         self._interrupted = True
         self._news.put(_News.INTERRUPTED)
 
@@ -166,7 +166,7 @@ class Connector:
             _ended(process, 1.0)
         _end(process)
         for thread in threads:
-            # Somebody who has left the group may still hold a stream; nobody waits for that one.
+            # A process that has left the group may still hold a stream; that one is not waited for.
             thread.join(1.0)
         for stream, thread in zip((process.stdout, process.stderr), threads):
             if not thread.is_alive():
@@ -191,7 +191,7 @@ class Connector:
         raise TurnError("driver", f"({self.name}) wrote to its output what is no JSON object: {text!r}")
 
     def _ended(self, news: _News) -> NoReturn:
-        """It is gone, or as good as gone: say so, and what it said itself."""
+        """Raise an error for a connector that has ended, or must: with the last lines that it wrote itself."""
         if news is _News.LONG:
             self.close(kill=True)
             raise TurnError("driver", f"({self.name}) {news.value}: {_LONGEST} bytes, and it goes on")
@@ -223,7 +223,7 @@ class Connector:
         """Its output, line by line."""
         number, rest, pause = _open(process.stdout).fileno(), bytearray(), threading.Event()
         while chunk := _chunk(number):
-            # What answers more than it is asked is found out by whoever takes the answers; until then it has to wait.
+            # The taker of the answers finds out when there are too many; until then the connector has to wait.
             while self._news.qsize() > _MOST and self._threads:
                 pause.wait(0.05)
             *lines, last = chunk.split(b"\n")

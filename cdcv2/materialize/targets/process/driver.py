@@ -6,11 +6,11 @@ other clothes (:mod:`cdcv2.materialize.targets.process.spec`, ``process_values``
     us          {"spec": …}  {"validate": …}  {"apply": …}  {"open": …}  {"acknowledge": {}}  {"load": …} …
     connector   {"spec": …}  {"validated": …} {"applied": …} {"opened": …} {"acknowledged": {}} {"loaded": …} …
 
-Whose commit counts, the connector says in Opened: with a ``runtimeCheckpoint`` its own, without the recovery log's. Its
-state (merge patches, or all of it anew) is kept in the recovery log in either case, and beside it the bindings that it
-has agreed to, before it is let make anything of them (``agreed``) and once it has opened them (``applied``): it is told
-them the next time, as some refuse tables that are there already and that nobody knows of. A table that was not there
-from the first would lack what came before, and is refused.
+The connector decides in Opened whose commit counts: with a ``runtimeCheckpoint`` its own, without one the recovery
+log's. The recovery log keeps its state (merge patches, or a whole new state) in either case. Beside it are the bindings
+that the connector has agreed to, before it may make anything of them (``agreed``), and once it has opened them
+(``applied``). They are sent to it the next time, as some connectors refuse tables that exist and that they do not know.
+A table that was not there from the first would lack what came before, and is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 #: Where a connector that keeps our checkpoint finds it in its own form of one.
 INTENT = "cdcv2/checkpoint"
-# How often Apply is said at most, and how many deleted keys are looked out for.
+# How often Apply is sent at most, and how many deleted keys are looked out for.
 _ROUNDS, _REMEMBERED = 100, 100_000
 _KINDS = ("spec", "validated", "applied", "opened", "loaded", "flushed", "startedCommit", "acknowledged")
 
@@ -48,7 +48,7 @@ class ProcessDriver(Driver):
 
     Args:
         command: the program and its arguments; no shell sees them.
-        config: the connector's settings, as its documentation has them. They are told to it only, and never shown.
+        config: the connector's settings, as in its documentation. They are sent to it only, and never shown.
         resource: settings of each table beside its name; no secrets, as the recovery log keeps them.
         folder, patience, grace: see :class:`~cdcv2.materialize.targets.process.connector.Connector`.
         acknowledge_patience: how many seconds Acknowledged may take; by default any number, as some connectors apply
@@ -77,12 +77,12 @@ class ProcessDriver(Driver):
         self._tables: tuple[Table, ...] = ()
         self._documents: list[Documents] = []
         # The connector's state; the bindings that it keeps, and those that it is to make; and whether the recovery log
-        # has yet to be told that it has.
+        # still lacks them.
         self._state: dict[str, Any] = {}
         self._applied: list[Any] = []
         self._agreed: list[Any] | None = None
         self._untold = False
-        # What it was asked, and what Apply says, until it has answered that without a state.
+        # What it was asked, and the content of Apply, until it has answered that without a state.
         self._spec: Spec | None = None
         self._last: dict[str, Any] = {}
         self._rounds: int | None = 0
@@ -255,7 +255,7 @@ class ProcessDriver(Driver):
         return response
 
     def _response(self, plain: Mapping[str, Any]) -> Response:
-        """An answer after Opened, as a message of ours. Raises TurnError when it may not be said now."""
+        """An answer after Opened, as a message of ours. Raises TurnError if it is not its turn."""
         kind, said = _sub_message(plain)
         response: Response
         if kind == "loaded":
@@ -308,7 +308,7 @@ class ProcessDriver(Driver):
 
 
 class _DeletedKeys:
-    """Keys that a connector was told to delete, the last ones: none of them may come back of itself."""
+    """The last keys that a connector was ordered to delete: none of them may come back of itself."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[int, Key], None] = {}
@@ -348,7 +348,7 @@ def checkpoint_from_plain(plain: Any, message: Open) -> Checkpoint:
 
 
 def _sub_message(plain: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The one thing that a message says."""
+    """The one part that a message has."""
     found = [(kind, said) for kind, said in plain.items() if said is not None and not kind.startswith("$")]
     if len(found) != 1 or found[0][0] not in _KINDS or not isinstance(found[0][1], dict):
         names = ", ".join(map(repr, plain)) or "nothing"

@@ -1,8 +1,8 @@
-"""What a connector is told of a materialization before it opens: its tables as collections, its settings, its version.
+"""What a connector learns of a materialization before it opens: its tables as collections, its settings, its version.
 
 Connectors know *collections* with a JSON schema and *projections* of it, of which a *field selection* takes keys,
 values and, for the whole row, the document. A table is a collection whose rows are objects with the table's columns,
-and with ``_meta/op``: c, u or d, whether the row is new there, another one, or gone. Some connectors keep all of it,
+and with ``_meta/op``: c, u or d, whether the row is new there, changed, or deleted. Some connectors keep all of it,
 some the keys and the document alone, and refuse every other field.
 """
 
@@ -25,11 +25,11 @@ DOCUMENT = "flow_document"
 # Connectors that check their input want these to be there; nothing is run by them.
 _JOURNAL = {"replication": 1, "fragment": {"length": "1048576", "compressionCodec": "GZIP", "refreshInterval": "300s"}}
 _SHARD = {"recoveryLogPrefix": "recovery", "hintPrefix": "/hints", "hintBackups": 1, "maxTxnDuration": "60s"}
-#: What a connector says of a field that it does not take, or wants: of several, the greatest counts.
+#: Constraints of a connector on a field that it refuses, or needs: of several, the greatest counts.
 _WEIGHTS = {"FIELD_REQUIRED": 1, "FIELD_FORBIDDEN": 2, "INVALID": 3, "INCOMPATIBLE": 3, "UNSATISFIABLE": 3}
 _REFUSED = 2
 _ABSENT = {"type": "FIELD_FORBIDDEN"}
-#: What connectors of databases call the setting without which they keep rows that are gone.
+#: How connectors of databases call the setting without which they keep deleted rows.
 HARD_DELETES = ("hardDelete", "hard_delete")
 _LONGEST, _SHORTEST = 512, 4
 _OPERATIONS = {"type": "object", "properties": {"op": {"type": "string", "enum": ["c", "d", "u"]}}}
@@ -198,7 +198,7 @@ def _resource(table: Table, schema: Any, given: Mapping[str, Any]) -> dict[str, 
 
 
 def _configured(config: Mapping[str, Any], tables: Sequence[Table], schema: Any) -> dict[str, Any]:
-    """The connector's settings, with its own option that rows which are gone are deleted, where it has one."""
+    """The connector's settings, with its own option to delete rows, if it has one."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     found = dict(config)
     hard = [table.name for table in tables if table.erased]
@@ -213,9 +213,9 @@ def _configured(config: Mapping[str, Any], tables: Sequence[Table], schema: Any)
 
 
 def _limits(table: Table, said: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Field -> what the connector says of it: in a map, or (since 2026) in a list, where a field may be several times.
+    """Field -> the connector's constraint: in a map, or (since 2026) in a list, where a field may be several times.
 
-    Of several that are said of one field, the one that refuses it counts.
+    Of several constraints on one field, the one that refuses it counts.
     """
     mapped, listed = said.get("constraints") or {}, said.get("projectionConstraints") or []
     if not isinstance(mapped, Mapping) or any(not isinstance(one or {}, Mapping) for one in mapped.values()):

@@ -22,11 +22,11 @@ from cdcv2.rows.plain import SAFE, float_from_plain, int_from_plain, plain_bytes
 
 _LONG = range(-(2**63), 2**63)
 _WITHIN = {"int": range(-(2**31), 2**31), "long": _LONG}
-#: Where documents say what has happened; a column of that name is the table's own, and nothing is said then.
+#: Where documents have the operation; a column of that name is the table's own, and then the operation is missing.
 META = "_meta"
 _DECIMAL = re.compile(r"-?\d{1,4000}(\.\d{1,4000})?([eE][+-]?\d{1,4})?", re.ASCII)
 
-#: Kind -> the JSON types that its values have, and what is said of them if they are strings.
+#: Kind -> the JSON types that its values have, and the format of those that are strings.
 TYPES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "boolean": (("boolean",), {}),
     "int": (("integer",), {}),
@@ -78,7 +78,7 @@ class Documents:
         return plain[:width], [plain[width + at] for at in self._order], document
 
     def is_deleted(self, document: Any) -> bool:
-        """Whether it is of a row that is gone."""
+        """Whether it is of a deleted row."""
         meta = document.get(META) if self._marked and isinstance(document, Mapping) else None
         return isinstance(meta, Mapping) and meta.get("op") == "d"
 

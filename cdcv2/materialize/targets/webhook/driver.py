@@ -1,13 +1,13 @@
-"""A webhook as a target: deltas and statements are posted as JSON, some at a time, until the receiver says 2xx.
+"""A webhook as a target: deltas and statements are posted as JSON, some at a time, until the receiver answers 2xx.
 
 A request's body is ``{"version": 1, "messages": [...]}`` (:mod:`cdcv2.materialize.protocol.deltas`). What is posted
 again, after a time-out or a crash, is the same request, and carries the same ``Idempotency-Key``. A receiver must have
 kept what it answers 2xx to; :class:`~cdcv2.materialize.subscriber.Subscriber` is what it needs, or a table keyed by
-``(table, lower, upper, key)``. Nobody can look into a receiver: deltas of another recovery log, or of an old one, only
-it can know, by their extents, and says so with 409.
+``(table, lower, upper, key)``. A driver cannot look into a receiver: only the receiver can recognize, by their extents,
+deltas of another recovery log, or of an old one; it answers them with 409.
 
 A request ends before it gets too many messages, or too many bytes. A delta is never split: one that is larger than a
-request may be is posted alone, and what becomes of it is the receiver's to say.
+request may be is posted alone, and the receiver takes or refuses it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class WebhookDriver(PushDriver):
         self._size = len(_body([]))
 
     def connect(self, tables: tuple[Table, ...]) -> None:
-        """Nothing to do: the first request shows whether somebody is there."""
+        """Nothing to do: the first request shows whether a receiver answers."""
 
     def push(self, table: Table, message: dict[str, Any]) -> None:
         """With others in one request, as long as there is room."""
@@ -95,7 +95,7 @@ class WebhookDriver(PushDriver):
             self.settle()
 
     def settle(self) -> None:
-        """Post what waits. Raises UnavailableError when nobody takes it, OutputError when it is refused."""
+        """Post what waits. Raises UnavailableError if no receiver takes it, OutputError if it is refused."""
         if self._waiting:
             self._post(_body(self._waiting))
             self._waiting, self._size = [], len(_body([]))
@@ -119,7 +119,7 @@ class WebhookDriver(PushDriver):
                     raise self._refused(cause.code, said) from None
                 wait = _retry_after(cause.headers.get("Retry-After"), wait)
             except (OSError, HTTPException) as cause:
-                # URLError is an OSError; its reason says more.
+                # URLError is an OSError; its reason has the details.
                 said = str(getattr(cause, "reason", "") or cause or type(cause).__name__)
         raise UnavailableError(
             f"the webhook {self._shown} does not take what is posted, {self._attempts} times: {said}; see to it and "
@@ -151,7 +151,7 @@ def _address(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        # What is wrong with it cannot be said without saying it.
+        # The reason cannot be shown without showing the address.
         raise UsageError(
             "the address of the webhook cannot be read (it is not shown, as a secret may be in it): write http:// or "
             "https://, a host, perhaps a port from 0 to 65535, and a path"
@@ -186,5 +186,5 @@ def _body(messages: list[bytes]) -> bytes:
 
 
 def _retry_after(header: str | None, wait: float) -> float:
-    """How long to wait, if the receiver says so in seconds; never for more than a minute."""
+    """How long to wait, if the receiver states it in seconds; never for more than a minute."""
     return min(60.0, float(header)) if header is not None and header.isdecimal() else wait

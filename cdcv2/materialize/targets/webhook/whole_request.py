@@ -1,8 +1,8 @@
 """HTTP requests of which the whole has a deadline: connecting, sending, and the answer to its last byte.
 
-A time-out of ``urllib`` is one of each operation on the socket. Whoever answers a byte now and then meets it for ever.
-Here a clock runs beside the request, and when it has run out, the connection is shut down, which ends whatever is being
-waited for there.
+A time-out of ``urllib`` is one of each operation on the socket. A server that sends a byte now and then never reaches
+it. Here a clock runs beside the request, and when it has run out, the connection is shut down, which ends every wait
+there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from types import TracebackType
 from typing import Any
 
-# What is read of an answer that says "taken"; nobody wants to know more of it.
+# How much is read of an answer that means "taken"; its content is not needed.
 _MOST = 65_536
 
 
 class Limit:
     """Seconds that run from entering on; a connection that is open when they are over is shut down.
 
-    Leaves with TimeoutError when they were over, whatever the request has come to by then.
+    Leaves with TimeoutError when they were over, also if the request has ended in the meantime.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -98,16 +98,16 @@ class _Secure(_WatchedConnection, HTTPSConnection):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would go on as a GET, without what it has to say."""
+    """A redirected POST would go on as a GET, without its body."""
 
     def redirect_request(self, *_: Any) -> None:
         """None: the answer is an error."""
 
 
 def send(request: urllib.request.Request, seconds: float) -> None:
-    """Send it, and hear the answer. Raises HTTPError for another than 2xx, OSError and HTTPException for none.
+    """Send it, and receive the answer. Raises HTTPError for another than 2xx, OSError and HTTPException for none.
 
-    The OSError is a TimeoutError where all of it was not over after so many seconds.
+    The OSError is a TimeoutError if not all of it was over after so many seconds.
     """
     with Limit(seconds) as limit:
         opener = urllib.request.build_opener(_NoRedirects(), _Handler(limit))
