@@ -98,8 +98,7 @@ class MessageCodec:
         """The message of these bytes, its rows canonical.
 
         Raises DecodeError, with the reason and the bytes, for anything else: bytes that end early or are left over,
-        no such branch, negative times, what the messages' constructors refuse. Cost: linear in the bytes, whatever
-        they say.
+        no such branch, negative times, what the messages' constructors refuse. Cost: linear in the bytes, valid or not.
         """
         try:
             message: Message = guarded(self._decode, raw)

@@ -1,10 +1,10 @@
 """A bookmark in a log: how far it need not be read again, for a view that is complete up to a frontier.
 
-What a message says is over when all its times are not beyond the frontier. A prefix of a log whose messages are all
-over says nothing that a reader from the frontier on would keep; so it may begin behind it. The bookmark names the last
-message of that prefix and its digest, and reading begins *at* it: when another one stands there, or none, the log has
-been made anew, or lost its end, and is read from its start. What the prefix states stands beside it, so that a log
-whose end is lost behind the bookmark is known to end before the view does.
+A message is over when all its times are not beyond the frontier. If all messages of a prefix of a log are over, a
+reader from the frontier on would keep none of it; so it may begin behind the prefix. The bookmark names the last
+message of that prefix and its digest, and reading begins *at* it. If another message stands there, or none, the log was
+recreated, or has lost its end, and is read from its start. The statements of the prefix are kept beside the bookmark:
+they show it if a log that has lost its end behind the bookmark ends before the view does.
 """
 
 from __future__ import annotations
@@ -127,8 +127,7 @@ def _spans(begins: Antichain, stated: Coverage) -> list[Progress]:
 
 
 def _read(plain: Any) -> tuple[dict[int, tuple[int, str]], list[Progress]]:
-    """What a bookmark says; nothing for what is none, as one of an earlier release: it costs a reading from the start.
-    """
+    """The content of a bookmark; empty for an unknown form, which costs a reading from the start."""
     try:
         begin = {int(part): (int(offset), str(digest)) for part, (offset, digest) in plain["parts"].items()}
         return begin, [
@@ -148,7 +147,7 @@ def _fits(entry: Entry, unseen: dict[int, tuple[int, str]]) -> bool:
 
 
 def _over(message: Message | GarbledMessage) -> float:
-    """The least time up to which a view must be complete for the message to say nothing more."""
+    """The least frontier, as a number, of a view that needs nothing more of the message."""
     if isinstance(message, GarbledMessage):
         return _NEVER
     if isinstance(message, Updates):

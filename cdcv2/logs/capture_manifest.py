@@ -1,7 +1,7 @@
-"""The note that a capture leaves beside its directory logs: how it was begun, for those who judge the logs later.
+"""The manifest of a capture, beside its directory logs: how the capture started, for readers of the logs.
 
-``_capture.json`` is put once and never changed. What is to be added, tables or a looser ordering, is put beside it as a
-file of its own, called by a digest of what it says: so any number of captures may add at once, and nothing is lost.
+``_capture.json`` is put once and never changed. Later additions, tables or a looser ordering, are put beside it, each
+as a file of its own, named by a digest of its content: so any number of captures may add at once, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _LISTS, _TEXTS = ("tables", "empty"), ("id", "timeline", "ordering", "snapshot_c
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
-    """The note in a directory, with what was added to it; empty where there is none.
+    """The manifest in a directory, with its additions; empty if there is none.
 
-    Raises RefusedError where it is damaged, as it says which logs there must be; UnavailableError if it cannot be read.
+    Raises RefusedError if it is damaged, as it names the logs that must be there; UnavailableError if it cannot be
+    read.
     """
     plain = _read(folder / CAPTURE_FILE)
     added = [_read(path, named=True) for path in matching(folder, _ADDED.format("*"))] if plain else []
@@ -48,9 +49,9 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def log_set_in(folder: Path | None) -> LogDescription:
-    """What the note in a directory says of all logs there: a timeline, if it names one, and the log set, its ``id``.
+    """What the manifest in a directory states of all logs there: a timeline, if it names one, and its ``id``.
 
-    Without a directory, or a note, it is nothing. Raises as :func:`manifest_of`.
+    Without a directory, or a manifest, it is empty. Raises as :func:`manifest_of`.
     """
     return LogDescription() if folder is None else _log_set_of(manifest_of(folder))
 
@@ -88,7 +89,7 @@ def add_to_manifest(folder: Path, plain: Mapping[str, Any]) -> None:
     text = json.dumps(plain, sort_keys=True, indent=2) + "\n"
     path = folder / _added_name(text.encode())
     temporary = write_temporary(folder, text.encode())
-    # If it is there, it says the same.
+    # If it is there, its content is the same.
     link(temporary, path)
     temporary.unlink()
     sync_folder(folder)
@@ -147,7 +148,7 @@ def put_manifest(folder: Path, plain: Mapping[str, Any]) -> None:
     named = next(filter(None, stated), None) or uuid.uuid4().hex
     text = json.dumps({**plain, "id": named}, indent=2) + "\n"
     temporary = write_temporary(folder, text.encode())
-    # Another one may have begun here by now: then its note stands, and is compared as any other is.
+    # Another capture may have started here in the meantime: then its manifest stands, and is compared as any other.
     link(temporary, path)
     temporary.unlink()
     sync_folder(folder)

@@ -1,14 +1,14 @@
 """Avro object container files with one ``bytes`` field per record: how messages lie in a file.
 
-Spark, DuckDB, Java and any Avro tool read them as a table of one binary column. Only what that needs is here, so
-that a damaged file is found out, and said where: the header, blocks without compression or with ``deflate``, and a
+Spark, DuckDB, Java and any Avro tool read them as a table of one binary column. This module has only what that needs,
+so that it can report where a file is damaged: the header, blocks without compression or with ``deflate``, and a
 sync marker behind each block.
 
 A file written here has a digest of each block in its header, as the metadata ``cdcv2.digests``: hex digits, 32 for
-each block, of the SHA-256 of its count and its bytes. So a changed byte of a block is found out, and a block that is
-gone, also at the end. The sync marker is a digest of these digests, so equal content is equal bytes, and a header that
-says something else is found out, too: other digests, another schema, or digests that have lost their name. A file
-without this entry is another writer's (or older), and is read without this check.
+each block, of the SHA-256 of its count and its bytes. They show a changed byte of a block, and a missing block, also at
+the end. The sync marker is a digest of these digests, so equal content is equal bytes, and a changed header is found,
+too: other digests, another schema, or digests that have lost their name. A file without this entry is another writer's
+(or older), and is read without this check.
 
 A file of a log also has its *origin*, as the metadata ``cdcv2.log``: of which log it is, and which number it has there,
 as JSON behind a digest of that and of the digests of the blocks. So a file that stands in the place of another, of this

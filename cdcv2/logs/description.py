@@ -32,9 +32,9 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 #: The start of a log of whose table nothing is stated, as the connector does not cover it.
 UNCOVERED = "none"
-#: The same where the connector covers it by now, and rows that it had before are in no record.
+#: The connector covers the table now, and rows that it had before are in no record.
 PARTIAL = "partial"
-#: That the log's table was empty at the snapshot, as the user says and no notification.
+#: The log's table was empty at the snapshot only by the user's declaration, not by a notification.
 ASSUMED = "assumed"
 #: What a start may be and is no time; the later ones replace the earlier ones, and a time replaces all.
 _NO_TIMES = (None, UNCOVERED, PARTIAL)
@@ -61,7 +61,7 @@ class LogDescription:
     table: str | None = None
     #: Where the log begins, a time; UNCOVERED, PARTIAL: nowhere yet.
     start: str | None = None
-    #: ASSUMED: its table was empty at the snapshot, as the user says; None: that is not assumed.
+    #: ASSUMED: its table was empty at the snapshot by the user's declaration; None: that is not assumed.
     empty: str | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class LogDescription:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> LogDescription:
-        """The description that a mapping states, whatever else it has. Raises MalformedError for what is no text."""
+        """The description in a mapping, which may have other keys. Raises MalformedError for values that are no str."""
         stated = {field.name: plain[field.name] for field in fields(cls) if plain.get(field.name) is not None}
         odd = {name: value for name, value in stated.items() if not isinstance(value, str)}
         if odd:

@@ -1,4 +1,4 @@
-"""A log in a directory: ``_log.json`` says what it holds, and files with consecutive numbers hold it.
+"""A log in a directory: ``_log.json`` describes it, and files with consecutive numbers hold it.
 
 ::
 

@@ -1,4 +1,4 @@
-"""A folder of contradictions: the evidence of each, and what somebody decided about it.
+"""A folder of contradictions: the evidence of each, and the decision of a person about it.
 
 ::
 
@@ -9,6 +9,9 @@ A time in dispute holds the frontier, so nothing is given out that is not proven
 and is never changed: it holds for all readers that name the folder. It is about a time, and not about a case, as
 several cases can be of one time; its file is named by what it is about. Case and decision name the timeline and the
 table that they are of: a decision is never applied to another history.
+
+The file is long because its two halves share one form: a reader of logs writes the case that a person reads, and reads
+the decision that this person writes.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 All code that reads what logs hold as finished reads it here: commands, views, comparisons, notebooks. The rules are
 those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the front door.
 The logs that hold the common frontier back are read first, so what is held in memory for the others stays small.
+
+The file is long because it is one door: the functions that open logs take the arguments of the reader that they make,
+and each of its answers needs all of its state.
 """
 
 from __future__ import annotations

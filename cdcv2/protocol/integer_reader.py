@@ -2,9 +2,9 @@
 
 It does what :class:`Stash` and :class:`Ledger` do together, at a tenth of the cost of a small message, and decides only
 the plain cases: a new update, a duplicate, a late one; a statement that waits, or agrees with what is recorded.
-Whatever may be an error raises :class:`UndecidedMessage` and has changed nothing; the caller then goes on with
-:meth:`IntegerReader.halves`, which judge it by their rules and give the evidence. So no rule about what contradicts
-what stands here a second time.
+Any possible error raises :class:`UndecidedMessage` and has changed nothing. The caller then goes on with
+:meth:`IntegerReader.halves`, which judge it by their rules and give the evidence. So no rule about contradictions
+stands here a second time.
 
 What makes it fast: an update is one look into the dict of its time, which holds the very tuple that arrived, so that a
 batch makes none; times that are stated and not finished are a list in order, of which only the first is looked at, and

@@ -46,7 +46,7 @@ class Dispute(NamedTuple):
     data: Any = None
 
     def error(self) -> ContradictionError:
-        """The error that tells of it."""
+        """The error for it."""
         return ContradictionError(
             self.what, self.time, self.first, self.second, data=self.data, positions=self.positions
         )
@@ -62,7 +62,7 @@ class Ledger:
     >>> ledger.arrived({3: 1}); ledger.settle()
     Antichain([5])
 
-    An update before ``start`` is an error: whoever reads from there would leave it out. A reader that was given what
+    An update before ``start`` is an error: a reader from there would leave it out. A reader that was given what
     came before, as the content of a checkpoint, gives with ``begins`` where that began: from there on to ``start``,
     updates are counted, and left out.
 
@@ -99,7 +99,7 @@ class Ledger:
         self.contested: dict[Time, dict[Hashable, Dispute]] = {}
         # Time -> the count that rule() fixed; from then on no statement is compared with it.
         self._ruled: dict[Time, int] = {}
-        #: Statements that said nothing new: repeats, empty or wholly finished ones.
+        #: Statements without anything new: duplicates, empty or wholly finished ones.
         self.repeated_statements = 0
 
     @classmethod
@@ -269,7 +269,7 @@ class Ledger:
             self._refresh(time)
 
     def to_fold(self) -> list[Time]:
-        """The times, sorted, of which the exact number of distinct identities must be told before settling.
+        """The times, sorted, whose exact number of distinct identities must be reported before settling.
 
         They are not beyond ``known``, rows have been added since they were folded last, and there are at least
         as many rows as stated. Cost: O(times with unfolded rows).
@@ -361,12 +361,12 @@ class Ledger:
         self._refresh(dispute.time)
 
     def lift(self, time: Time, reason: Hashable) -> None:
-        """Withdraw what :meth:`hold` said."""
+        """Withdraw a :meth:`hold`."""
         self._lift(time, reason)
         self._refresh(time)
 
     def rule(self, time: Time, count: int) -> None:
-        """Fix the count at ``time``, whatever the statements say. Raises MalformedError for a negative count."""
+        """Fix the count at ``time``, against all statements. Raises MalformedError for a negative count."""
         if type(count) is not int or count < 0:
             raise MalformedError(f"the count {count!r} ruled at time {time!r} is not an int from 0 on")
         self._ruled[time] = count

@@ -1,6 +1,6 @@
 """What a log must offer: a :class:`Source` to read it, a :class:`Sink` to write it; and how it is named.
 
-The protocol does no I/O of its own. Whoever holds bytes (memory, a directory, Kafka) implements these two small
+The protocol does no I/O of its own. A box that holds bytes (memory, a directory, Kafka) implements these two small
 contracts in ``cdcv2.logs``; readers and writers of this box are given one. The word that names a log on a command line,
 in a job's arguments or in a YAML file is a :class:`LogAddress`.
 """

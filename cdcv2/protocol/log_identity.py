@@ -1,7 +1,7 @@
-"""A log that is known again: by what stood last in it when a state was made of what had been read.
+"""The identity of a log, for a state: the last messages that were read when the state was made.
 
-A state spares its owner reading a log from its start, so it must not be taken for that of another log, of which it says
-what that never stated; whatever the two are called.
+A state spares its owner reading a log from its start. So it must not be used for another log, of which it would claim
+what that log never stated; the names of the two do not matter.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from cdcv2.protocol.messages import GarbledMessage, Message
 
 
 class LogIdentity:
-    """What a log has last in each part when it is read: by that its state knows it again.
+    """What a log has last in each part when it is read: its state recognizes it by that.
 
-    Reading from positions begins one before each, and what stands there must be what ``marks`` say.
+    Reading from positions begins one before each, and what stands there must match ``marks``.
     Cost: the last message of each part once more. Source: ours.
 
     >>> from cdcv2.protocol.log import Position

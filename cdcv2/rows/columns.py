@@ -19,6 +19,9 @@ update               time and diff are int64                 products as times, 
 
 The row path beside it is a list of updates ``(row, time, diff)``. :func:`arrow_schema` and :meth:`UpdateBatch.of`
 return None where only that is exact.
+
+The file is long because it is the table above, in code: for each type the way into an array, the way back, and the
+check of columns that others made.
 """
 
 from __future__ import annotations
